@@ -1,0 +1,1 @@
+"""Amplification bounds: one family of theorems per file."""

@@ -1,0 +1,34 @@
+"""``amplify``: the privacy of a randomizer's shuffled output."""
+
+from __future__ import annotations
+
+from shuffledp import argument
+from shuffledp.bounds import best
+from shuffledp.bounds.bound import all_bounds
+from shuffledp.privacy.capability import GivesVariationRatio
+from shuffledp.privacy.curve import PrivacyCurve
+
+
+def bound_names() -> list[str]:
+    """Every name that ``amplify`` takes as ``bound``."""
+    return [best.NAME, *all_bounds()]
+
+
+def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colluding: float = 0) -> PrivacyCurve:
+    """The privacy curve of the shuffled messages of ``users`` users who all run ``randomizer``.
+
+    ``users`` counts the messages that hide each other, the user's own included; ``colluding`` of them tell the
+    analyst their message and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters.
+    """
+    total = argument.count("amplify", "users", users)
+    lost = argument.count("amplify", "colluding", colluding, at_least=0)
+    if lost >= total:
+        raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
+    if not isinstance(randomizer, GivesVariationRatio):
+        raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
+    if bound == best.NAME:
+        return best.best_curve(randomizer, total - lost)
+    known = all_bounds()
+    if bound not in known:
+        raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
+    return known[bound].curve(randomizer, total - lost)

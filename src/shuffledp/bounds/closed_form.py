@@ -1,0 +1,161 @@
+"""Closed forms: ε(δ) in one line, looser than the numeric bounds, each with its regime enforced."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from flint import arb
+
+from shuffledp.bounds.bound import Bound
+from shuffledp.errors import NotApplicable
+from shuffledp.privacy.curve import ClosedFormCurve
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+
+@dataclass(frozen=True)
+class _Letters:
+    """The formulas' letters as balls: q is the largest ratio (raising q is sound); p is in pα and α."""
+
+    n: int
+    beta: arb
+    p_alpha: arb
+    alpha: arb
+    gamma: arb
+    r: arb
+    q_common: arb
+
+    @classmethod
+    def of(cls, parameters: VariationRatio, users: int) -> _Letters:
+        q0, q1, q_common = parameters.ratios
+        q = max(q0, q1, q_common)
+        return cls(
+            users,
+            arb(parameters.p_alpha - parameters.alpha),
+            arb(parameters.p_alpha),
+            arb(parameters.alpha),
+            arb(parameters.gamma),
+            arb(parameters.p_alpha / q),
+            arb(q_common),
+        )
+
+
+def _need(bound: str, holds: object, inequality: str, left: arb, right: arb) -> None:
+    """Refuse by name unless the inequality certainly holds."""
+    if not holds:
+        raise NotApplicable(bound, f"needs {inequality}, got {float(left):.6g} against {float(right):.6g}.")
+
+
+class _ClosedForm(Bound):
+    """A formula of the parameters, n and δ."""
+
+    never_better_than = "variation-ratio"
+    sound_with_common_part = True
+
+    def always_guarantees(self) -> bool:
+        return self.sound_with_common_part
+
+    @abstractmethod
+    def formula(self, letters: _Letters, delta: arb) -> arb:
+        """ε(δ) as a ball, or NotApplicable."""
+
+    def curve(self, randomizer: object, users: int) -> ClosedFormCurve:
+        parameters = self.parameters_of(randomizer)
+        sound = self.sound_with_common_part or parameters.gamma == 0
+        note = "" if sound else "Not a privacy guarantee: the published theorem is not an upper bound when γ > 0."
+
+        def evaluate(delta: arb) -> arb:
+            letters = _Letters.of(parameters, users)
+            return arb(0) if letters.beta.is_zero() else self.formula(letters, delta)
+
+        source = self.source(users, guarantee=sound, note=note)
+        return ClosedFormCurve(source, evaluate, parameters.largest_log_ratio())
+
+
+class AnalyticBound(_ClosedForm):
+    """The sound closed form.
+
+    Theorem: sound closed form: three tails of at most δ/6 each (c and c₂ by Chernoff or Hoeffding, a − c/2 by
+    Hoeffding), P/Q − 1 = β(a−b)/(αa + pαb + r·q_common·c₂), supremum over C ≥ Ω at the root.
+    Requires: Ω > 0 and A·s*² − β√(L/2)·s* + K > 0.
+    Returns: a certified upper bound; loose by a constant factor.
+    Deviates: ours; the published closed form bounds the published pair (docs/errata.md, VR-1, VR-8).
+    """
+
+    name = "analytic"
+    theorem = "sound closed form of the variation-ratio reduction"
+    summary = "sound closed form; loose, no search"
+
+    def formula(self, letters: _Letters, delta: arb) -> arb:
+        others = arb(letters.n - 1)
+        log = (6 / delta).log()
+        shared = letters.gamma / letters.q_common
+        half = arb(1) / 2
+        omega = 2 * letters.r * others - ((4 * letters.r).min(half) * others * log).sqrt()
+        _need(self.name, omega > 0, "Ω = 2r(n−1) − √(min(4r, ½)(n−1)·log(6/δ)) > 0", omega, arb(0))
+        common = shared * others - ((2 * shared).min(half) * others * log).sqrt()
+        average = (letters.p_alpha + letters.alpha) / 2
+        constant = letters.r * letters.q_common * common.max(arb(0))
+        bend = letters.beta * (log / 2).sqrt()
+        least = omega.sqrt().max(bend / (2 * average))
+        margin = average * least * least - bend * least + constant
+        _need(self.name, margin > 0, "A·s² − β·√(L/2)·s + K > 0", margin, arb(0))
+        lift = average * (2 / log).sqrt()
+        root = (-lift + (lift * lift + 4 * average * (constant + letters.beta / 2)).sqrt()) / (2 * average)
+        total = omega.max(root * root)
+        top = letters.beta * ((2 * log * total).sqrt() + 1)
+        return (1 + top / (average * total - bend * total.sqrt() + constant)).log()
+
+
+class PublishedAnalyticBound(_ClosedForm):
+    """The published closed form, with its condition corrected.
+
+    Theorem: [VR] Theorem 4.7.
+    Requires: a ≥ 0, Ω > 0, a·Ω + a·√(2Ω/L) ≥ G'(n−1) + β/2, positive denominator.
+    Returns: an upper bound of the published pair's ε; of the privacy loss only where γ = 0.
+    Deviates: the printed condition is unsound and replaced (docs/errata.md, VR-8).
+    """
+
+    name = "analytic-published"
+    theorem = "[VR] Theorem 4.7, condition corrected"
+    summary = "published closed form, for reproduction: not an upper bound when γ > 0"
+    sound_with_common_part = False
+
+    def formula(self, letters: _Letters, delta: arb) -> arb:
+        others = arb(letters.n - 1)
+        log = (4 / delta).log()
+        r, beta = letters.r, letters.beta
+        rest = arb(0) if letters.gamma.is_zero() else letters.gamma * r / (1 - 2 * r)
+        a = (letters.p_alpha + letters.alpha) / 2 - rest
+        omega = 2 * r * others - ((6 * r).min(arb(1) / 2) * others * log).sqrt()
+        _need(self.name, a >= 0, "(p+1)α/2 ≥ γr/(1−2r)", (letters.p_alpha + letters.alpha) / 2, rest)
+        _need(self.name, omega > 0, "Ω = 2r(n−1) − √(min(6r, ½)(n−1)·log(4/δ)) > 0", omega, arb(0))
+        left, right = a * omega + a * (2 * omega / log).sqrt(), rest * others + beta / 2
+        _need(self.name, left >= right, "aΩ + a·√(2Ω/L) ≥ G'(n−1) + β/2", left, right)
+        swing = (omega * log / 2).sqrt()
+        bottom = letters.alpha * omega + beta * (omega / 2 - swing) + rest * (others - omega)
+        _need(self.name, bottom > 0, "a positive denominator", bottom, arb(0))
+        return (1 + beta * (2 * swing + 1) / bottom).log()
+
+
+class AsymptoticBound(_ClosedForm):
+    """The published asymptotic form.
+
+    Theorem: [VR] Theorem 4.8.
+    Requires: n ≥ 8·log(2/δ)/r.
+    Returns: an upper bound of the published pair's ε; of the privacy loss only where γ = 0.
+    """
+
+    name = "asymptotic"
+    theorem = "[VR] Theorem 4.8"
+    summary = "published asymptotic form, for reproduction: not an upper bound when γ > 0"
+    sound_with_common_part = False
+
+    def formula(self, letters: _Letters, delta: arb) -> arb:
+        r, beta, n = letters.r, letters.beta, arb(letters.n)
+        least = 8 * (2 / delta).log() / r
+        _need(self.name, n >= least, "n ≥ 8·log(2/δ)/r", n, least)
+        log = (4 / delta).log()
+        share = arb(0) if letters.gamma.is_zero() else (4 * (1 - 3 * r) / (9 * (1 - 2 * r))).max(arb(0))
+        spread = (32 * log / (r * (n - 1))).sqrt() + 4 / (r * n)
+        return (1 + beta / ((1 - share) * (letters.p_alpha + letters.alpha) + share) * spread).log()

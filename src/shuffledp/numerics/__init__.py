@@ -1,0 +1,1 @@
+"""Floats, balls and arrays: the numerical engine. Knows no privacy nouns."""

@@ -1,0 +1,384 @@
+"""E[(G_1 + … + G_n)_+] for any finite law of G, at a cost that does not grow with n.
+
+Let S be the sum, Z standard normal and v > 0 a variance. Smoothing raises: E(S)_+ ≤ F(v) = E(S + √v·Z)_+.
+With M(t) = E exp(tG) and any tilt τ > 0,
+
+    F(v) = (1/2πi) ∫_{Re t = τ} M(t)^n · exp(v·t²/2) · t^(-2) dt,
+
+and the trapezoid sum with step h on that line equals Σ_m W(2πm/h), W(y) = exp(τy)·E(S + √v·Z − y)_+ ≥ 0, whose
+term m = 0 is F(v): discretising raises too. So the sum, evaluated in ball arithmetic with its truncated tail
+bounded and added, is a certified upper bound.
+
+For the lower side: d/dv F(v) = g(v)/2, with g(v) the density of S + √v·Z at 0, and √v'·g(v') ≤ √v·g(v) for
+v' < v, hence F(v) − E(S)_+ = ½∫₀^v g ≤ v·g(v). The same nodes, without t^(-2), give an upper bound of g(v).
+The aliases m ≠ 0 are at most a geometric series by (x)_+ ≤ exp(θx)/(eθ).
+
+Everything that is planned in floats (τ, v, h, which nodes to keep) may be any number without harming the
+proof; the bound of a skipped node is the only float that enters it, with a margin of e^SKIP_MARGIN.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from flint import acb, arb
+from numpy.typing import NDArray
+
+from shuffledp.numerics.ball import precision, tail_of_squares
+from shuffledp.numerics.law import Bracket, FiniteLaw
+from shuffledp.numerics.root import find_crossing
+
+Floats = NDArray[np.float64]
+
+MOST_REACHED = 1_000_000
+MOST_SCANNED = 120_000
+MOST_KEPT = 4_000
+NEGLIGIBLE = 3e4
+"""Truncation and aliases are planned this many times smaller than the width that smoothing costs."""
+COARSEST = 0.01
+"""Relative width beyond which a tighter plan is always worth it."""
+FLATTEST = 0.1
+"""Where tilting leaves one value only, the sum is still looked at on the scale of the tilt."""
+SKIP_MARGIN = 6.0
+FRESH_START = 32
+"""Rotating a rectangular ball can widen it by √2 each time; after this many rotations it is computed anew."""
+GUARD_BITS = 80 + FRESH_START // 2
+CHUNK = 1 << 20
+LOWEST = -1e60
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where to evaluate: the law is scaled by 1/scale, then summed on the nodes τ + i·k·step, k in ``kept``."""
+
+    scale: float
+    tilt: float
+    variance: float
+    step: float
+    kept: NDArray[np.int64]
+    reach: int
+    """Nodes beyond this index are bounded by the Gaussian factor alone."""
+    peak_reach: int
+    """Nodes in (kept[-1], peak_reach] are bounded by the curvature of the only peak; 0 where unused."""
+    log_skipped: float
+    """Logarithm of the bound, relative to the node 0, of each node in [0, reach] that is not kept."""
+    shift_right: float
+    shift_left: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Floats that steer a search: logarithms of E(S)_+ and of the two sides that the balls would certify."""
+
+    log_value: float
+    log_upper: float
+    log_lower: float
+
+
+class _Tilted:
+    """The law in floats, scaled, with its cumulant function."""
+
+    def __init__(self, law: FiniteLaw, count: int) -> None:
+        values, weights = law.floats()
+        positive = float(values.max())
+        self.scale = 2.0 ** math.ceil(math.log2(positive)) if positive > 0 else 1.0
+        # Far below, a value's weight vanishes under any tilt that matters; clipping keeps squares finite.
+        self.values = np.maximum(values / self.scale, LOWEST)
+        self.weights = weights
+        self.count = count
+
+    def log_moment(self, t: float) -> float:
+        """count·log M(t)."""
+        top = t * float(self.values.max())
+        if top > 1.0:
+            return self.count * (top + math.log(float(np.dot(self.weights, np.exp(t * self.values - top)))))
+        return self.count * math.log1p(float(np.dot(self.weights, np.expm1(t * self.values))))
+
+    def tilt_weights(self, t: float) -> Floats:
+        tilted = self.weights * np.exp(t * self.values - t * self.values.max())
+        return np.asarray(tilted / tilted.sum())
+
+    def saddle(self, variance: float) -> float:
+        """The minimum of count·log M(t) + variance·t²/2 − 2·log t over t > 0, where the integrand peaks."""
+
+        def slope(log_t: float) -> float:
+            t = math.exp(log_t)
+            mean = float(np.dot(self.tilt_weights(t), self.values))
+            return self.count * t * mean + variance * t * t - 2.0
+
+        crossing = find_crossing(slope, -80.0, 80.0, guess=0.0, relative=0.0, absolute=1e-3)
+        return math.exp(crossing.middle)
+
+
+def has_positive_value(law: FiniteLaw) -> bool:
+    return bool(law.floats()[0].max() > 0)
+
+
+def make_plan(law: FiniteLaw, count: int, tolerance: float) -> Plan:
+    """Choose τ, v, h and the nodes so that the two certified sides differ by about ``tolerance``·z² in relative
+    terms, z being the number of standard deviations at which the sum must land: that is ``tolerance`` in the
+    argument of a curve with a Gaussian tail. Coarser where that would keep more than MOST_KEPT nodes."""
+    tilted = _Tilted(law, count)
+    tau = tilted.saddle(0.0)
+    coarsest = COARSEST
+    while True:
+        plan = _plan(tilted, tau, tolerance, coarsest)
+        if isinstance(plan, Plan) and len(plan.kept) <= MOST_KEPT:
+            return plan
+        excess = len(plan.kept) / MOST_KEPT if isinstance(plan, Plan) else plan
+        coarsening = max(1.5, excess) ** 2
+        tolerance *= coarsening
+        coarsest *= coarsening
+
+
+def _plan(tilted: _Tilted, tau: float, tolerance: float, coarsest: float) -> Plan | float:
+    """A plan, or by how much the nodes to scan are too many."""
+    weights = tilted.tilt_weights(tau)
+    mean = float(np.dot(weights, tilted.values))
+    variance_of_one = float(np.dot(weights, (tilted.values - mean) ** 2))
+    deviation = max(math.sqrt(tilted.count * variance_of_one), FLATTEST / tau)
+    spread = float(tilted.values.max() - tilted.values.min())
+    relative = min(coarsest, tolerance * max(1.0, (tau * deviation) ** 2))
+    digits = math.log1p(NEGLIGIBLE / relative)
+    variance = relative / tau**2
+    single_peak = 2 * digits * (spread / math.pi) ** 2
+    one_peak = single_peak <= variance
+    if one_peak:
+        relative = min(relative, single_peak * tau**2)
+        digits = math.log1p(NEGLIGIBLE / relative)
+        variance = 2 * digits * (spread / math.pi) ** 2
+    distance, right, left = _alias_distance(tilted, tau, variance, deviation, digits)
+    step = 2 * math.pi / distance
+    reach = math.ceil(math.sqrt(2 * digits / variance) / step)
+    if reach > MOST_REACHED and not one_peak:
+        variance *= (reach / MOST_REACHED) ** 2
+        reach = MOST_REACHED
+    log_skipped = -(digits + 25.0)
+    peak_reach = 0
+    if one_peak:
+        rate = 2 * tilted.count * variance_of_one / math.pi**2 + variance / 2
+        last = min(reach, math.ceil(math.sqrt((digits + 12) / rate) / step))
+        peak_reach = math.floor(math.pi / (spread * step) * (1 - 1e-9))
+        kept = np.arange(last + 1)
+        reach = max(last, peak_reach)
+    else:
+        scan = _near_peaks(tilted, weights, tau, step, reach, -log_skipped)
+        if len(scan) * len(weights) > MOST_SCANNED:
+            return len(scan) * len(weights) / MOST_SCANNED
+        kept = _significant(tilted, weights, tau, variance, step, scan, log_skipped)
+    return Plan(tilted.scale, tau, variance, step, kept, reach, peak_reach, log_skipped + SKIP_MARGIN, right, left)
+
+
+def _alias_distance(
+    tilted: _Tilted, tau: float, variance: float, deviation: float, digits: float
+) -> tuple[float, float, float]:
+    """A distance beyond which W is negligible on both sides, and the tilts that prove it."""
+
+    def log_bound(theta: float) -> float:
+        return tilted.log_moment(theta) + variance * theta**2 / 2 - 1 - math.log(theta)
+
+    height = tilted.log_moment(tau) + variance * tau**2 / 2 - 2 * math.log(tau) - math.log(2.6 * deviation)
+    shifts = np.geomspace(0.5, 40.0, 24) / deviation
+    rights = [(log_bound(tau + d) - height + digits) / d for d in shifts]
+    fractions = 1 - np.geomspace(1e-3, 0.95, 24)
+    lefts = [(log_bound(tau * (1 - f)) - height + digits) / (tau * f) for f in fractions]
+    best_right, best_left = int(np.argmin(rights)), int(np.argmin(lefts))
+    distance = max(rights[best_right], lefts[best_left], 2 * deviation)
+    return float(distance), float(shifts[best_right]), float(tau * fractions[best_left])
+
+
+def _log_ratio(tilted: _Tilted, weights: Floats, variance: float, tau: float, u: Floats) -> NDArray[np.complex128]:
+    """Logarithm of M(τ+iu)^n·exp(v·t²/2) relative to its value at u = 0, accurate for n up to 1e12."""
+    result = np.empty(u.shape, dtype=np.complex128)
+    rows = max(1, CHUNK // len(weights))
+    for start in range(0, len(u), rows):
+        block = u[start : start + rows]
+        phase = np.multiply.outer(block, tilted.values)
+        real = -2.0 * (np.sin(0.5 * phase) ** 2) @ weights
+        imaginary = np.sin(phase) @ weights
+        with np.errstate(divide="ignore"):
+            size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1.0))
+        turn = np.arctan2(imaginary, 1.0 + real)
+        result[start : start + rows] = tilted.count * (size + 1j * turn)
+    return result - 0.5 * variance * u**2 + 1j * variance * tau * u
+
+
+def _significant(
+    tilted: _Tilted,
+    weights: Floats,
+    tau: float,
+    variance: float,
+    step: float,
+    scan: NDArray[np.int64],
+    log_skipped: float,
+) -> NDArray[np.int64]:
+    """Those of the nodes that are not provably below exp(log_skipped) of node 0, with and without t^(-2)."""
+    u = step * scan.astype(np.float64)
+    if _phase_doubt(tilted, weights, float(u[-1])) > 1.0:
+        return scan
+    size = _log_ratio(tilted, weights, variance, tau, u).real
+    size += np.log1p((u / tau) ** 2)
+    return np.asarray(scan[(size > log_skipped) | (scan == 0)])
+
+
+def _phase_doubt(tilted: _Tilted, weights: Floats, u: float) -> float:
+    """How far the logarithm of |M(τ+iu)|^n in floats may be off: a phase u·G is wrong by at most a few ulps."""
+    return tilted.count * u * float(np.dot(weights, np.abs(tilted.values))) * 1e-15
+
+
+def _near_peaks(
+    tilted: _Tilted, weights: Floats, tau: float, step: float, reach: int, level: float
+) -> NDArray[np.int64]:
+    """Indices of [0, reach] where |M(τ+iu)|^n may exceed exp(−level), by the best pair of values.
+
+    |M(τ+iu)|² ≤ M(τ)²·(1 − 4·w_a·w_b·sin²(u·(A_a − A_b)/2)) for any two values with tilted weights w_a, w_b.
+    """
+    everything = np.arange(reach + 1)
+    if _phase_doubt(tilted, weights, step * reach) > 1.0:
+        return everything
+    level += math.log1p((step * reach / tau) ** 2)
+    heavy = np.argsort(weights)[-8:].tolist()
+    best = (float(reach), 0.0, 1.0)
+    for position, a in enumerate(heavy):
+        for b in heavy[:position]:
+            gap = step * abs(float(tilted.values[a] - tilted.values[b]))
+            product = 2 * tilted.count * float(weights[a] * weights[b])
+            if gap > 0 and product > level:
+                half = 2 * math.asin(math.sqrt(level / product)) / gap
+                period = 2 * math.pi / gap
+                length = half + min(2 * half + 2, period) * math.ceil(reach / period)
+                best = min(best, (length, half, period))
+    _, half, period = best
+    if half == 0.0:
+        return everything
+    centres = period * np.arange(math.ceil(reach / period) + 1)
+    ends = np.minimum(reach, np.ceil(centres + half)).astype(np.int64)
+    starts = np.maximum(0, np.floor(centres - half)).astype(np.int64)
+    starts[1:] = np.maximum(starts[1:], ends[:-1] + 1)
+    lengths = np.maximum(0, ends - starts + 1)
+    offsets = np.repeat(starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+    return np.asarray(np.arange(lengths.sum()) + offsets)
+
+
+def estimate(law: FiniteLaw, count: int, plan: Plan) -> Estimate:
+    """The planned sum in floats."""
+    tilted = _Tilted(law, count)
+    weights = tilted.tilt_weights(plan.tilt)
+    u = plan.step * plan.kept.astype(np.float64)
+    terms = np.exp(_log_ratio(tilted, weights, plan.variance, plan.tilt, u))
+    factor = np.where(plan.kept == 0, 1.0, 2.0)
+    height = tilted.log_moment(plan.tilt) + plan.variance * plan.tilt**2 / 2
+    mean = float(np.sum(factor * (terms / (1 + 1j * u / plan.tilt) ** 2).real))
+    excess = plan.variance * plan.tilt**2 * max(0.0, float(np.sum(factor * terms.real)))
+    log_unit = height - 2 * math.log(plan.tilt) + math.log(plan.step / (2 * math.pi)) + math.log(plan.scale)
+
+    def log_of(x: float) -> float:
+        return log_unit + math.log(x) if x > 0 else -math.inf
+
+    return Estimate(log_of(mean - excess / 2), log_of(mean), log_of(mean - excess))
+
+
+def bracket(law: FiniteLaw, count: int, plan: Plan) -> Bracket:
+    """Certified enclosure of E(S)_+ by the planned sum in balls."""
+    with precision(GUARD_BITS + count.bit_length()):
+        return _Certified(law, count, plan).bracket()
+
+
+class _Certified:
+    """The sum of the module's docstring in balls, at the working precision."""
+
+    def __init__(self, law: FiniteLaw, count: int, plan: Plan) -> None:
+        self.plan = plan
+        self.count = count
+        self.atoms = [(value / plan.scale, weight) for value, weight in law.atoms()]
+        self.tau, self.variance, self.step = arb(plan.tilt), arb(plan.variance), arb(plan.step)
+
+    def moment_power(self, theta: arb) -> arb:
+        """M(θ)^n·exp(v·θ²/2) on the real line."""
+        total = arb(0)
+        for value, weight in self.atoms:
+            total += weight * (theta * value).exp()
+        return (total.log() * self.count + self.variance * theta * theta / 2).exp()
+
+    def nodes(self) -> tuple[arb, arb]:
+        """Sums over all kept nodes and their conjugates, with and without the factor t^(-2)."""
+        with_square, without = acb(0), acb(0)
+        turns = [acb(0, self.step * value).exp() for value, _ in self.atoms]
+        narrowing = (-self.variance * self.step * self.step).exp()
+        expected = -1
+        for k in self.plan.kept.tolist():
+            t = acb(self.tau, self.step * k)
+            if k != expected or k % FRESH_START == 0:
+                parts = [weight * (t * value).exp() for value, weight in self.atoms]
+                gaussian = (self.variance * t * t / 2).exp()
+                ratio = (self.variance * (acb(0, self.step) * t - self.step * self.step / 2)).exp()
+            total = acb(0)
+            for part in parts:
+                total += part
+            term = total**self.count * gaussian
+            if k == 0:
+                term /= 2
+            without += term
+            with_square += term / (t * t)
+            parts = [part * turn for part, turn in zip(parts, turns, strict=True)]
+            gaussian *= ratio
+            ratio *= narrowing
+            expected = k + 1
+        return 2 * with_square.real, 2 * without.real
+
+    def left_out(self) -> arb:
+        """Bound on the sum of |M(t)^n·exp(v·t²/2)| over all nodes not kept, relative to node 0."""
+        plan = self.plan
+        last = int(plan.kept[-1])
+        total = arb(0)
+        if plan.peak_reach > last:
+            total += tail_of_squares(self.peak_rate(), last + 1)
+        else:
+            skipped = plan.reach + 1 - len(plan.kept)
+            total += skipped * arb(plan.log_skipped).exp()
+        total += tail_of_squares(self.variance * self.step * self.step / 2, plan.reach + 1)
+        return 2 * total
+
+    def peak_rate(self) -> arb:
+        """Rate a with |M(τ+ikh)^n·exp(…)| ≤ exp(−a·k²) of node 0 while k·h·spread ≤ π.
+
+        1 − cos x ≥ 2x²/π² there, so |M(τ+iu)|² ≤ M(τ)²·(1 − 4u²·Var/π²), Var under the tilted law.
+        """
+        tilted = [(value, weight * (self.tau * value).exp()) for value, weight in self.atoms]
+        mass = sum((weight for _, weight in tilted), arb(0))
+        mean = sum((value * weight for value, weight in tilted), arb(0)) / mass
+        variance = sum((weight * (value - mean) * (value - mean) for value, weight in tilted), arb(0)) / mass
+        largest, smallest = self.atoms[0][0], self.atoms[0][0]
+        for value, _ in self.atoms:
+            largest, smallest = largest.max(value), smallest.min(value)
+        if not (largest - smallest) * self.step * self.plan.peak_reach <= arb.pi():
+            return self.variance * self.step * self.step / 2
+        rate = 2 * self.count * variance.lower() / arb.pi() ** 2 + self.variance / 2
+        return rate * self.step * self.step
+
+    def aliases(self) -> arb:
+        """Bound on Σ_{m≠0} W(2πm/h)."""
+        total = arb(0)
+        distance = 2 * arb.pi() / self.step
+        for shift, theta in (
+            (arb(self.plan.shift_right), self.tau + self.plan.shift_right),
+            (arb(self.plan.shift_left), self.tau - self.plan.shift_left),
+        ):
+            height = self.moment_power(theta) / (arb(1).exp() * theta)
+            total += height / ((shift * distance).exp() - 1)
+        return total
+
+    def bracket(self) -> Bracket:
+        with_square, without = self.nodes()
+        unit = self.step / (2 * arb.pi())
+        top = self.moment_power(self.tau)
+        tail = top * self.left_out()
+        smoothed = unit * with_square
+        tail_square = unit * tail / (self.tau * self.tau)
+        upper = smoothed + tail_square
+        excess = self.variance * unit * (without + tail)
+        lower = smoothed - tail_square - self.aliases() - excess
+        scale = arb(self.plan.scale)
+        return Bracket((lower * scale).lower(), (upper * scale).upper(), "contour")

@@ -1,0 +1,108 @@
+"""The one engine behind every bound: D(x) = (1/n)·E[(G_1 + … + G_n)_+], G with a finite law that depends on x.
+
+Five routes, one contract (a certified ``Bracket``); the engine takes the exact one that is cheap enough:
+
+- no value is positive: D = 0;
+- ``enumeration``: few enough count vectors;
+- ``walk``: at most three values and few enough counts to visit;
+- ``double walk``: four values and few enough pairs of counts to visit;
+- ``contour``: everything else, at a cost that does not grow with n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+
+from shuffledp.numerics import contour, double_walk, enumeration, walk
+from shuffledp.numerics.ball import precision
+from shuffledp.numerics.contour import Estimate
+from shuffledp.numerics.law import FLOAT_VIEW_BITS, Bracket, FiniteLaw
+
+MOST_STEPS = 4_000
+MOST_PAIRS = 40_000
+MOST_VECTORS = 2_500
+WHOLE_WALK = 400
+"""Up to this n the walk visits every count and needs no estimate to choose its window."""
+LEFT_OUT = 40.0
+"""What a window leaves out is e^LEFT_OUT times smaller than the result."""
+SEARCH_TOLERANCE = 1e-5
+CERTIFIED_TOLERANCE = 5e-10
+"""Relative width in x that the contour aims at while searching, and in a certified value."""
+
+
+@dataclass(frozen=True)
+class PositivePartMean:
+    """D(x) for a family of laws ``law_at(x)`` and a number of summands ``count``; D decreases in x."""
+
+    law_at: Callable[[float], FiniteLaw]
+    count: int
+
+    def bracket(self, x: float, tolerance: float = CERTIFIED_TOLERANCE) -> Bracket:
+        """Certified enclosure of D(x)."""
+        return positive_part_mean(self.law_at(x), self.count, tolerance).scaled(self.count)
+
+    def log_estimate(self, x: float) -> float:
+        """log D(x) in floats, for searching: exact where that is cheap, by the contour in floats elsewhere."""
+        law = self.law_at(x)
+        if not contour.has_positive_value(law):
+            return -math.inf
+        if _is_small(law, self.count):
+            return self.bracket(x).log_upper()
+        return _estimate(law, self.count).log_value - math.log(self.count)
+
+    def natural_scale(self) -> float:
+        """Standard deviation of G at x = 0 over √n: the sum's mean there moves by about n per unit of x."""
+        values, weights = self.law_at(0.0).floats()
+        return math.sqrt(float(np.dot(weights, values**2)) / self.count)
+
+
+def positive_part_mean(law: FiniteLaw, count: int, tolerance: float = CERTIFIED_TOLERANCE) -> Bracket:
+    """Certified enclosure of E[(G_1 + … + G_count)_+] by the cheapest route that is exact enough."""
+    if not contour.has_positive_value(law):
+        return _no_positive_value(law, count)
+    values = _number_of_values(law)
+    if values > 3 and enumeration.size(values, count) <= MOST_VECTORS:
+        return enumeration.bracket(law, count)
+    if values <= 4:
+        log_mass = -math.inf if _is_small(law, count) else _walk_mass(law, count)
+        if values <= 3 and walk.steps(law, count, log_mass) <= MOST_STEPS:
+            return walk.bracket(law, count, log_mass)
+        if values == 4 and double_walk.steps(law, count, log_mass) <= MOST_PAIRS:
+            return double_walk.bracket(law, count, log_mass)
+    return contour.bracket(law, count, contour.make_plan(law, count, tolerance))
+
+
+def _number_of_values(law: FiniteLaw) -> int:
+    with precision(FLOAT_VIEW_BITS):
+        return len(law.atoms())
+
+
+def _is_small(law: FiniteLaw, count: int) -> bool:
+    """Every count can be visited, at a cost that suits a search."""
+    values = _number_of_values(law)
+    return count <= WHOLE_WALK if values <= 3 else enumeration.size(values, count) <= MOST_VECTORS
+
+
+def _estimate(law: FiniteLaw, count: int) -> Estimate:
+    return contour.estimate(law, count, contour.make_plan(law, count, SEARCH_TOLERANCE))
+
+
+def _walk_mass(law: FiniteLaw, count: int) -> float:
+    """How improbable a count must be to be left out: its share of E(S)_+ is at most count·max(G)·probability."""
+    values, _ = law.floats()
+    return _estimate(law, count).log_value - math.log(count * float(values.max())) - LEFT_OUT
+
+
+def _no_positive_value(law: FiniteLaw, count: int) -> Bracket:
+    """(S)_+ = 0; where a value cannot be told from 0, at most its ball's upper end times count."""
+    with precision(4 * FLOAT_VIEW_BITS):
+        most = arb(0)
+        for value, _ in law.atoms():
+            if not value <= 0:
+                most = most.max(value)
+        return Bracket(arb(0), (most * count).upper(), "no positive value")

@@ -1,0 +1,61 @@
+"""A finite law of one real summand, and certified two-sided values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from shuffledp.numerics.ball import precision, round_down, round_up
+
+Atoms = Sequence[tuple[arb, arb]]
+FLOAT_VIEW_BITS = 96
+"""Enough to round each value and weight correctly to a float."""
+
+
+@dataclass(frozen=True)
+class FiniteLaw:
+    """The law of a random variable G with finitely many values.
+
+    ``atoms()`` returns pairs (value, weight) as balls at the working precision in force when it is called, so
+    that a computation that needs more digits can ask again. The weights sum to 1 and none is exactly 0.
+    """
+
+    atoms: Callable[[], Atoms]
+
+    def floats(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values and weights rounded to floats, for planning and searching only."""
+        with precision(FLOAT_VIEW_BITS):
+            pairs = self.atoms()
+            values = np.array([float(value.mid()) for value, _ in pairs])
+            weights = np.array([float(weight.mid()) for _, weight in pairs])
+        return values, weights
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A certified enclosure lower ≤ x ≤ upper of one non-negative real number, and the route that gave it."""
+
+    lower: arb
+    upper: arb
+    route: str
+
+    def scaled(self, divisor: int) -> Bracket:
+        return Bracket(self.lower / divisor, self.upper / divisor, self.route)
+
+    def upper_float(self) -> float:
+        return round_up(self.upper)
+
+    def lower_float(self) -> float:
+        return max(0.0, round_down(self.lower))
+
+    def log_upper(self) -> float:
+        """A float near log(upper), for steering a search; minus infinity at 0."""
+        return float(self.upper.log().mid()) if self.upper > 0 else -math.inf
+
+    def log_lower(self) -> float:
+        return float(self.lower.log().mid()) if self.lower > 0 else -math.inf

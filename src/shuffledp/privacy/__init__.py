@@ -1,0 +1,1 @@
+"""Frozen value objects of the field: parameters, dominating pairs, privacy curves."""

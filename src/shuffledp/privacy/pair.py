@@ -1,0 +1,83 @@
+"""The dominating pair in count form: what hides one user's message, and how well.
+
+This is the small interface between whoever knows a randomizer and whoever proves a bound: a list of message
+classes, each with three probabilities. Everything else (the law of G, both directions, every ε) follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from flint import arb
+
+from shuffledp.numerics.ball import round_up
+from shuffledp.numerics.law import Atoms, FiniteLaw
+
+
+class MessageClass(NamedTuple):
+    """Probabilities of one class of messages: user 1's under either input, and one hiding message's."""
+
+    first: arb
+    second: arb
+    hiding: arb
+
+
+Classes = Sequence[MessageClass]
+
+
+@dataclass(frozen=True)
+class HidingPair:
+    """User 1 sends one message by the law ``first`` or ``second``; each other user one by the law ``hiding``.
+
+    Theorem: identity (★): with M messages in all, D_{e^ε}(P‖Q) = (1/M)·E[(G_1 + … + G_M)_+], where
+    G = (first − e^ε·second)/hiding has the law ``hiding``.
+    Requires: ``classes()`` gives balls at the working precision; each of the three laws sums to 1; a class of
+    hiding probability exactly 0 is allowed only where both of user 1's are 0 too.
+    """
+
+    classes: Callable[[], Classes] = field(repr=False)
+    symmetric: bool
+    """Swapping ``first`` and ``second`` leaves the law of G as it is."""
+
+    def swapped(self) -> HidingPair:
+        """The same pair for the other direction of the divergence."""
+
+        def classes() -> Classes:
+            return [MessageClass(c.second, c.first, c.hiding) for c in self.classes()]
+
+        return HidingPair(classes, self.symmetric)
+
+    def law(self, epsilon: float) -> FiniteLaw:
+        """The law of G at ε."""
+
+        def atoms() -> Atoms:
+            ratio = arb(epsilon).exp()
+            nothing = arb(0)
+            result: list[tuple[arb, arb]] = []
+            for c in self.classes():
+                if c.hiding.is_zero():
+                    continue
+                value = (c.first - c.second) - c.second * (ratio - 1)
+                if value.is_zero():
+                    nothing += c.hiding
+                else:
+                    result.append((value / c.hiding, c.hiding))
+            if not nothing.is_zero():
+                result.append((arb(0), nothing))
+            return result
+
+        return FiniteLaw(atoms)
+
+    def largest_log_ratio(self) -> float:
+        """An upper bound of log(first/second): from here on D = 0. Infinity where a class has second = 0."""
+        largest = 0.0
+        for c in self.classes():
+            if c.second.is_zero():
+                if not c.first.is_zero():
+                    return math.inf
+                continue
+            largest = max(largest, round_up((c.first / c.second).log()))
+        return largest

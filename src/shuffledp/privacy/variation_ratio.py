@@ -1,0 +1,217 @@
+"""Variation-ratio parameters: all that the reduction needs to know of a randomizer.
+
+α, γ and the hiding probabilities r0, r1 are derived here and nowhere else, as exact rationals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from flint import arb, fmpq
+
+from shuffledp import argument
+from shuffledp.numerics.ball import precision, rational, round_up
+from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+
+SNAP = 1e-12
+"""Relative distance within which β is its maximum, and the condition on the q's holds with equality."""
+
+_WHO = "VariationRatio"
+
+
+@dataclass(frozen=True)
+class VariationRatio:
+    """(p, β)-variation and q-ratio of a local randomizer.
+
+    ``p``: largest ratio between two inputs' output laws (may be infinite). ``beta``: largest total variation
+    between them; a value that is too large is sound. ``q``: largest ratio of user 1's output law to any other
+    user's, or the pair (q0, q1) of that ratio where input 0 is likelier and where input 1 is likelier.
+    ``q_common``: the same ratio on the part that both inputs share, where a smaller one is known; by default
+    the larger of q0 and q1.
+
+    Theorem: [VR] Lemma 4.3 (decomposition).
+    Requires: p > 1; 0 ≤ β ≤ (p−1)/(p+1); q0, q1, q_common ≥ 1 and finite; r0 + r1 + γ/q_common ≤ 1.
+    Deviates: floats are exact reals; β within 1e-12 (relative) of its maximum is the maximum, and a sum of
+    r0 + r1 + γ/q_common above 1 by less than that is met by raising the q's: both are sound. At p = ∞, β = 1
+    says that the two laws are disjoint.
+    """
+
+    p: float
+    beta: float
+    q: float | tuple[float, float]
+    q_common: float | None = None
+
+    def __post_init__(self) -> None:
+        p = argument.real(_WHO, "p", self.p)
+        if p <= 1.0:
+            raise ValueError(f"{_WHO}: p must be above 1 (infinity is allowed), got {p!r}.")
+        beta = argument.real(_WHO, "beta", self.beta)
+        most = 1.0 if math.isinf(p) else (p - 1.0) / (p + 1.0)
+        if not 0.0 <= beta <= most * (1 + SNAP):
+            raise ValueError(f"{_WHO}: beta must be between 0 and (p-1)/(p+1) = {most!r} for p = {p!r}, got {beta!r}.")
+        object.__setattr__(self, "p", p)
+        object.__setattr__(self, "beta", beta)
+        object.__setattr__(self, "q", _ratios(self.q))
+        if self.q_common is not None:
+            object.__setattr__(self, "q_common", _ratio("q_common", self.q_common))
+        if self._hiding_sum > 1 + rational(SNAP):
+            q0, q1, q_common = (float(arb(q)) for q in self._raw_ratios)
+            raise ValueError(
+                f"{_WHO}: r0 + r1 + γ/q_common must be at most 1, got {float(arb(self._hiding_sum)):.6g} "
+                f"(p={p!r}, beta={beta!r}, q0={q0!r}, q1={q1!r}, q_common={q_common!r}); "
+                f"raise q or lower beta to the true total variation."
+            )
+
+    @classmethod
+    def of_ldp(cls, epsilon_local: float) -> VariationRatio:
+        """The parameters of any ε0-LDP randomizer: p = q = e^ε0 and the largest β."""
+        epsilon = argument.positive_finite(_WHO, "epsilon_local", epsilon_local)
+        with precision(96):
+            p = round_up(arb(epsilon).exp())
+        if math.isinf(p):
+            raise ValueError(f"{_WHO}: epsilon_local must be at most 709, got {epsilon!r}.")
+        return cls(p=p, beta=(p - 1.0) / (p + 1.0), q=p)
+
+    def variation_ratio(self) -> VariationRatio:
+        """Itself: raw parameters offer the same capability as a mechanism."""
+        return self
+
+    @property
+    def at_maximum(self) -> bool:
+        """β is the largest possible for p, hence γ = 0."""
+        most = 1.0 if math.isinf(self.p) else (self.p - 1.0) / (self.p + 1.0)
+        return self.beta >= most * (1 - SNAP)
+
+    @property
+    def symmetric(self) -> bool:
+        q0, q1 = self.q_pair
+        return q0 == q1
+
+    @cached_property
+    def alpha(self) -> fmpq:
+        """α: the mass of either extreme part under the input that makes it unlikely."""
+        if math.isinf(self.p):
+            return fmpq(0)
+        p = rational(self.p)
+        return 1 / (p + 1) if self.at_maximum else rational(self.beta) / (p - 1)
+
+    @cached_property
+    def p_alpha(self) -> fmpq:
+        """pα: the mass of either extreme part under the input that makes it likely (β at p = ∞)."""
+        if math.isinf(self.p):
+            return fmpq(1) if self.at_maximum else rational(self.beta)
+        return rational(self.p) * self.alpha
+
+    @cached_property
+    def gamma(self) -> fmpq:
+        """γ: the mass of the part that both inputs share."""
+        return 1 - self.alpha - self.p_alpha
+
+    @property
+    def q_pair(self) -> tuple[float, float]:
+        assert isinstance(self.q, tuple)
+        return self.q
+
+    @property
+    def _raw_ratios(self) -> tuple[fmpq, fmpq, fmpq]:
+        q0, q1 = self.q_pair
+        common = max(q0, q1) if self.q_common is None else self.q_common
+        return rational(q0), rational(q1), rational(common)
+
+    @cached_property
+    def _hiding_sum(self) -> fmpq:
+        q0, q1, q_common = self._raw_ratios
+        return self.p_alpha / q0 + self.p_alpha / q1 + self.gamma / q_common
+
+    @cached_property
+    def ratios(self) -> tuple[fmpq, fmpq, fmpq]:
+        """(q0, q1, q_common), raised together where rounding put their condition a hair beyond 1."""
+        excess = max(fmpq(1), self._hiding_sum)
+        q0, q1, q_common = self._raw_ratios
+        return q0 * excess, q1 * excess, q_common * excess
+
+    def swapped(self) -> VariationRatio:
+        """The two inputs exchanged."""
+        q0, q1 = self.q_pair
+        return VariationRatio(self.p, self.beta, (q1, q0), self.q_common)
+
+    def largest_log_ratio(self) -> float:
+        """log p, rounded up: no shuffled divergence is positive beyond it."""
+        if math.isinf(self.p):
+            return math.inf
+        with precision(96):
+            return round_up(arb(self.p).log())
+
+    def pair(self, epsilon: float) -> HidingPair:
+        """The sound dominating pair for D_{e^ε}(P‖Q).
+
+        Theorem: sound reduction: R_i ≥ r0·Q0 + r1·Q1 + (γ/q_common)·Q_c, the rest revealed.
+        Deviates: [VR] Theorem 4.2 lets Q_c hide among all the rests, which is not an upper bound when γ > 0.
+        The reduction grows with β (so that a β above the true one is sound) only while
+        q_common·(e^ε − 1) ≤ q1·(e^ε − 1/p). Where q0 ≠ q1 breaks this, q1 is raised until it holds; at p = ∞
+        with β = 1 the laws are disjoint and there is nothing to raise for.
+        """
+        q0, q1, q_common = self.ratios
+        r0, r1, shared = self.p_alpha / q0, self.p_alpha / q1, self.gamma / q_common
+
+        def classes() -> Classes:
+            raised = self._raised_q1(epsilon)
+            rest = arb(1 - r0 - r1 - shared)
+            hiding1 = arb(r1)
+            if raised is not None:
+                hiding1 = arb(self.p_alpha) / raised
+                rest += arb(r1) - hiding1
+            result = [
+                MessageClass(arb(self.p_alpha), arb(self.alpha), arb(r0)),
+                MessageClass(arb(self.alpha), arb(self.p_alpha), hiding1),
+                MessageClass(arb(self.gamma), arb(self.gamma), arb(shared)),
+                MessageClass(arb(0), arb(0), rest),
+            ]
+            return [c for c in result if not c.hiding.is_zero()]
+
+        return HidingPair(classes, self.symmetric)
+
+    def _raised_q1(self, epsilon: float) -> arb | None:
+        """The least q1 with which the reduction grows with β at this ε, where that is more than q1."""
+        _, q1, q_common = self.ratios
+        disjoint = math.isinf(self.p) and self.at_maximum
+        if q_common <= q1 or disjoint:
+            return None
+        ratio = arb(epsilon).exp()
+        inverse_p = arb(0) if math.isinf(self.p) else 1 / arb(self.p)
+        needed = arb(q_common) * (ratio - 1) / (ratio - inverse_p)
+        return None if needed <= arb(q1) else needed.max(arb(q1))
+
+    def published_pair(self) -> HidingPair:
+        """The pair of [VR] Theorem 4.2: not an upper bound when γ > 0; for reproduction."""
+        q0, q1, _ = self.ratios
+        r0, r1 = self.p_alpha / q0, self.p_alpha / q1
+
+        def classes() -> Classes:
+            result = [
+                MessageClass(arb(self.p_alpha), arb(self.alpha), arb(r0)),
+                MessageClass(arb(self.alpha), arb(self.p_alpha), arb(r1)),
+            ]
+            if r0 + r1 != 1:
+                result.append(MessageClass(arb(self.gamma), arb(self.gamma), arb(1 - r0 - r1)))
+            return result
+
+        return HidingPair(classes, self.symmetric)
+
+
+def _ratio(name: str, value: object) -> float:
+    number = argument.real(_WHO, name, value)
+    if not 1.0 <= number < math.inf:
+        raise ValueError(f"{_WHO}: {name} must be at least 1 and finite, got {number!r}.")
+    return number
+
+
+def _ratios(value: object) -> tuple[float, float]:
+    if isinstance(value, tuple | list):
+        if len(value) != 2:
+            raise ValueError(f"{_WHO}: q must be one number or the pair (q0, q1), got {value!r}.")
+        return _ratio("q0", value[0]), _ratio("q1", value[1])
+    number = _ratio("q", value)
+    return number, number
