@@ -78,6 +78,12 @@ class VariationRatio:
         """Itself: raw parameters offer the same capability as a mechanism."""
         return self
 
+    def describe(self) -> dict[str, float]:
+        """The parameters by name, defaults filled in."""
+        q0, q1 = self.q_pair
+        common = max(q0, q1) if self.q_common is None else self.q_common
+        return {"p": self.p, "beta": self.beta, "q0": q0, "q1": q1, "q_common": common}
+
     @property
     def at_maximum(self) -> bool:
         """β is the largest possible for p, hence γ = 0."""

@@ -1,0 +1,64 @@
+"""The command tree, and the one place where errors become a sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+import shuffledp
+from shuffledp.cli import amplify, tour
+from shuffledp.errors import ShuffledpError
+
+app = typer.Typer(
+    name="shuffledp",
+    help="The shuffle model of differential privacy: certified numbers.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shuffledp {shuffledp.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """The shuffle model of differential privacy: certified numbers."""
+    if context.invoked_subcommand is None:
+        tour.run()
+
+
+app.command("amplify")(amplify.command)
+
+
+def run() -> None:
+    """Run the command line; bad input is one sentence on stderr and exit code 2."""
+    try:
+        status = app(standalone_mode=False)
+    except TyperException as error:
+        _fail(error.format_message() if hasattr(error, "format_message") else str(error))
+    except (ShuffledpError, ValueError, TypeError, OverflowError) as error:
+        if os.environ.get("SHUFFLEDP_DEBUG"):
+            raise
+        _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("Stopped.", 130)
+    else:
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str, status: int = 2) -> None:
+    print(f"shuffledp: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(status)
