@@ -40,6 +40,12 @@ def rational(number: Exact) -> fmpq:
     return fmpq(numerator, denominator)
 
 
+def above(number: Exact) -> float:
+    """The smallest float that is not below an exact number."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= Fraction(number) else math.nextafter(nearest, math.inf)
+
+
 def round_up(ball: arb) -> float:
     """The smallest float found that is certainly not below the ball (infinity if none is)."""
     if not ball.is_finite():

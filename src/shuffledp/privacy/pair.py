@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flint import arb
+from flint import arb, fmpq
 
 from shuffledp.numerics.ball import round_up
 from shuffledp.numerics.law import Atoms, FiniteLaw
@@ -81,3 +81,16 @@ class HidingPair:
                 continue
             largest = max(largest, round_up((c.first / c.second).log()))
         return largest
+
+
+def exact_pair(classes: Sequence[tuple[fmpq, fmpq, fmpq]], *, symmetric: bool) -> HidingPair:
+    """A pair from exact probabilities (first, second, hiding); what hiding lacks to 1 is the revealed rest."""
+    rest = 1 - sum((hiding for _, _, hiding in classes), fmpq(0))
+    if rest < 0:
+        raise ValueError(f"exact_pair: hiding probabilities must sum to at most 1, got {float(arb(1 - rest))!r}.")
+    kept = [triple for triple in [*classes, (fmpq(0), fmpq(0), rest)] if triple[2] != 0]
+
+    def balls() -> Classes:
+        return [MessageClass(arb(first), arb(second), arb(hiding)) for first, second, hiding in kept]
+
+    return HidingPair(balls, symmetric)

@@ -1,0 +1,1 @@
+"""Local randomizers: one file, one frozen object that answers everything about itself."""

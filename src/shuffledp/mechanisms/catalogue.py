@@ -1,0 +1,64 @@
+"""Every mechanism of the package by name: a new file with a new class is found by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import shuffledp.mechanisms
+from shuffledp import argument
+from shuffledp.mechanisms.mechanism import Mechanism
+
+
+def all_mechanisms() -> dict[str, type[Mechanism]]:
+    """Final mechanism classes by their command-line name."""
+    for module in pkgutil.iter_modules(shuffledp.mechanisms.__path__):
+        importlib.import_module(f"shuffledp.mechanisms.{module.name}")
+    found = sorted(_final_kinds(Mechanism), key=lambda kind: kind.name)
+    return {kind.name: kind for kind in found}
+
+
+def _final_kinds(kind: Any) -> Iterator[type[Mechanism]]:
+    for child in kind.__subclasses__():
+        if not child.__abstractmethods__ and child.__module__.startswith("shuffledp."):
+            yield child
+        yield from _final_kinds(child)
+
+
+def settings(kind: type[Mechanism]) -> list[dataclasses.Field[Any]]:
+    """The constructor's arguments besides epsilon."""
+    return [field for field in dataclasses.fields(kind) if field.init and field.name != "epsilon"]  # type: ignore[arg-type]
+
+
+def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanism:
+    """A mechanism from its name, local ε and settings as text, each a number."""
+    kinds = all_mechanisms()
+    if name not in kinds:
+        raise ValueError(f"mechanism must be one of {', '.join(kinds)}, got {name!r}.")
+    kind = kinds[name]
+    known = {field.name: field for field in settings(kind)}
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        raise ValueError(f"{name}: expected settings among {', '.join(known) or 'none'}, got {unknown[0]!r}.")
+    missing = [
+        key
+        for key, field in known.items()
+        if key not in given and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise ValueError(f"{name}: setting {missing[0]} is missing; add --set {missing[0]}=….")
+    chosen = {key: _number(name, key, text, known[key]) for key, text in given.items()}
+    return kind(epsilon=epsilon_local, **chosen)  # type: ignore[call-arg]
+
+
+def _number(name: str, key: str, text: str, field: dataclasses.Field[Any]) -> Any:
+    if str(field.type).startswith("str"):
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"{name}: {key} must be a number, got {text!r}.") from None
+    return argument.count(name, key, number, at_least=0) if str(field.type).startswith("int") else number

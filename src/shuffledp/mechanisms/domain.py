@@ -1,0 +1,46 @@
+"""Checks of users' values, each with one sentence; nothing is encoded unless all values are good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def categories(who: str, values: Any, options: int) -> NDArray[np.int64]:
+    """One whole number from 0 to options−1 per user."""
+    array = _one_per_user(who, values, 1)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{who}: values must be whole numbers from 0 to {options - 1}, got {array.dtype}.")
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= options:
+        bad = low if low < 0 else high
+        raise ValueError(f"{who}: values must be from 0 to {options - 1}, got {bad}.")
+    return array.astype(np.int64)
+
+
+def reals(who: str, values: Any, low: float, high: float, axes: int = 1) -> NDArray[np.float64]:
+    """Real numbers in [low, high], one per user (or one row per user with ``axes=2``)."""
+    array = _one_per_user(who, values, axes)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{who}: values must be numbers from {low:g} to {high:g}, got {array.dtype}.")
+    numbers = array.astype(np.float64)
+    if np.isnan(numbers).any():
+        raise ValueError(f"{who}: values must be numbers from {low:g} to {high:g}, got NaN.")
+    outside = numbers[(numbers < low) | (numbers > high)]
+    if outside.size:
+        raise ValueError(f"{who}: values must be from {low:g} to {high:g}, got {outside.flat[0]!r}.")
+    return numbers
+
+
+def _one_per_user(who: str, values: Any, axes: int) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype == np.bool_:
+        raise TypeError(f"{who}: values must be numbers, got booleans.")
+    if array.ndim != axes:
+        shape = "one value" if axes == 1 else "one row"
+        raise ValueError(f"{who}: expected {shape} per user, got an array of shape {array.shape}.")
+    if array.size == 0:
+        raise ValueError(f"{who}: expected at least one value, got none.")
+    return array

@@ -1,0 +1,53 @@
+"""Frequency oracles of the support kind: a message supports some options, one's own more often than the others."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from shuffledp.mechanisms import domain
+from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism
+
+
+class SupportOracle(Mechanism):
+    """Estimates how many users hold each option by (support count − n·r)/(s − r).
+
+    s is the chance that a message supports its user's own option, r that it supports any other given option.
+    """
+
+    task = "frequency"
+    options: int
+
+    @property
+    @abstractmethod
+    def own_support(self) -> Fraction:
+        """s, of the executed randomizer."""
+
+    @property
+    @abstractmethod
+    def other_support(self) -> Fraction:
+        """r, of the executed randomizer."""
+
+    def check(self, values: Any) -> Array:
+        return domain.categories(type(self).__name__, values, self.options)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        s, r = float(self.own_support), float(self.other_support)
+        value = (np.asarray(total, dtype=np.float64) - users * r) / (s - r)
+        held = np.clip(value, 0.0, users)
+        return Estimate(value, self._variance_of_counts(held, users), users)
+
+    def truth(self, values: Any) -> Floats:
+        return np.bincount(self.check(values), minlength=self.options).astype(np.float64)
+
+    def variance(self, values: Any) -> Floats:
+        counts = self.truth(values)
+        return self._variance_of_counts(counts, int(counts.sum()))
+
+    def _variance_of_counts(self, counts: Floats, users: int) -> Floats:
+        s, r = self.own_support, self.other_support
+        own, other, gap = float(s * (1 - s)), float(r * (1 - r)), float((s - r) ** 2)
+        return np.asarray((counts * own + (users - counts) * other) / gap)

@@ -1,0 +1,100 @@
+"""Randomized response on any number of options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from flint import arb
+
+from shuffledp import argument
+from shuffledp.mechanisms.frequency import SupportOracle
+from shuffledp.mechanisms.mechanism import Array, OutputTable, WireBytes, integers_of_wire, wire_of_integers
+from shuffledp.numerics import dyadic
+from shuffledp.numerics.ball import above, rational
+from shuffledp.numerics.random import RandomSource
+from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+
+@dataclass(frozen=True)
+class KRR(SupportOracle):
+    """Report an option drawn uniformly from all with probability γ, the true one otherwise.
+
+    γ = d/(e^ε + d − 1), rounded up to a multiple of 2^-64: the ratio 1 + d(1−γ)/γ is then at most e^ε.
+    The uniform draw is the privacy blanket itself.
+
+    Theorem: [VR] Table 2, randomized response: p = q = e^ε, β = (e^ε−1)/(e^ε+d−1); q_common = 1.
+    """
+
+    epsilon: float
+    options: int
+
+    name = "krr"
+    summary = "randomized response: the true option, or one drawn uniformly"
+
+    def __post_init__(self) -> None:
+        argument.positive_finite("KRR", "epsilon", self.epsilon)
+        argument.count("KRR", "options", self.options, at_least=2)
+
+    @cached_property
+    def uniform_share(self) -> Fraction:
+        """γ: the probability of reporting a uniform option."""
+        return dyadic.at_least(lambda: self.options / (arb(self.epsilon).exp() + self.options - 1))
+
+    @property
+    def own_support(self) -> Fraction:
+        return 1 - self.uniform_share + self.other_support
+
+    @property
+    def other_support(self) -> Fraction:
+        return self.uniform_share / self.options
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        lies = source.coins(self.uniform_share, len(values))
+        return np.where(lies, source.below(self.options, len(values)), values)
+
+    @property
+    def message_bits(self) -> int:
+        return (self.options - 1).bit_length()
+
+    def pack(self, messages: Array) -> WireBytes:
+        return wire_of_integers(messages, self.message_bits)
+
+    def unpack(self, wire: WireBytes) -> Array:
+        return integers_of_wire("KRR", wire, self.message_bits, self.options)
+
+    def accumulate(self, messages: Array) -> Array:
+        return np.bincount(messages, minlength=self.options)
+
+    def variation_ratio(self) -> VariationRatio:
+        ratio = above(self.own_support / self.other_support)
+        return VariationRatio(p=ratio, beta=above(1 - self.uniform_share), q=ratio, q_common=1.0)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        own, other = rational(self.own_support), rational(self.other_support)
+        same = other * (self.options - 2)
+        return [
+            exact_pair(
+                [
+                    (own, other, other),
+                    (other, own, other),
+                    (same, same, same),
+                ],
+                symmetric=True,
+            )
+        ]
+
+    def table(self) -> OutputTable:
+        every = np.arange(self.options)
+        rows = tuple(
+            tuple(self.own_support if y == x else self.other_support for y in range(self.options)) for x in every
+        )
+        return OutputTable(every, every, rows)
+
+    @classmethod
+    def examples(cls) -> Sequence[KRR]:
+        return [cls(epsilon=1.0, options=2), cls(epsilon=0.5, options=3), cls(epsilon=3.0, options=5)]

@@ -1,0 +1,168 @@
+"""What every local randomizer answers about itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.numerics.random import RandomSource, source_of
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+WireBytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unbiased estimate, its estimated variance, and how many users stand behind it."""
+
+    value: Floats
+    variance: Floats
+    users: int
+
+    @property
+    def standard_error(self) -> Floats:
+        return np.sqrt(np.maximum(self.variance, 0.0))
+
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """A two-sided normal confidence interval, per component."""
+        level = argument.open_probability("interval", "confidence", confidence)
+        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.standard_error
+        return self.value - reach, self.value + reach
+
+
+@dataclass(frozen=True)
+class OutputTable:
+    """The exact output law on a small instance: one row per input, one column per distinct message."""
+
+    inputs: Array
+    messages: Array
+    probabilities: tuple[tuple[Fraction, ...], ...]
+
+
+class Mechanism(ABC):
+    """A local randomizer: the law of its message, how to run it, how to read the messages.
+
+    Every probability that is executed is a multiple of 2^-64 (or drawn exactly some other way), rounded in the
+    direction of privacy. The law, the parameters, the blanket and the estimator are those of the executed randomizer.
+
+    Messages are a numpy array whose first axis runs over users. ``epsilon`` is the local guarantee.
+    """
+
+    name: ClassVar[str]
+    """The name on the command line."""
+    task: ClassVar[str]
+    """What it estimates: frequency, mean, set-valued, key-value, vector mean."""
+    summary: ClassVar[str]
+    epsilon: float
+
+    # --- running it -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def check(self, values: Any) -> Array:
+        """The values in canonical form, one per user along the first axis; a sentence if any of them is bad."""
+
+    @abstractmethod
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        """Messages for checked values."""
+
+    def encode(self, values: Any, rng: Any = None) -> Array:
+        """One message per user. ``rng`` None draws from the operating system; a numpy Generator is for simulations."""
+        return self.randomize(self.check(values), source_of(rng))
+
+    @property
+    @abstractmethod
+    def message_bits(self) -> int:
+        """Size of one message in bits."""
+
+    @property
+    def message_bytes(self) -> int:
+        """Size of one message on the wire."""
+        return -(-self.message_bits // 8)
+
+    @abstractmethod
+    def pack(self, messages: Array) -> WireBytes:
+        """Messages as rows of ``message_bytes`` bytes."""
+
+    @abstractmethod
+    def unpack(self, wire: WireBytes) -> Array:
+        """The inverse of ``pack``; a sentence if the bytes are not messages of this mechanism."""
+
+    # --- reading the messages ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def accumulate(self, messages: Array) -> Array:
+        """A statistic of fixed shape that adds up over batches of messages, whatever their order."""
+
+    @abstractmethod
+    def finish(self, total: Array, users: int) -> Estimate:
+        """The estimate from the added-up statistic of ``users`` messages."""
+
+    def estimate(self, messages: Array) -> Estimate:
+        """The unbiased estimate from all messages."""
+        if len(messages) == 0:
+            raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
+        return self.finish(self.accumulate(messages), len(messages))
+
+    @abstractmethod
+    def truth(self, values: Any) -> Floats:
+        """What ``estimate`` estimates, computed from the true values."""
+
+    @abstractmethod
+    def variance(self, values: Any) -> Floats:
+        """The exact variance of ``estimate`` per component, for these true values."""
+
+    # --- its privacy ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def variation_ratio(self) -> VariationRatio:
+        """Upper bounds of the ratio, the total variation and the ratios to the others, of the executed law."""
+
+    @abstractmethod
+    def blankets(self) -> Sequence[HidingPair]:
+        """For each kind of input pair that may be the worst one: its pair against the privacy blanket.
+
+        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest.
+        """
+
+    # --- for tests and the catalogue --------------------------------------------------------------------------
+
+    @abstractmethod
+    def table(self) -> OutputTable:
+        """The exact output law, for instances small enough to write down."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls) -> Sequence[Mechanism]:
+        """Small instances whose table can be written down; the conformance tests run on these."""
+
+
+def wire_of_integers(messages: Array, bits: int) -> WireBytes:
+    """Non-negative integers of at most ``bits`` bits as big-endian rows, so that sorting bytes sorts numbers."""
+    width = -(-bits // 8)
+    wide = np.ascontiguousarray(messages, dtype=">u8").view(np.uint8).reshape(-1, 8)
+    return np.ascontiguousarray(wide[:, 8 - width :])
+
+
+def integers_of_wire(who: str, wire: WireBytes, bits: int, limit: int) -> NDArray[np.int64]:
+    """The inverse of ``wire_of_integers``; refuses rows of another width and numbers of ``limit`` or more."""
+    width = -(-bits // 8)
+    rows = np.asarray(wire)
+    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
+        raise ValueError(f"{who}: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
+    wide = np.zeros((len(rows), 8), dtype=np.uint8)
+    wide[:, 8 - width :] = rows
+    numbers = wide.view(">u8").reshape(-1)
+    if len(numbers) and int(numbers.max()) >= limit:
+        raise ValueError(f"{who}: expected messages below {limit}, got {int(numbers.max())}.")
+    return numbers.astype(np.int64)

@@ -1,0 +1,264 @@
+"""One suite that every mechanism of the catalogue must pass, on its own small examples.
+
+The output table of an example is exact, so privacy and estimators are checked exactly (as fractions, or to rounding).
+The only statistical test is that ``encode`` follows the table: each of its chi-square tests raises a false alarm with
+probability 1e-7; with a few hundred of them, and fixed seeds, the suite as a whole stays below 1e-4.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+from shuffledp.mechanisms.catalogue import all_mechanisms
+from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
+from shuffledp.numerics.expectation import PositivePartMean
+from tests.oracle import exact
+
+FALSE_ALARM = 1e-7
+SAMPLES = 20_000
+
+
+def _cases() -> Iterator[Any]:
+    for name, kind in all_mechanisms().items():
+        for number, example in enumerate(kind.examples()):
+            yield pytest.param(example, id=f"{name}-{number}")
+
+
+CASES = list(_cases())
+every_example = pytest.mark.parametrize("mechanism", CASES)
+
+
+@cache
+def table_of(mechanism: Mechanism) -> OutputTable:
+    return mechanism.table()
+
+
+def rows_of(mechanism: Mechanism) -> tuple[tuple[Fraction, ...], ...]:
+    return table_of(mechanism).probabilities
+
+
+def input_pairs(mechanism: Mechanism) -> list[tuple[int, int]]:
+    return list(itertools.combinations(range(len(rows_of(mechanism))), 2))
+
+
+def largest_ratio(first: tuple[Fraction, ...], second: tuple[Fraction, ...]) -> Fraction:
+    """Largest ratio, with 0/0 left out; a positive entry against 0 fails the caller's comparison loudly."""
+    assert all(b > 0 for a, b in zip(first, second, strict=True) if a > 0)
+    return max(a / b for a, b in zip(first, second, strict=True) if a > 0)
+
+
+def total_variation(first: tuple[Fraction, ...], second: tuple[Fraction, ...]) -> Fraction:
+    return sum((max(a - b, Fraction(0)) for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+@every_example
+def test_the_output_law_is_normalised(mechanism: Mechanism) -> None:
+    """Every row of the table is a distribution, exactly."""
+    for row in rows_of(mechanism):
+        assert sum(row) == 1
+        assert min(row) >= 0
+
+
+@every_example
+def test_the_local_guarantee_holds_exactly(mechanism: Mechanism) -> None:
+    """No ratio of the executed law exceeds e^epsilon."""
+    rows = rows_of(mechanism)
+    if np.isinf(mechanism.epsilon):
+        pytest.fail("examples must have a finite local guarantee")
+    with ctx.workprec(256):
+        limit = arb(mechanism.epsilon).exp()
+        for a, b in itertools.permutations(rows, 2):
+            ratio = largest_ratio(a, b)
+            assert arb(ratio.numerator) / ratio.denominator <= limit * (1 + arb(2) ** -150)
+
+
+@every_example
+def test_ratio_and_total_variation_are_what_the_parameters_say(mechanism: Mechanism) -> None:
+    """p and beta hold for every pair of inputs, and some pair attains beta."""
+    parameters = mechanism.variation_ratio()
+    rows = rows_of(mechanism)
+    variations = [total_variation(rows[a], rows[b]) for a, b in input_pairs(mechanism)]
+    for a, b in itertools.permutations(range(len(rows)), 2):
+        assert largest_ratio(rows[a], rows[b]) <= Fraction(parameters.p)
+    assert max(variations) <= Fraction(parameters.beta)
+    assert float(max(variations)) >= parameters.beta * (1 - 1e-9)
+
+
+@every_example
+def test_the_others_contain_the_decomposition(mechanism: Mechanism) -> None:
+    """R_i ≥ r0·Q0 + r1·Q1 + (γ/q_common)·Q_c pointwise, for every pair of inputs and every third input, exactly."""
+    parameters = mechanism.variation_ratio()
+    p, (q0, q1) = Fraction(parameters.p), map(Fraction, parameters.q_pair)
+    q_common = max(q0, q1) if parameters.q_common is None else Fraction(parameters.q_common)
+    rows = rows_of(mechanism)
+    for a, b in itertools.permutations(range(len(rows)), 2):
+        for x, y, *others in zip(rows[a], rows[b], *rows, strict=True):
+            # α·Q0 and α·Q1 at this output, then what is left of the common part.
+            extreme0, extreme1 = max(x - y, Fraction(0)) / (p - 1), max(y - x, Fraction(0)) / (p - 1)
+            common = min(x, y) - extreme0 - extreme1
+            assert common >= 0
+            needed = p * extreme0 / q0 + p * extreme1 / q1 + common / q_common
+            assert min(others) >= needed
+
+
+@every_example
+def test_the_blanket_covers_the_worst_pair_and_no_more(mechanism: Mechanism) -> None:
+    """The blankets' divergence is at least that of every pair's own blanket, with equality for the worst one."""
+    for users, ratio in ((1, Fraction(11, 10)), (2, Fraction(5, 4)), (3, Fraction(21, 20))):
+        truth = max(_blanket_divergence(mechanism, a, b, users, ratio) for a, b in input_pairs(mechanism))
+        epsilon = float(np.log(float(ratio)))
+        claimed = 0.0
+        for pair in mechanism.blankets():
+            for way in (pair, pair.swapped()):
+                family = PositivePartMean(way.law, users)
+                claimed = max(claimed, family.bracket(epsilon).upper_float())
+        assert claimed >= float(truth) - 1e-12
+        assert claimed <= float(truth) * (1 + 1e-6) + 1e-12
+
+
+def _blanket_divergence(mechanism: Mechanism, a: int, b: int, users: int, ratio: Fraction) -> Fraction:
+    """Both directions of (1/n)·E(ΣG)_+ for one pair, from the table alone; equal values of G are merged first."""
+    rows = rows_of(mechanism)
+    floor = [min(column) for column in zip(*rows, strict=True)]
+    worst = Fraction(0)
+    for first, second in ((rows[a], rows[b]), (rows[b], rows[a])):
+        weights: dict[Fraction, Fraction] = {}
+        for x, y, w in zip(first, second, floor, strict=True):
+            if w > 0:
+                value = (x - ratio * y) / w
+                weights[value] = weights.get(value, Fraction(0)) + w
+        rest = 1 - sum(weights.values())
+        weights[Fraction(0)] = weights.get(Fraction(0), Fraction(0)) + rest
+        values = [value for value, weight in weights.items() if weight]
+        mean = exact.positive_part_mean(values, [weights[value] for value in values], users)
+        worst = max(worst, mean / users)
+    return worst
+
+
+@every_example
+def test_encode_follows_the_table(mechanism: Mechanism) -> None:
+    """The empirical law of the messages fits the table for every input (chi-square), and no other message appears."""
+    from scipy.stats import chi2
+
+    table = table_of(mechanism)
+    columns = {bytes(row): number for number, row in enumerate(mechanism.pack(table.messages))}
+    assert len(columns) == len(table.messages)
+    generator = np.random.default_rng(20_240_001)
+    for value, row in zip(table.inputs, table.probabilities, strict=True):
+        messages = mechanism.encode(np.repeat(value[None, ...], SAMPLES, axis=0), rng=generator)
+        seen = np.zeros(len(columns))
+        kinds, counts = np.unique(mechanism.pack(messages), axis=0, return_counts=True)
+        for kind, count in zip(kinds, counts, strict=True):
+            seen[columns[bytes(kind)]] = count
+        expected = np.array([float(chance) for chance in row]) * SAMPLES
+        assert (seen[expected == 0] == 0).all()
+        rare = expected < 5
+        observed = np.append(seen[~rare], seen[rare].sum())
+        wanted = np.append(expected[~rare], expected[rare].sum())
+        keep = wanted > 0
+        statistic = float(((observed[keep] - wanted[keep]) ** 2 / wanted[keep]).sum())
+        assert statistic <= chi2.isf(FALSE_ALARM, max(1, keep.sum() - 1))
+
+
+@every_example
+def test_the_estimate_is_unbiased_with_the_stated_variance(mechanism: Mechanism) -> None:
+    """For one user, and for two, mean and variance of the estimate over the exact law are as stated."""
+    table = table_of(mechanism)
+    singles = np.array([mechanism.estimate(table.messages[k : k + 1]).value for k in range(len(table.messages))])
+    for value, row in zip(table.inputs, table.probabilities, strict=True):
+        chances = np.array([float(chance) for chance in row])
+        _compare(mechanism, value[None, ...], singles, chances)
+    if len(table.messages) <= 60:
+        pairs = list(itertools.product(range(len(table.messages)), repeat=2))
+        estimates = np.array([mechanism.estimate(table.messages[list(pair)]).value for pair in pairs])
+        first, last = table.probabilities[0], table.probabilities[-1]
+        chances = np.array([float(first[a] * last[b]) for a, b in pairs])
+        _compare(mechanism, table.inputs[[0, -1]], estimates, chances)
+
+
+def _compare(mechanism: Mechanism, values: Any, estimates: Any, chances: Any) -> None:
+    mean = np.tensordot(chances, estimates, axes=1)
+    spread = np.tensordot(chances, (estimates - mean) ** 2, axes=1)
+    scale = max(1.0, float(np.abs(estimates).max()))
+    np.testing.assert_allclose(mean, mechanism.truth(values), rtol=1e-9, atol=1e-9 * scale)
+    np.testing.assert_allclose(spread, mechanism.variance(values), rtol=1e-8, atol=1e-9 * scale**2)
+
+
+@every_example
+def test_messages_survive_the_wire(mechanism: Mechanism) -> None:
+    """pack and unpack are inverse, rows have the stated width, and rows of another width are refused."""
+    messages = table_of(mechanism).messages
+    wire = mechanism.pack(messages)
+    assert wire.dtype == np.uint8
+    assert wire.shape == (len(messages), mechanism.message_bytes)
+    np.testing.assert_array_equal(mechanism.unpack(wire), messages)
+    with pytest.raises(ValueError, match="expected"):
+        mechanism.unpack(np.zeros((1, mechanism.message_bytes + 1), dtype=np.uint8))
+
+
+@every_example
+def test_batches_add_up(mechanism: Mechanism) -> None:
+    """Accumulating two batches and adding is accumulating all, in any order."""
+    messages = np.concatenate([table_of(mechanism).messages] * 3)
+    whole = mechanism.accumulate(messages)
+    shuffled = messages[np.random.default_rng(5).permutation(len(messages))]
+    parts = mechanism.accumulate(shuffled[:7]) + mechanism.accumulate(shuffled[7:])
+    np.testing.assert_allclose(np.asarray(whole, dtype=float), np.asarray(parts, dtype=float), rtol=1e-12)
+
+
+@every_example
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [],
+        None,
+        "text",
+        np.array(["a", "b"]),
+        float("nan"),
+        [float("nan")],
+        [[float("nan")]],
+        [10**9],
+        [[10**9]],
+        [True],
+    ],
+    ids=repr,
+)
+def test_bad_values_are_refused_with_a_sentence(mechanism: Mechanism, bad: Any) -> None:
+    """Values outside the domain raise one sentence that names the mechanism."""
+    with pytest.raises((ValueError, TypeError)) as caught:
+        mechanism.encode(bad, rng=np.random.default_rng(1))
+    message = str(caught.value)
+    assert message.startswith(type(mechanism).__name__)
+    assert message.endswith(".")
+
+
+@every_example
+def test_the_system_source_is_the_default(mechanism: Mechanism) -> None:
+    """Two encodings without a generator differ somewhere: they do not come from a fixed seed."""
+    value = table_of(mechanism).inputs[:1]
+    values = np.repeat(value, 512, axis=0)
+    assert (mechanism.pack(mechanism.encode(values)) != mechanism.pack(mechanism.encode(values))).any()
+
+
+@pytest.mark.slow
+@every_example
+def test_no_bound_is_below_the_real_protocol(mechanism: Mechanism) -> None:
+    """For two and three users, δ of the sound bound is at least the worst divergence over all datasets."""
+    from shuffledp import amplify
+
+    rows = [list(row) for row in rows_of(mechanism)]
+    for users in (2, 3):
+        if len(rows) ** (users + 1) * len(rows[0]) ** users > 3_000_000:
+            continue
+        curve = amplify(mechanism, users)
+        for ratio in (Fraction(9, 8), Fraction(3, 2)):
+            truth = exact.worst_divergence(rows, users, ratio)
+            assert curve.delta(float(np.log(float(ratio)))).upper >= float(truth) * (1 - 1e-12)
