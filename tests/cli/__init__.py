@@ -1,0 +1,47 @@
+"""Tests of the command line, run inside this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from dataclasses import dataclass
+from unittest import mock
+
+from shuffledp.cli import main
+
+PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+NOT_PLAIN = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "SHUFFLEDP_DEBUG")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment of a pipe: no colours, 80 columns."""
+    return {name: value for name, value in os.environ.items() if name not in NOT_PLAIN} | PLAIN
+
+
+def run(*arguments: str) -> Outcome:
+    """Run ``shuffledp ARGUMENTS`` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    status: int | str | None = None
+    with (
+        mock.patch.object(sys, "argv", ["shuffledp", *arguments]),
+        mock.patch.dict(os.environ, plain_environment(), clear=True),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as exit_:
+            status = exit_.code
+    assert isinstance(status, int | None), f"exit code {status!r} is not a number"
+    return Outcome(status or 0, out.getvalue(), err.getvalue())

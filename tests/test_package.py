@@ -1,0 +1,112 @@
+"""The package as a whole: what an import costs, which layer may use which, and what is public."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import shuffledp
+
+ROOT = Path(shuffledp.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+# Each layer imports only from those before it; cli and web are side by side.
+BELOW_ALL = ("errors", "argument")
+LAYERS = (
+    "numerics",
+    "privacy",
+    "mechanisms",
+    "compression",
+    "bounds",
+    "composition",
+    "planner",
+    "collection",
+    "cli",
+    "web",
+)
+RANK = {
+    **dict.fromkeys(BELOW_ALL, -1),
+    **{layer: place for place, layer in enumerate(LAYERS)},
+    "web": LAYERS.index("cli"),
+}
+
+HEAVY = ("scipy.stats", "pyarrow", "duckdb", "matplotlib", "typer", "rich")
+
+CONTRACT = """
+    amplify compose calibrate VariationRatio FromTable
+    KRR RAPPOR OUE Subset LocalHash HadamardResponse Laplace Piecewise Duchi Harmony PrivSet Wheel Collision PCKV
+    PrivKV SamplingRAPPOR PlanarLaplace WitchHat PaddedExponential BalcerCheu BalcerUniform CheuZhilyaev
+    BallsIntoBins PureDUMP MixDUMP PIRAPPOR ProjectiveGeometry PrivUnit PrivUnitOptimized PrivUnitG PrivHS SQKR
+"""
+
+
+def test_an_import_stays_light() -> None:
+    """What only some users need is imported where it is used."""
+    report = f"import sys, shuffledp; print(*(name for name in {HEAVY} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == []
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Full names of what a file imports from the package."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "shuffledp")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: import by the full name"
+            if node.module == "shuffledp":
+                yield from (f"shuffledp.{alias.name}" for alias in node.names)
+            elif node.module and node.module.startswith("shuffledp."):
+                yield node.module
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_layer_imports_only_from_layers_before_it(path: Path) -> None:
+    """numerics → privacy → … → cli, web; errors and argument are below all."""
+    layer = layer_of(path)
+    if layer in ("__init__", "__main__"):
+        return
+    assert layer in RANK, f"{layer} is a new layer: give it its place in LAYERS"
+    rank = RANK[layer]
+    for name in imports(path):
+        if name == "shuffledp":
+            assert rank == RANK["cli"], "only the command line and the web page use the package by its front door"
+            continue
+        other = name.split(".")[1]
+        assert other in RANK, f"{name} is not in a layer: import it from where it is defined"
+        assert RANK[other] <= rank, f"{path.relative_to(ROOT)} imports {name}, a layer after its own"
+
+
+def test_what_is_below_all_imports_nothing_of_the_package_but_errors() -> None:
+    """errors imports nothing; argument at most errors."""
+    assert list(imports(ROOT / "errors.py")) == []
+    assert set(imports(ROOT / "argument.py")) <= {"shuffledp.errors"}
+
+
+def test_public_names_of_the_contract_are_exported() -> None:
+    """A class or function with a promised name can be had from the package itself."""
+    defined = {
+        node.name
+        for path in FILES
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+    missing = [name for name in CONTRACT.split() if name in defined and name not in shuffledp.__all__]
+    assert missing == []
+    assert {"amplify", "VariationRatio"} <= set(shuffledp.__all__)
+
+
+def test_everything_exported_exists() -> None:
+    """__all__ has no dead and no double names."""
+    assert len(shuffledp.__all__) == len(set(shuffledp.__all__))
+    for name in shuffledp.__all__:
+        assert getattr(shuffledp, name).__doc__
