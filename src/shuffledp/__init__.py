@@ -1,18 +1,37 @@
-"""shuffledp: the shuffle model of differential privacy, from certified numbers to running collections."""
+"""shuffledp: the shuffle model of differential privacy, from certified numbers to running collections.
+
+Every mechanism of the catalogue is here under its own name: ``shuffledp.KRR``, ``shuffledp.OUE``, …
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.compare import compare
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
+from shuffledp.mechanisms.catalogue import all_mechanisms
+from shuffledp.mechanisms.mechanism import Estimate, Mechanism
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 __version__ = "0.1.0"
 
-__all__ = [
+_CATALOGUE = {kind.__name__: kind for kind in all_mechanisms().values()}
+globals().update(_CATALOGUE)
+
+__all__ = [  # noqa: PLE0604
     "BoundValue",
+    "Estimate",
+    "Mechanism",
     "NotApplicable",
     "NumericalError",
     "PrivacyCurve",
     "ShuffledpError",
     "VariationRatio",
     "amplify",
+    "compare",
+    *_CATALOGUE,
 ]
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -5,8 +5,8 @@ from __future__ import annotations
 from shuffledp import argument
 from shuffledp.bounds import best
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import GivesVariationRatio
-from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.capability import GivesAttacks, GivesVariationRatio
+from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 
 
 def bound_names() -> list[str]:
@@ -26,9 +26,13 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
     if not isinstance(randomizer, GivesVariationRatio):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
+    hidden = total - lost
+    attack = None
+    if isinstance(randomizer, GivesAttacks) and (pairs := tuple(randomizer.attacks())):
+        attack = AttackCurve(pairs, hidden)
     if bound == best.NAME:
-        return best.best_curve(randomizer, total - lost)
+        return best.best_curve(randomizer, hidden).attacked_by(attack)
     known = all_bounds()
     if bound not in known:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    return known[bound].curve(randomizer, total - lost)
+    return known[bound].curve(randomizer, hidden).attacked_by(attack)

@@ -19,19 +19,11 @@ class BestCurve(PrivacyCurve):
     refused: tuple[tuple[str, str], ...]
     """Bounds that were not used, each with the reason."""
 
-    def epsilon(self, delta: float) -> BoundValue:
+    def _epsilon(self, delta: float) -> BoundValue:
         return min((curve.epsilon(delta) for curve in self.curves), key=float)
 
-    def delta(self, epsilon: float) -> BoundValue:
+    def _delta(self, epsilon: float) -> BoundValue:
         return min((curve.delta(epsilon) for curve in self.curves), key=float)
-
-    def _epsilon(self, delta: float) -> tuple[float, float]:
-        value = self.epsilon(delta)
-        return value.upper, value.slack
-
-    def _delta(self, epsilon: float) -> tuple[float, float]:
-        value = self.delta(epsilon)
-        return value.upper, value.slack
 
 
 def best_curve(randomizer: object, users: int) -> PrivacyCurve:
@@ -39,8 +31,8 @@ def best_curve(randomizer: object, users: int) -> PrivacyCurve:
     bounds = all_bounds()
     applied: dict[str, PrivacyCurve] = {}
     refused: list[tuple[str, str]] = []
-    for bound in sorted(bounds.values(), key=lambda b: b.never_better_than is not None):
-        reason = _why_not(bound, applied)
+    for bound in sorted(bounds.values(), key=lambda bound: _depth(bound, bounds)):
+        reason = _why_not(bound, bounds, applied)
         if reason is None:
             try:
                 applied[bound.name] = bound.curve(randomizer, users)
@@ -58,9 +50,23 @@ def best_curve(randomizer: object, users: int) -> PrivacyCurve:
     return BestCurve(Source(NAME, theorem, users), curves, tuple(refused))
 
 
-def _why_not(bound: Bound, applied: dict[str, PrivacyCurve]) -> str | None:
+def _better(bound: Bound, bounds: dict[str, Bound]) -> list[str]:
+    """The bounds that are provably at least as tight, nearest first."""
+    result: list[str] = []
+    while bound.never_better_than is not None:
+        bound = bounds[bound.never_better_than]
+        result.append(bound.name)
+    return result
+
+
+def _depth(bound: Bound, bounds: dict[str, Bound]) -> int:
+    return len(_better(bound, bounds))
+
+
+def _why_not(bound: Bound, bounds: dict[str, Bound], applied: dict[str, PrivacyCurve]) -> str | None:
     if not bound.always_guarantees():
         return "is for reproduction only, not a guarantee."
-    if bound.never_better_than in applied:
-        return f"is never better than {bound.never_better_than}."
+    for name in _better(bound, bounds):
+        if name in applied:
+            return f"is never better than {name}."
     return None

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from flint import arb
+
 import shuffledp.bounds
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.capability import GivesVariationRatio
@@ -39,6 +41,12 @@ class Bound(ABC):
 
     def source(self, users: int, *, guarantee: bool = True, note: str = "") -> Source:
         return Source(self.name, self.theorem, users, guarantee, note)
+
+
+def need(bound: str, holds: object, inequality: str, left: arb, right: arb) -> None:
+    """Refuse by name unless the inequality certainly holds."""
+    if not holds:
+        raise NotApplicable(bound, f"needs {inequality}, got {float(left):.6g} against {float(right):.6g}.")
 
 
 def all_bounds() -> dict[str, Bound]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from flint import arb
 
-from shuffledp.bounds.bound import Bound
-from shuffledp.errors import NotApplicable
+from shuffledp.bounds.bound import Bound, need
 from shuffledp.privacy.curve import ClosedFormCurve
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -38,12 +37,6 @@ class _Letters:
             arb(parameters.p_alpha / q),
             arb(q_common),
         )
-
-
-def _need(bound: str, holds: object, inequality: str, left: arb, right: arb) -> None:
-    """Refuse by name unless the inequality certainly holds."""
-    if not holds:
-        raise NotApplicable(bound, f"needs {inequality}, got {float(left):.6g} against {float(right):.6g}.")
 
 
 class _ClosedForm(Bound):
@@ -92,14 +85,14 @@ class AnalyticBound(_ClosedForm):
         shared = letters.gamma / letters.q_common
         half = arb(1) / 2
         omega = 2 * letters.r * others - ((4 * letters.r).min(half) * others * log).sqrt()
-        _need(self.name, omega > 0, "Ω = 2r(n−1) − √(min(4r, ½)(n−1)·log(6/δ)) > 0", omega, arb(0))
+        need(self.name, omega > 0, "Ω = 2r(n−1) − √(min(4r, ½)(n−1)·log(6/δ)) > 0", omega, arb(0))
         common = shared * others - ((2 * shared).min(half) * others * log).sqrt()
         average = (letters.p_alpha + letters.alpha) / 2
         constant = letters.r * letters.q_common * common.max(arb(0))
         bend = letters.beta * (log / 2).sqrt()
         least = omega.sqrt().max(bend / (2 * average))
         margin = average * least * least - bend * least + constant
-        _need(self.name, margin > 0, "A·s² − β·√(L/2)·s + K > 0", margin, arb(0))
+        need(self.name, margin > 0, "A·s² − β·√(L/2)·s + K > 0", margin, arb(0))
         lift = average * (2 / log).sqrt()
         root = (-lift + (lift * lift + 4 * average * (constant + letters.beta / 2)).sqrt()) / (2 * average)
         total = omega.max(root * root)
@@ -128,13 +121,13 @@ class PublishedAnalyticBound(_ClosedForm):
         rest = arb(0) if letters.gamma.is_zero() else letters.gamma * r / (1 - 2 * r)
         a = (letters.p_alpha + letters.alpha) / 2 - rest
         omega = 2 * r * others - ((6 * r).min(arb(1) / 2) * others * log).sqrt()
-        _need(self.name, a >= 0, "(p+1)α/2 ≥ γr/(1−2r)", (letters.p_alpha + letters.alpha) / 2, rest)
-        _need(self.name, omega > 0, "Ω = 2r(n−1) − √(min(6r, ½)(n−1)·log(4/δ)) > 0", omega, arb(0))
+        need(self.name, a >= 0, "(p+1)α/2 ≥ γr/(1−2r)", (letters.p_alpha + letters.alpha) / 2, rest)
+        need(self.name, omega > 0, "Ω = 2r(n−1) − √(min(6r, ½)(n−1)·log(4/δ)) > 0", omega, arb(0))
         left, right = a * omega + a * (2 * omega / log).sqrt(), rest * others + beta / 2
-        _need(self.name, left >= right, "aΩ + a·√(2Ω/L) ≥ G'(n−1) + β/2", left, right)
+        need(self.name, left >= right, "aΩ + a·√(2Ω/L) ≥ G'(n−1) + β/2", left, right)
         swing = (omega * log / 2).sqrt()
         bottom = letters.alpha * omega + beta * (omega / 2 - swing) + rest * (others - omega)
-        _need(self.name, bottom > 0, "a positive denominator", bottom, arb(0))
+        need(self.name, bottom > 0, "a positive denominator", bottom, arb(0))
         return (1 + beta * (2 * swing + 1) / bottom).log()
 
 
@@ -154,7 +147,7 @@ class AsymptoticBound(_ClosedForm):
     def formula(self, letters: _Letters, delta: arb) -> arb:
         r, beta, n = letters.r, letters.beta, arb(letters.n)
         least = 8 * (2 / delta).log() / r
-        _need(self.name, n >= least, "n ≥ 8·log(2/δ)/r", n, least)
+        need(self.name, n >= least, "n ≥ 8·log(2/δ)/r", n, least)
         log = (4 / delta).log()
         share = arb(0) if letters.gamma.is_zero() else (4 * (1 - 3 * r) / (9 * (1 - 2 * r))).max(arb(0))
         spread = (32 * log / (r * (n - 1))).sqrt() + 4 / (r * n)

@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 import shuffledp
-from shuffledp.cli import amplify, tour
+from shuffledp.cli import amplify, audit, compare, mechanisms, tour
 from shuffledp.errors import ShuffledpError
 
 app = typer.Typer(
@@ -41,6 +41,9 @@ def start(
 
 
 app.command("amplify")(amplify.command)
+app.command("compare")(compare.command)
+app.command("mechanisms")(mechanisms.command)
+app.command("audit")(audit.command)
 
 
 def run() -> None:
@@ -48,7 +51,7 @@ def run() -> None:
     try:
         status = app(standalone_mode=False)
     except TyperException as error:
-        _fail(error.format_message() if hasattr(error, "format_message") else str(error))
+        _fail(_sentence(error))
     except (ShuffledpError, ValueError, TypeError, OverflowError) as error:
         if os.environ.get("SHUFFLEDP_DEBUG"):
             raise
@@ -57,6 +60,12 @@ def run() -> None:
         _fail("Stopped.", 130)
     else:
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _sentence(error: TyperException) -> str:
+    """The parser's complaint as a full sentence, with what was typed where it says so."""
+    text = error.format_message() if hasattr(error, "format_message") else str(error)
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _fail(message: str, status: int = 2) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from rich.console import Console
@@ -27,15 +28,22 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def number(value: float) -> str:
-    """Seven significant digits, rounded up so that what is read is still a guarantee."""
+def upper(value: float, digits: int = 7) -> str:
+    """A guarantee in few digits, rounded up so that what is read still holds."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def lower(value: float, digits: int = 7) -> str:
+    """What an attack attains, rounded down."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
     if value == 0 or math.isinf(value):
         return f"{value:g}"
-    shown = float(f"{value:.7g}")
-    if shown < value:
-        unit = 10.0 ** (math.floor(math.log10(value)) - 6)
-        shown = float(f"{shown + unit:.7g}")
-    return f"{shown:.7g}"
+    exact = Decimal(value)
+    shown = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=direction)
+    return f"{float(shown):.{digits}g}"
 
 
 def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:

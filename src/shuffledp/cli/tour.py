@@ -21,9 +21,10 @@ def _table() -> Table:
     table.add_column("local ε0", justify="right")
     for users in USERS:
         table.add_column(f"{users:,} users", justify="right")
-    for epsilon in track(LOCAL, description="Computing", console=Console(stderr=True), transient=True):
+    console = Console(stderr=True)
+    for epsilon in track(LOCAL, "Computing", console=console, transient=True, disable=not console.is_terminal):
         parameters = VariationRatio.of_ldp(epsilon)
-        cells = [show.number(amplify(parameters, users).epsilon(DELTA).upper) for users in USERS]
+        cells = [show.upper(amplify(parameters, users).epsilon(DELTA).upper) for users in USERS]
         table.add_row(f"{epsilon:g}", *cells)
     return table
 

@@ -33,7 +33,8 @@ from shuffledp.numerics.root import find_crossing
 Floats = NDArray[np.float64]
 
 MOST_REACHED = 1_000_000
-MOST_SCANNED = 120_000
+MOST_SCANNED, LEAST_SCANNED = 120_000, 2_000
+"""Nodes looked at in floats: the first is shared among the values, the second is granted to any law."""
 MOST_KEPT = 4_000
 NEGLIGIBLE = 3e4
 """Truncation and aliases are planned this many times smaller than the width that smoothing costs."""
@@ -165,8 +166,9 @@ def _plan(tilted: _Tilted, tau: float, tolerance: float, coarsest: float) -> Pla
         reach = max(last, peak_reach)
     else:
         scan = _near_peaks(tilted, weights, tau, step, reach, -log_skipped)
-        if len(scan) * len(weights) > MOST_SCANNED:
-            return len(scan) * len(weights) / MOST_SCANNED
+        most = max(LEAST_SCANNED, MOST_SCANNED // len(weights))
+        if len(scan) > most:
+            return len(scan) / most
         kept = _significant(tilted, weights, tau, variance, step, scan, log_skipped)
     return Plan(tilted.scale, tau, variance, step, kept, reach, peak_reach, log_skipped + SKIP_MARGIN, right, left)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
@@ -12,3 +14,23 @@ class GivesVariationRatio(Protocol):
     """Knows its (p, β)-variation and q-ratio, each for every pair of inputs and every other user."""
 
     def variation_ratio(self) -> VariationRatio: ...
+
+
+@runtime_checkable
+class GivesAttacks(Protocol):
+    """Knows the exact pairs of some real datasets: ``hiding`` is the law of the others' messages.
+
+    The others may all hold one value, or values drawn independently from any law: some dataset attains the average.
+    """
+
+    def attacks(self) -> Sequence[HidingPair]: ...
+
+
+@runtime_checkable
+class GivesBlankets(Protocol):
+    """Knows, for each kind of input pair that may be the worst one, its pair against the privacy blanket.
+
+    The blanket is the pointwise infimum of the output laws over all inputs, or a smaller law.
+    """
+
+    def blankets(self) -> Sequence[HidingPair]: ...

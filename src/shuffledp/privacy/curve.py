@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 from flint import arb
 
 from shuffledp import argument
+from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.numerics.inversion import invert
+from shuffledp.numerics.law import Bracket
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.pair import HidingPair
 
+FORMULA_BITS = 256
+LEAST_LOG, MOST_LOG = 1e-9, 700.0
+"""The range of log(1/δ) in which a closed form is inverted."""
 LARGEST_EPSILON = 700.0
 """Beyond this a guarantee says nothing, and e^ε leaves the floats."""
 
@@ -31,15 +38,50 @@ class BoundValue:
     """
 
     upper: float
-    lower: float | None
     slack: float
     bound: str
     theorem: str
     certified: bool
     guarantee: bool
+    attacked: Callable[[], float | None] = field(default=lambda: None, repr=False, compare=False)
+
+    @cached_property
+    def lower(self) -> float | None:
+        """Computed when it is first asked for."""
+        return self.attacked()
 
     def __float__(self) -> float:
         return self.upper
+
+
+@dataclass(frozen=True)
+class AttackCurve:
+    """What attacks on real datasets attain: certified lower bounds of δ(ε) and ε(δ).
+
+    Each attack is the exact pair of one dataset (or of datasets drawn at random: some dataset attains at least the
+    average, because the divergence is convex). Both directions count.
+    """
+
+    attacks: tuple[HidingPair, ...]
+    users: int
+
+    @cached_property
+    def _divergences(self) -> tuple[PositivePartMean, ...]:
+        ways = [way for pair in self.attacks for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
+        return tuple(PositivePartMean(way.law, self.users) for way in ways)
+
+    def delta(self, epsilon: float) -> float:
+        """A dataset whose divergence at ε is at least this."""
+        return max(d.bracket(min(epsilon, LARGEST_EPSILON)).lower_float() for d in self._divergences)
+
+    def epsilon(self, delta: float) -> float:
+        """No ε below this is (ε, δ)-private for every dataset."""
+        best = 0.0
+        for divergence in self._divergences:
+            if best == 0.0 or divergence.bracket(best).lower > delta:
+                found = invert(divergence, delta, LARGEST_EPSILON, zero_at_high=False)
+                best = max(best, found.lower)
+        return best
 
 
 @dataclass(frozen=True)
@@ -51,6 +93,8 @@ class Source:
     users: int
     guarantee: bool = True
     note: str = ""
+    attack: AttackCurve | None = None
+    """What is known from below: shared by every bound of the same randomizer."""
 
 
 @dataclass(frozen=True)
@@ -87,24 +131,32 @@ class PrivacyCurve(ABC):
 
     def epsilon(self, delta: float) -> BoundValue:
         """The smallest ε for which (ε, δ)-DP is proved; infinity if there is none."""
-        delta = argument.open_probability("epsilon", "delta", delta)
-        return self._value(*self._epsilon(delta))
+        delta = argument.open_probability("PrivacyCurve", "delta", delta)
+        return self._with_attack(self._epsilon(delta), lambda attack: attack.epsilon(delta))
 
     def delta(self, epsilon: float) -> BoundValue:
         """The smallest δ for which (ε, δ)-DP is proved."""
-        epsilon = argument.non_negative("delta", "epsilon", epsilon)
-        return self._value(*self._delta(epsilon))
+        epsilon = argument.non_negative("PrivacyCurve", "epsilon", epsilon)
+        return self._with_attack(self._delta(epsilon), lambda attack: attack.delta(epsilon))
+
+    def attacked_by(self, attack: AttackCurve | None) -> Self:
+        """The same curve with what is known from below."""
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
 
     @abstractmethod
-    def _epsilon(self, delta: float) -> tuple[float, float]:
-        """(upper, slack)."""
+    def _epsilon(self, delta: float) -> BoundValue:
+        """The value at δ; what is known from below is added by the caller."""
 
     @abstractmethod
-    def _delta(self, epsilon: float) -> tuple[float, float]:
-        """(upper, slack)."""
+    def _delta(self, epsilon: float) -> BoundValue:
+        """The value at ε; what is known from below is added by the caller."""
 
     def _value(self, upper: float, slack: float) -> BoundValue:
-        return BoundValue(upper, None, slack, self.bound, self.theorem, self.certified, self.guarantee)
+        return BoundValue(upper, slack, self.bound, self.theorem, self.certified, self.guarantee)
+
+    def _with_attack(self, value: BoundValue, ask: Callable[[AttackCurve], float]) -> BoundValue:
+        attack = self.source.attack
+        return value if attack is None else dataclasses.replace(value, attacked=lambda: ask(attack))
 
 
 @dataclass(frozen=True)
@@ -125,23 +177,31 @@ class NumericCurve(PrivacyCurve):
 
         return tuple(family(pair) for pair in self.directions)
 
-    def _epsilon(self, delta: float) -> tuple[float, float]:
+    def _epsilon(self, delta: float) -> BoundValue:
         high = min(self.largest, LARGEST_EPSILON)
         vanishes = self.largest <= LARGEST_EPSILON
-        found = [invert(d, delta, high, zero_at_high=vanishes) for d in self._divergences]
-        upper = max(inverse.upper for inverse in found)
-        lower = max(inverse.lower for inverse in found)
-        return upper, 0.0 if upper == lower else upper - lower
+        upper = lower = 0.0
+        for number, divergence in enumerate(self._divergences):
+            # An ε proved for one direction often serves the next as it stands.
+            if number and math.isfinite(upper) and divergence.bracket(upper).upper <= delta:
+                continue
+            inverse = invert(divergence, delta, high, zero_at_high=vanishes)
+            upper, lower = max(upper, inverse.upper), max(lower, inverse.lower)
+        if math.isinf(upper):
+            # Nothing between the largest ε that is looked at and infinity is told apart.
+            return self._value(upper, 0.0 if lower >= LARGEST_EPSILON else upper)
+        return self._value(upper, upper - lower)
 
-    def _delta(self, epsilon: float) -> tuple[float, float]:
-        if epsilon >= self.largest:
-            return 0.0, 0.0
+    def _delta(self, epsilon: float) -> BoundValue:
+        if epsilon >= self.largest and math.isfinite(self.largest):
+            return self._value(0.0, 0.0)
         found = [d.bracket(min(epsilon, LARGEST_EPSILON)) for d in self._divergences]
         upper = max(value.upper_float() for value in found)
         lower = max(value.lower_float() for value in found)
+        upper = min(1.0, upper)
         if epsilon > LARGEST_EPSILON:
-            return min(1.0, upper), min(1.0, upper)
-        return min(1.0, upper), max(0.0, math.nextafter(upper - lower, math.inf)) if upper > lower else 0.0
+            return self._value(upper, upper)
+        return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
 
 
 @dataclass(frozen=True)
@@ -154,24 +214,58 @@ class ClosedFormCurve(PrivacyCurve):
     formula: Callable[[arb], arb]
     largest: float
 
-    def _epsilon(self, delta: float) -> tuple[float, float]:
-        with precision(128):
+    def _epsilon(self, delta: float) -> BoundValue:
+        with precision(FORMULA_BITS):
             value = round_up(self.formula(arb(delta)))
         upper = min(max(0.0, value), self.largest)
-        return upper, math.ulp(upper) if math.isfinite(upper) else 0.0
+        return self._value(upper, math.ulp(upper) if math.isfinite(upper) else 0.0)
 
-    def _delta(self, epsilon: float) -> tuple[float, float]:
-        if epsilon >= self.largest:
-            return 0.0, 0.0
+    def _delta(self, epsilon: float) -> BoundValue:
+        if epsilon >= self.largest and math.isfinite(self.largest):
+            return self._value(0.0, 0.0)
 
         def excess(log_inverse_delta: float) -> float:
-            return self._epsilon(math.exp(-log_inverse_delta))[0] - epsilon
+            """How far the formula is above ε; infinite where it does not apply, as happens for small δ."""
+            try:
+                return self._epsilon(math.exp(-log_inverse_delta)).upper - epsilon
+            except NotApplicable:
+                return math.inf
 
-        least = 1e-9
-        if excess(least) > 0:
-            return 1.0, 0.0
-        crossing = find_crossing(excess, least, 700.0, relative=1e-12)
+        crossing = find_crossing(excess, LEAST_LOG, MOST_LOG, relative=1e-12)
+        if math.isinf(crossing.f_below):
+            return self._value(1.0, 0.0)
         upper = math.exp(-crossing.below)
-        while upper < 1 and self._epsilon(upper)[0] > epsilon:
+        while excess(-math.log(upper)) > 0:
             upper = math.nextafter(upper, 1.0)
-        return upper, max(0.0, upper - math.exp(-crossing.above))
+        return self._value(upper, max(0.0, upper - math.exp(-crossing.above)))
+
+
+@dataclass(frozen=True)
+class DeltaFormCurve(PrivacyCurve):
+    """The curve of an explicit decreasing formula δ(ε), valid for ε > 0, as a function of balls."""
+
+    formula: Callable[[arb], arb]
+    largest: float
+
+    def bracket(self, epsilon: float) -> Bracket:
+        """The formula's value, capped by 1."""
+        with precision(FORMULA_BITS):
+            value = arb(1) if epsilon <= 0 else self.formula(arb(epsilon)).min(arb(1))
+            return Bracket(value.lower(), value.upper(), "formula")
+
+    def log_estimate(self, epsilon: float) -> float:
+        return self.bracket(epsilon).log_upper()
+
+    def natural_scale(self) -> float:
+        return 1.0 / math.sqrt(self.users)
+
+    def _epsilon(self, delta: float) -> BoundValue:
+        high = min(self.largest, LARGEST_EPSILON)
+        found = invert(self, delta, high, zero_at_high=self.largest <= LARGEST_EPSILON)
+        return self._value(found.upper, found.upper - found.lower)
+
+    def _delta(self, epsilon: float) -> BoundValue:
+        if epsilon >= self.largest and math.isfinite(self.largest):
+            return self._value(0.0, 0.0)
+        value = self.bracket(epsilon)
+        return self._value(value.upper_float(), value.upper_float() - value.lower_float())

@@ -154,6 +154,8 @@ class VariationRatio:
         """The sound dominating pair for D_{e^ε}(P‖Q).
 
         Theorem: sound reduction: R_i ≥ r0·Q0 + r1·Q1 + (γ/q_common)·Q_c, the rest revealed.
+        Requires: what the constructor checks.
+        Returns: a pair whose divergence at ε is an upper bound.
         Deviates: [VR] Theorem 4.2 lets Q_c hide among all the rests, which is not an upper bound when γ > 0.
         The reduction grows with β (so that a β above the true one is sound) only while
         q_common·(e^ε − 1) ≤ q1·(e^ε − 1/p). Where q0 ≠ q1 breaks this, q1 is raised until it holds; at p = ∞
@@ -191,7 +193,12 @@ class VariationRatio:
         return None if needed <= arb(q1) else needed.max(arb(q1))
 
     def published_pair(self) -> HidingPair:
-        """The pair of [VR] Theorem 4.2: not an upper bound when γ > 0; for reproduction."""
+        """The published pair, in which the common part hides among all the rests; for reproduction.
+
+        Theorem: [VR] Theorem 4.2.
+        Requires: r0 + r1 ≤ 1, which the constructor's stronger condition implies.
+        Returns: a pair whose divergence is an upper bound only where γ = 0.
+        """
         q0, q1, _ = self.ratios
         r0, r1 = self.p_alpha / q0, self.p_alpha / q1
 

@@ -1,0 +1,1 @@
+"""Empirical audits: what samples of a randomizer prove about its privacy loss."""

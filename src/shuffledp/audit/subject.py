@@ -1,0 +1,76 @@
+"""What is audited: anything that turns the same value into fresh messages, as rows of bytes."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import ShuffledpError
+from shuffledp.mechanisms.mechanism import Mechanism
+
+Rows = NDArray[np.uint8]
+
+
+class Subject(Protocol):
+    """Two inputs, and fresh messages for each."""
+
+    @property
+    def title(self) -> str: ...
+
+    def draw(self, which: int, count: int) -> Rows:
+        """``count`` messages for input 0 or 1, one row of bytes each; rows of all draws have one width."""
+        ...
+
+
+@dataclass(frozen=True)
+class MechanismSubject:
+    """A mechanism of the catalogue (or any object like one) with two of its inputs."""
+
+    mechanism: Mechanism
+    inputs: NDArray[Any]
+
+    @property
+    def title(self) -> str:
+        return f"{self.mechanism!r} on {self.inputs[0].tolist()} against {self.inputs[1].tolist()}"
+
+    def draw(self, which: int, count: int) -> Rows:
+        values = np.repeat(self.inputs[which : which + 1], count, axis=0)
+        return self.mechanism.pack(self.mechanism.encode(values))
+
+
+@dataclass(frozen=True)
+class CommandSubject:
+    """A program that reads one value per line on stdin and writes one message per line on stdout."""
+
+    command: str
+    inputs: tuple[str, str]
+    width: int = 256
+    """Longest message in bytes; shorter ones are padded with zero bytes."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.command} on {self.inputs[0]!r} against {self.inputs[1]!r}"
+
+    def draw(self, which: int, count: int) -> Rows:
+        text = f"{self.inputs[which]}\n" * count
+        words = shlex.split(self.command)
+        try:
+            done = subprocess.run(words, input=text.encode(), capture_output=True, check=False)
+        except OSError as error:
+            raise ShuffledpError(f"audit: could not start {words[0]!r}: {error.strerror}.") from None
+        if done.returncode != 0:
+            last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise ShuffledpError(f"audit: the command ended with status {done.returncode}: {' '.join(last)}")
+        lines = done.stdout.splitlines()
+        if len(lines) != count:
+            raise ShuffledpError(f"audit: the command was given {count} values and wrote {len(lines)} messages.")
+        longest = max(map(len, lines))
+        if longest > self.width:
+            raise ShuffledpError(f"audit: messages may have at most {self.width} bytes, got {longest}.")
+        padded = b"".join(line.ljust(self.width, b"\0") for line in lines)
+        return np.frombuffer(padded, dtype=np.uint8).reshape(count, self.width)

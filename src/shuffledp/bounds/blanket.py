@@ -1,0 +1,198 @@
+"""Bounds from the privacy blanket: numerically exact, and by the published tail bounds."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flint import arb
+
+from shuffledp.bounds.bound import Bound
+from shuffledp.bounds.clone import local_ratio
+from shuffledp.errors import NotApplicable
+from shuffledp.privacy.capability import GivesBlankets
+from shuffledp.privacy.curve import DeltaFormCurve, NumericCurve, PrivacyCurve
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+
+def blankets_of(bound: Bound, randomizer: object) -> list[HidingPair]:
+    """Every blanket pair in every direction that may differ."""
+    if not isinstance(randomizer, GivesBlankets):
+        raise NotApplicable(bound.name, f"{type(randomizer).__name__} gives no blanket, only parameters.")
+    result: list[HidingPair] = []
+    for pair in randomizer.blankets():
+        result += [pair] if pair.symmetric else [pair, pair.swapped()]
+    return result
+
+
+class OptimalBound(Bound):
+    """The privacy blanket evaluated numerically exactly: the best that any decomposition of this kind can give.
+
+    Theorem: [PB] Lemma 5.3 with [SCW25]: among all decompositions the blanket one is optimal.
+    Requires: the randomizer's blanket.
+    Returns: a certified upper bound, the largest over all kinds of input pairs, with its numerical slack.
+    """
+
+    name = "optimal"
+    theorem = "privacy blanket [PB], numerically exact [SCW25]"
+    summary = "the randomizer's own blanket, numerically exact"
+
+    def curve(self, randomizer: object, users: int) -> NumericCurve:
+        pairs = blankets_of(self, randomizer)
+        largest = max(pair.largest_log_ratio() for pair in pairs)
+        return NumericCurve(self.source(users), tuple(_constant(pair) for pair in pairs), largest)
+
+
+def _constant(pair: HidingPair) -> Callable[[float], HidingPair]:
+    return lambda epsilon: pair
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """What the tail bounds know of G under the normalised blanket: its mass γ, range b, maximum b₊, E[G²] ≤ c."""
+
+    gamma: arb
+    spread: arb
+    top: arb
+    square: arb
+
+    @classmethod
+    def generic(cls, local: arb, ratio: arb) -> _Moments:
+        """Any randomizer with e^ε0 = local: γ = e^-ε0 and constants a little tighter than the published ones."""
+        return cls(1 / local, (ratio + 1) * (local - 1), local - ratio, local * (ratio * ratio + 1) - 2 * ratio)
+
+    @classmethod
+    def published(cls, local: arb, ratio: arb) -> _Moments:
+        """Any randomizer with e^ε0 = local, as published."""
+        return cls(
+            1 / local,
+            (ratio + 1) * (local - 1 / local),
+            local - ratio / local,
+            local * (ratio * ratio + 1) - 2 * ratio / local**3,
+        )
+
+    @classmethod
+    def of_pair(cls, pair: HidingPair, ratio: arb) -> _Moments:
+        """The exact moments of one pair against its blanket."""
+        classes = [c for c in pair.classes() if not (c.first.is_zero() and c.second.is_zero())]
+        gamma = sum((c.hiding for c in classes), arb(0))
+        values = [(gamma * (c.first - ratio * c.second) / c.hiding, c.hiding / gamma) for c in classes]
+        top, bottom = values[0][0], values[0][0]
+        for value, _ in values:
+            top, bottom = top.max(value), bottom.min(value)
+        square = sum((value * value * weight for value, weight in values), arb(0))
+        return cls(gamma, top - bottom, top, square)
+
+
+class _TailBound(Bound):
+    """δ(ε) from a concentration inequality for the sum of the G's."""
+
+    never_better_than = "optimal"
+
+    @abstractmethod
+    def delta(self, moments: _Moments, users: int, excess: arb) -> arb:
+        """δ at e^ε − 1 = ``excess`` as a ball."""
+
+    def moments(self, randomizer: object) -> tuple[Callable[[arb], list[_Moments]], float]:
+        """What is known of G at e^ε, for each kind of input pair, and an ε at which δ = 0."""
+        if not isinstance(randomizer, GivesBlankets):
+            return generic_moments(self, randomizer, _Moments.generic)
+        pairs = blankets_of(self, randomizer)
+        largest = max(pair.largest_log_ratio() for pair in pairs)
+        return lambda ratio: [_Moments.of_pair(pair, ratio) for pair in pairs], largest
+
+    def curve(self, randomizer: object, users: int) -> PrivacyCurve:
+        moments, largest = self.moments(randomizer)
+
+        def formula(epsilon: arb) -> arb:
+            ratio = epsilon.exp()
+            worst = arb(0)
+            for moment in moments(ratio):
+                if not moment.top <= 0:
+                    worst = worst.max(self.delta(moment, users, ratio - 1))
+            return worst
+
+        return DeltaFormCurve(self.source(users), formula, largest)
+
+
+def generic_moments(
+    bound: Bound, randomizer: object, make: Callable[[arb, arb], _Moments]
+) -> tuple[Callable[[arb], list[_Moments]], float]:
+    """The moments that hold for every randomizer with this local ratio."""
+    local = local_ratio(bound, randomizer)
+    largest = VariationRatio(p=local, beta=0.0, q=local).largest_log_ratio()
+    return lambda ratio: [make(arb(local), ratio)], largest
+
+
+class BlanketHoeffdingBound(_TailBound):
+    """The blanket with Hoeffding's inequality.
+
+    Theorem: [PB] Lemma 5.3 with Hoeffding: δ = b²/(4aγn)·(1 − γ(1 − e^(−2a²/b²)))ⁿ, a = e^ε − 1.
+    Requires: a blanket, or e^ε0 = max(p, q0, q1) finite (then γ = e^-ε0 and generic constants).
+    Returns: a certified upper bound.
+    """
+
+    name = "blanket-hoeffding"
+    theorem = "privacy blanket with Hoeffding's inequality [PB]"
+    summary = "closed form for any blanket; loose"
+
+    def delta(self, moments: _Moments, users: int, excess: arb) -> arb:
+        square = moments.spread * moments.spread
+        decay = 1 - moments.gamma * (1 - (-2 * excess * excess / square).exp())
+        return square / (4 * excess * moments.gamma * users) * decay**users
+
+
+class BlanketBennettBound(_TailBound):
+    """The blanket with Bennett's inequality.
+
+    Theorem: [PB] Lemma 5.3 with Bennett: δ = b₊/(γn·log(1+u))·[(1 − γ(1 − e^−κ))ⁿ − (1−γ)ⁿ], u = a·b₊/c,
+    κ = (c/b₊²)·((1+u)·log(1+u) − u).
+    Requires: a blanket, or e^ε0 = max(p, q0, q1) finite (then γ = e^-ε0 and generic constants).
+    Returns: a certified upper bound.
+    """
+
+    name = "blanket-bennett"
+    theorem = "privacy blanket with Bennett's inequality [PB]"
+    summary = "closed form for any blanket; sharper than Hoeffding for large ε0"
+
+    def delta(self, moments: _Moments, users: int, excess: arb) -> arb:
+        u = excess * moments.top / moments.square
+        log = u.log1p()
+        kappa = moments.square / (moments.top * moments.top) * ((1 + u) * log - u)
+        decay = 1 - moments.gamma * (1 - (-kappa).exp())
+        left = decay**users - (1 - moments.gamma) ** users
+        return moments.top / (moments.gamma * users * log) * left
+
+
+class GenericHoeffdingBound(BlanketHoeffdingBound):
+    """The generic blanket with Hoeffding's inequality, as published.
+
+    Theorem: [PB] Theorem 3.1 with Hoeffding: γ = e^-ε0, b = (e^ε+1)(e^ε0 − e^-ε0).
+    Requires: e^ε0 = max(p, q0, q1) finite.
+    Returns: a certified upper bound.
+    """
+
+    name = "blanket-hoeffding-generic"
+    theorem = "generic privacy blanket with Hoeffding's inequality, as published [PB]"
+    summary = "any ε0-LDP randomizer; closed form"
+
+    def moments(self, randomizer: object) -> tuple[Callable[[arb], list[_Moments]], float]:
+        return generic_moments(self, randomizer, _Moments.published)
+
+
+class GenericBennettBound(BlanketBennettBound):
+    """The generic blanket with Bennett's inequality, as published.
+
+    Theorem: [PB] Theorem 3.1 with Bennett: γ = e^-ε0, b₊ = e^ε0(1 − e^(ε−2ε0)), c = e^ε0(e^2ε+1) − 2e^(ε−3ε0).
+    Requires: e^ε0 = max(p, q0, q1) finite.
+    Returns: a certified upper bound.
+    """
+
+    name = "blanket-bennett-generic"
+    theorem = "generic privacy blanket with Bennett's inequality, as published [PB]"
+    summary = "any ε0-LDP randomizer; closed form"
+
+    def moments(self, randomizer: object) -> tuple[Callable[[arb], list[_Moments]], float]:
+        return generic_moments(self, randomizer, _Moments.published)

@@ -1,0 +1,84 @@
+"""``shuffledp audit``: does a randomizer keep its local promise?"""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from shuffledp.audit.empirical import Finding, audit
+from shuffledp.audit.subject import CommandSubject, MechanismSubject, Subject
+from shuffledp.cli import show
+from shuffledp.cli.randomizer import Choice
+from shuffledp.mechanisms.mechanism import Mechanism
+
+
+def command(
+    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
+    epsilon_local: Annotated[float | None, typer.Option(help="Local ε of the mechanism.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    run: Annotated[
+        str | None, typer.Option("--command", help="A program: values on stdin, messages on stdout, one a line.")
+    ] = None,
+    values: Annotated[list[str] | None, typer.Option("--value", help="One of the two inputs; give it twice.")] = None,
+    claimed: Annotated[float | None, typer.Option(help="The local ε to hold it against.")] = None,
+    samples: Annotated[float, typer.Option(help="Messages drawn for each input.")] = 200_000,
+    confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """An empirical lower bound on a randomizer's local ε, and a verdict. Exit code 1 if the claim is broken."""
+    if (mechanism is None) == (run is None):
+        raise ValueError("audit: give either --mechanism or --command.")
+    if values is not None and len(values) != 2:
+        raise ValueError(f"audit: --value must be given exactly twice, got {len(values)}.")
+    subject: Subject
+    if run is not None:
+        if values is None or claimed is None:
+            raise ValueError("audit: --command needs --value twice and --claimed.")
+        subject, claim = CommandSubject(run, (values[0], values[1])), claimed
+    else:
+        chosen = Choice("audit", mechanism, epsilon_local, tuple(set_ or ())).build()
+        assert isinstance(chosen, Mechanism)
+        subject = MechanismSubject(chosen, _inputs(chosen, values))
+        claim = chosen.epsilon if claimed is None else claimed
+    finding = audit(subject, claim, samples=samples, confidence=confidence)
+    _report(finding, json)
+    if finding.violated:
+        raise typer.Exit(1)
+
+
+def _inputs(mechanism: Mechanism, values: list[str] | None) -> np.ndarray[Any, Any]:
+    """The two inputs: as typed (numbers or JSON lists), or the mechanism's own probe."""
+    if values is None:
+        return mechanism.probe()
+    try:
+        return mechanism.check([json_module.loads(text) for text in values])
+    except json_module.JSONDecodeError:
+        raise ValueError(f"audit: --value must be a number or a JSON list, got {values!r}.") from None
+
+
+def _report(finding: Finding, json: bool) -> None:
+    if json:
+        document = {
+            "epsilon": {"lower": finding.epsilon_lower, "claimed": finding.claimed},
+            "violated": finding.violated,
+            "verdict": finding.verdict,
+            "confidence": finding.confidence,
+            "samples": finding.samples,
+            "event": finding.event,
+            "subject": finding.title,
+        }
+        typer.echo(show.as_json(document))
+        return
+    pairs = [
+        ("verdict", finding.verdict),
+        ("local ε is at least", f"{finding.epsilon_lower:.4f}"),
+        ("claimed", f"{finding.claimed:g}"),
+        ("confidence", f"{finding.confidence:g}"),
+        ("messages drawn", f"2 × {finding.samples:,}"),
+        ("best event", finding.event),
+        ("what was audited", finding.title),
+    ]
+    show.rows("Audit of a local randomizer", pairs)

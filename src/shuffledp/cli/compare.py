@@ -1,0 +1,133 @@
+"""``shuffledp compare``: every bound side by side, as a table, JSON or a plot."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
+
+from shuffledp.bounds.compare import Comparison, compare
+from shuffledp.cli import show
+from shuffledp.cli.randomizer import Choice
+from shuffledp.errors import NotApplicable
+
+POINTS = 25
+LEAST, MOST = 0.1, 6.0
+"""The local ε that a plot covers, and in how many points."""
+
+
+def command(
+    users: Annotated[float, typer.Option(help="Messages that hide each other, the user's own included.")],
+    delta: Annotated[float, typer.Option(help="Target δ.")],
+    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
+    epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
+    p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
+    beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
+    q: Annotated[float | None, typer.Option(help="Largest ratio to another user's messages.")] = None,
+    q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
+    q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
+    q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
+    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw amplification against ε0 to this file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Every bound side by side, with the lower bound of the best known attack."""
+    choice = Choice("compare", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
+    result = compare(choice.build(), users, delta, colluding=colluding)
+    if plot is not None:
+        _draw(choice, users, delta, colluding, plot)
+    if json:
+        typer.echo(show.as_json(_document(result, delta)))
+    else:
+        _print(result, delta)
+
+
+def _document(result: Comparison, delta: float) -> dict[str, Any]:
+    return {
+        "users": result.users,
+        "delta": delta,
+        "lower": result.lower,
+        "best": result.best.bound,
+        "bounds": [
+            {
+                "bound": row.bound,
+                "theorem": row.theorem,
+                "epsilon": None if row.value is None else {"upper": row.value.upper, "slack": row.value.slack},
+                "certified": row.value is not None and row.value.certified,
+                "guarantee": row.value is not None and row.value.guarantee,
+                "reason": row.reason,
+            }
+            for row in result.rows
+        ],
+    }
+
+
+def _print(result: Comparison, delta: float) -> None:
+    table = Table(title=Text(f"ε at δ = {delta:g} for {result.users:,} users"), title_justify="left", box=None)
+    table.add_column("bound")
+    table.add_column("ε", justify="right")
+    table.add_column("theorem, or why it does not apply", overflow="fold")
+    for row in result.rows:
+        if row.value is None:
+            table.add_row(row.bound, "–", Text(row.reason, style="dim"))
+        elif not row.value.guarantee:
+            table.add_row(row.bound, show.upper(row.value.upper), Text(f"{row.theorem}: NOT a guarantee", style="red"))
+        else:
+            table.add_row(row.bound, show.upper(row.value.upper), row.theorem)
+    console = Console()
+    console.print(table)
+    best = result.best
+    assert best.value is not None
+    console.print(f"\nBest guarantee: ε = {show.upper(best.value.upper)} by {best.bound}.", highlight=False)
+    if result.lower is None:
+        console.print("No attack on a real dataset is known for this input.")
+    elif result.lower > 0:
+        gap = 100 * (best.value.upper / result.lower - 1)
+        console.print(f"An attack attains ε = {show.lower(result.lower)}: the gap is {gap:.3g}%.", highlight=False)
+    else:
+        console.print("The known attacks attain no positive ε.")
+
+
+def _draw(choice: Choice, users: float, delta: float, colluding: float, path: Path) -> None:
+    """Amplification ratio ε0/ε against ε0, one line per bound that applies."""
+    if choice.epsilon_local is None:
+        raise ValueError("compare: --plot needs --epsilon-local, alone or with --mechanism.")
+    from matplotlib.figure import Figure
+
+    locals_ = np.linspace(LEAST, MOST, POINTS).tolist()
+    lines: dict[str, list[tuple[float, float]]] = {}
+    console = Console(stderr=True)
+    for local in track(locals_, "Drawing", console=console, transient=True, disable=not console.is_terminal):
+        try:
+            result = compare(
+                dataclasses.replace(choice, epsilon_local=local).build(), users, delta, colluding=colluding
+            )
+        except NotApplicable:
+            continue
+        for row in result.rows:
+            if row.value is not None and row.value.guarantee and row.value.upper > 0:
+                lines.setdefault(row.bound, []).append((local, local / row.value.upper))
+        if result.lower:
+            lines.setdefault("attack (no ε can be smaller)", []).append((local, local / result.lower))
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    for name, points in lines.items():
+        style = "k--" if name.startswith("attack") else "-"
+        axes.plot(*zip(*points, strict=True), style, label=name, linewidth=1.5)
+    axes.set(xlabel="local ε0", ylabel="amplification ε0 / ε", yscale="log")
+    axes.set_title(f"{choice.mechanism or 'any ε0-LDP randomizer'}, {users:,.0f} users, δ = {delta:g}")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"compare: could not write the plot to {path}: {error}.") from None

@@ -1,0 +1,48 @@
+"""``shuffledp mechanisms``: the catalogue."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from shuffledp.cli import show
+from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.mechanism import Mechanism
+
+
+def command(json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False) -> None:
+    """The catalogue: each randomizer, what it estimates, its settings."""
+    kinds = catalogue.all_mechanisms()
+    if json:
+        typer.echo(show.as_json({"mechanisms": [_entry(kind) for kind in kinds.values()]}))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "task", "settings", "what it sends"):
+        table.add_column(column, overflow="fold")
+    for kind in kinds.values():
+        texts = [_text(field) for field in catalogue.settings(kind)]
+        table.add_row(kind.name, kind.task, ", ".join(texts), kind.summary)
+    Console().print(table)
+    typer.echo("\nEvery one guarantees its local ε exactly. Settings in [brackets] have a default. For example:")
+    typer.echo("  shuffledp amplify --mechanism krr --epsilon-local 2 --set options=128 --users 1e5 --delta 1e-8")
+
+
+def _text(field: dataclasses.Field[Any]) -> str:
+    return f"[{field.name}]" if catalogue.has_default(field) else field.name
+
+
+def _entry(kind: type[Mechanism]) -> dict[str, Any]:
+    return {
+        "name": kind.name,
+        "class": kind.__name__,
+        "task": kind.task,
+        "summary": kind.summary,
+        "settings": [
+            {"name": field.name, "type": str(field.type), "required": not catalogue.has_default(field)}
+            for field in catalogue.settings(kind)
+        ],
+    }

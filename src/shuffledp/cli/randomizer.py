@@ -1,0 +1,70 @@
+"""How a command names its randomizer: a catalogue mechanism, a table, raw parameters, or any ε0-LDP one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The options as typed; None where not given."""
+
+    command: str
+    mechanism: str | None = None
+    epsilon_local: float | None = None
+    settings: tuple[str, ...] = ()
+    table: Path | None = None
+    p: float | None = None
+    beta: float | None = None
+    q: float | None = None
+    q0: float | None = None
+    q1: float | None = None
+    q_common: float | None = None
+
+    def build(self) -> Mechanism | VariationRatio:
+        """The randomizer, or a sentence that says what is missing or too much."""
+        raw = ("p", "beta", "q", "q0", "q1", "q_common")
+        if self.table is not None:
+            self._alone("--table", "mechanism", "epsilon_local", *raw)
+            from shuffledp.mechanisms.from_table import FromTable
+
+            return FromTable.from_csv(self.table)
+        if self.mechanism is not None:
+            self._alone("--mechanism", *raw)
+            if self.epsilon_local is None:
+                raise ValueError(f"{self.command}: --mechanism needs --epsilon-local.")
+            return catalogue.build(self.mechanism, self.epsilon_local, self._settings())
+        if self.settings:
+            raise ValueError(f"{self.command}: --set needs --mechanism.")
+        if self.epsilon_local is not None:
+            self._alone("--epsilon-local without --mechanism", *raw)
+            return VariationRatio.of_ldp(self.epsilon_local)
+        return self._raw()
+
+    def _raw(self) -> VariationRatio:
+        if self.p is None or self.beta is None:
+            raise ValueError(f"{self.command}: give --mechanism, --table, --epsilon-local, or --p, --beta and --q.")
+        if self.q is not None and self.q0 is None and self.q1 is None:
+            return VariationRatio(self.p, self.beta, self.q, self.q_common)
+        if self.q is None and self.q0 is not None and self.q1 is not None:
+            return VariationRatio(self.p, self.beta, (self.q0, self.q1), self.q_common)
+        raise ValueError(f"{self.command}: give either --q, or both --q0 and --q1.")
+
+    def _alone(self, option: str, *others: str) -> None:
+        extra = [f"--{name.replace('_', '-')}" for name in others if getattr(self, name) is not None]
+        if extra:
+            raise ValueError(f"{self.command}: {option} does not go with {', '.join(extra)}.")
+
+    def _settings(self) -> dict[str, str]:
+        result: dict[str, str] = {}
+        for text in self.settings:
+            key, found, value = text.partition("=")
+            if not found or not key or not value:
+                raise ValueError(f"{self.command}: --set takes name=value, got {text!r}.")
+            result[key] = value
+        return result
