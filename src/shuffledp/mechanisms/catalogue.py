@@ -33,9 +33,14 @@ def settings(kind: type[Mechanism]) -> list[dataclasses.Field[Any]]:
     return [field for field in dataclasses.fields(kind) if field.init and field.name != "epsilon"]  # type: ignore[arg-type]
 
 
+def has_default(field: dataclasses.Field[Any]) -> bool:
+    """Whether a setting may be left out."""
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
 def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanism:
     """A mechanism from its name, local ε and settings as text, each a number."""
-    kinds = all_mechanisms()
+    kinds = {known: kind for known, kind in all_mechanisms().items() if kind.built_from_numbers}
     if name not in kinds:
         raise ValueError(f"mechanism must be one of {', '.join(kinds)}, got {name!r}.")
     kind = kinds[name]
@@ -43,11 +48,7 @@ def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanis
     unknown = [key for key in given if key not in known]
     if unknown:
         raise ValueError(f"{name}: expected settings among {', '.join(known) or 'none'}, got {unknown[0]!r}.")
-    missing = [
-        key
-        for key, field in known.items()
-        if key not in given and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
+    missing = [key for key, field in known.items() if key not in given and not has_default(field)]
     if missing:
         raise ValueError(f"{name}: setting {missing[0]} is missing; add --set {missing[0]}=….")
     chosen = {key: _number(name, key, text, known[key]) for key, text in given.items()}

@@ -10,14 +10,20 @@ from numpy.typing import NDArray
 
 def categories(who: str, values: Any, options: int) -> NDArray[np.int64]:
     """One whole number from 0 to options−1 per user."""
-    array = _one_per_user(who, values, 1)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{who}: values must be whole numbers from 0 to {options - 1}, got {array.dtype}.")
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= options:
-        bad = low if low < 0 else high
-        raise ValueError(f"{who}: values must be from 0 to {options - 1}, got {bad}.")
-    return array.astype(np.int64)
+    return _whole_numbers(who, _one_per_user(who, values, 1), options)
+
+
+def item_sets(who: str, values: Any, options: int, items: int) -> NDArray[np.int64]:
+    """One row of ``items`` different whole numbers from 0 to options−1 per user, each row in ascending order."""
+    array = _one_per_user(who, values, 2)
+    if array.shape[1] != items:
+        raise ValueError(f"{who}: expected {items} items per user, got rows of {array.shape[1]}.")
+    rows = _whole_numbers(who, array, options)
+    rows.sort(axis=1)
+    twice = rows[:, 1:][rows[:, 1:] == rows[:, :-1]]
+    if twice.size:
+        raise ValueError(f"{who}: the items of a user must be different, got {twice[0]} twice in one row.")
+    return rows
 
 
 def reals(who: str, values: Any, low: float, high: float, axes: int = 1) -> NDArray[np.float64]:
@@ -34,8 +40,21 @@ def reals(who: str, values: Any, low: float, high: float, axes: int = 1) -> NDAr
     return numbers
 
 
+def _whole_numbers(who: str, array: NDArray[Any], options: int) -> NDArray[np.int64]:
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{who}: values must be whole numbers from 0 to {options - 1}, got {array.dtype}.")
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= options:
+        bad = low if low < 0 else high
+        raise ValueError(f"{who}: values must be from 0 to {options - 1}, got {bad}.")
+    return array.astype(np.int64)
+
+
 def _one_per_user(who: str, values: Any, axes: int) -> NDArray[Any]:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{who}: expected rows of one length, got rows of different lengths.") from None
     if array.dtype == np.bool_:
         raise TypeError(f"{who}: values must be numbers, got booleans.")
     if array.ndim != axes:

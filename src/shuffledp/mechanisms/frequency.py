@@ -35,8 +35,8 @@ class SupportOracle(Mechanism):
         return domain.categories(type(self).__name__, values, self.options)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        s, r = float(self.own_support), float(self.other_support)
-        value = (np.asarray(total, dtype=np.float64) - users * r) / (s - r)
+        s, r = self.own_support, self.other_support
+        value = (np.asarray(total, dtype=np.float64) - users * float(r)) / float(s - r)
         held = np.clip(value, 0.0, users)
         return Estimate(value, self._variance_of_counts(held, users), users)
 

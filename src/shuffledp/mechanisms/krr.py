@@ -11,6 +11,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp import argument
+from shuffledp.mechanisms.binary import informative_epsilon
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.mechanism import Array, OutputTable, WireBytes, integers_of_wire, wire_of_integers
 from shuffledp.numerics import dyadic
@@ -18,6 +19,9 @@ from shuffledp.numerics.ball import above, rational
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
+
+LARGEST_EPSILON = 128.0
+"""Beyond this γ is 2^-64 for any number of options, whatever ε."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class KRR(SupportOracle):
     γ = d/(e^ε + d − 1), rounded up to a multiple of 2^-64: the ratio 1 + d(1−γ)/γ is then at most e^ε.
     The uniform draw is the privacy blanket itself.
 
-    Theorem: [VR] Table 2, randomized response: p = q = e^ε, β = (e^ε−1)/(e^ε+d−1); q_common = 1.
+    Theorem: [VR] Table 1, randomized response: p = q = e^ε, β = (e^ε−1)/(e^ε+d−1); q_common = 1.
+    Requires: ε > 0 finite; d ≥ 2.
     """
 
     epsilon: float
@@ -37,13 +42,16 @@ class KRR(SupportOracle):
     summary = "randomized response: the true option, or one drawn uniformly"
 
     def __post_init__(self) -> None:
-        argument.positive_finite("KRR", "epsilon", self.epsilon)
-        argument.count("KRR", "options", self.options, at_least=2)
+        informative_epsilon("KRR", self.epsilon)
+        object.__setattr__(self, "options", argument.count("KRR", "options", self.options, at_least=2))
+        if self.uniform_share == 1:
+            raise ValueError(f"KRR: epsilon is too small to tell {self.options} options apart, got {self.epsilon!r}.")
 
     @cached_property
     def uniform_share(self) -> Fraction:
         """γ: the probability of reporting a uniform option."""
-        return dyadic.at_least(lambda: self.options / (arb(self.epsilon).exp() + self.options - 1))
+        epsilon = min(self.epsilon, LARGEST_EPSILON)
+        return dyadic.at_least(lambda: self.options / (arb(epsilon).exp() + self.options - 1))
 
     @property
     def own_support(self) -> Fraction:
@@ -87,6 +95,19 @@ class KRR(SupportOracle):
                 symmetric=True,
             )
         ]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        own, other = rational(self.own_support), rational(self.other_support)
+        mixed = (own + other) / 2
+        if self.options == 2:
+            first, second = (own, other), (other, own)
+            return [
+                exact_pair([(*first, own), (*second, other)], symmetric=False),
+                exact_pair([(*first, mixed), (*second, mixed)], symmetric=True),
+            ]
+        rest = other * (self.options - 3)
+        third = [(own, other, other), (other, own, other), (other, other, own), (rest, rest, rest)]
+        return [exact_pair(third, symmetric=True)]
 
     def table(self) -> OutputTable:
         every = np.arange(self.options)

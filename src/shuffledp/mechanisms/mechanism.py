@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +65,14 @@ class Mechanism(ABC):
     task: ClassVar[str]
     """What it estimates: frequency, mean, set-valued, key-value, vector mean."""
     summary: ClassVar[str]
+    built_from_numbers: ClassVar[bool] = True
+    """Whether epsilon and numbers suffice to build it, so that the command line can."""
     epsilon: float
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments by name, epsilon first."""
+        fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in fields}
 
     # --- running it -------------------------------------------------------------------------------------------
 

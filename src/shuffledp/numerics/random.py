@@ -19,6 +19,8 @@ Integers = NDArray[np.int64]
 WORD = 1 << 64
 KEY_BYTES = 32
 BLOCK_BYTES = 16
+PIECE_BYTES = 1 << 17
+ZEROS = memoryview(bytes(PIECE_BYTES))
 
 
 class RandomSource(ABC):
@@ -60,9 +62,14 @@ class SystemSource(RandomSource):
         self._stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
 
     def words(self, count: int) -> Words:
-        result = np.empty(8 * count + BLOCK_BYTES - 1, dtype=np.uint8)
-        written = self._stream.update_into(memoryview(bytes(8 * count)), memoryview(result.data))
-        return result[:written].view(np.uint64)
+        size = 8 * count
+        result = np.empty(size + BLOCK_BYTES - 1, dtype=np.uint8)
+        room = memoryview(result.data)
+        # Pieces that stay in the cache are several times faster than one long run.
+        for start in range(0, size, PIECE_BYTES):
+            length = min(PIECE_BYTES, size - start)
+            self._stream.update_into(ZEROS[:length], room[start : start + length + BLOCK_BYTES - 1])
+        return result[:size].view(np.uint64)
 
 
 class SeededSource(RandomSource):
