@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 _CATALOGUE = {kind.__name__: kind for kind in all_mechanisms().values()}
 globals().update(_CATALOGUE)
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "BoundValue",
     "Estimate",
     "Mechanism",

@@ -139,7 +139,7 @@ class TestTable:
     @example(5e-324)
     def test_seven_digits_are_never_below(self, value: float) -> None:
         """Rounding to seven digits goes up."""
-        shown = float(show.number(value))
+        shown = float(show.upper(value))
         assert value <= shown
         assert shown <= value * (1 + 2e-6) or value > 1.797e308
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json as json_module
 from typing import Annotated, Any
 
-import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from shuffledp.audit.empirical import Finding, audit
 from shuffledp.audit.subject import CommandSubject, MechanismSubject, Subject
@@ -49,7 +49,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _inputs(mechanism: Mechanism, values: list[str] | None) -> np.ndarray[Any, Any]:
+def _inputs(mechanism: Mechanism, values: list[str] | None) -> NDArray[Any]:
     """The two inputs: as typed (numbers or JSON lists), or the mechanism's own probe."""
     if values is None:
         return mechanism.probe()

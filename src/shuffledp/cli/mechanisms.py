@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from shuffledp.cli import show
 from shuffledp.mechanisms import catalogue
@@ -24,8 +25,8 @@ def command(json: Annotated[bool, typer.Option("--json", help="One JSON object o
     for column in ("name", "task", "settings", "what it sends"):
         table.add_column(column, overflow="fold")
     for kind in kinds.values():
-        texts = [_text(field) for field in catalogue.settings(kind)]
-        table.add_row(kind.name, kind.task, ", ".join(texts), kind.summary)
+        texts = [_text(field) for field in catalogue.settings(kind)] if kind.built_from_numbers else ["in Python"]
+        table.add_row(kind.name, kind.task, Text(", ".join(texts)), kind.summary)
     Console().print(table)
     typer.echo("\nEvery one guarantees its local ε exactly. Settings in [brackets] have a default. For example:")
     typer.echo("  shuffledp amplify --mechanism krr --epsilon-local 2 --set options=128 --users 1e5 --delta 1e-8")

@@ -36,7 +36,7 @@ def reals(who: str, values: Any, low: float, high: float, axes: int = 1) -> NDAr
         raise ValueError(f"{who}: values must be numbers from {low:g} to {high:g}, got NaN.")
     outside = numbers[(numbers < low) | (numbers > high)]
     if outside.size:
-        raise ValueError(f"{who}: values must be from {low:g} to {high:g}, got {outside.flat[0]!r}.")
+        raise ValueError(f"{who}: values must be from {low:g} to {high:g}, got {float(outside.flat[0])!r}.")
     return numbers
 
 
@@ -48,6 +48,11 @@ def _whole_numbers(who: str, array: NDArray[Any], options: int) -> NDArray[np.in
         bad = low if low < 0 else high
         raise ValueError(f"{who}: values must be from 0 to {options - 1}, got {bad}.")
     return array.astype(np.int64)
+
+
+def farthest_sets(options: int, items: int) -> NDArray[np.int64]:
+    """The two sets of the first and of the last ``items`` options, which share as little as two sets can."""
+    return np.stack([np.arange(items), np.arange(options - items, options)])
 
 
 def _one_per_user(who: str, values: Any, axes: int) -> NDArray[Any]:

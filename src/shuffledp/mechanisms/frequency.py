@@ -34,6 +34,9 @@ class SupportOracle(Mechanism):
     def check(self, values: Any) -> Array:
         return domain.categories(type(self).__name__, values, self.options)
 
+    def probe(self) -> Array:
+        return self.check([0, self.options - 1])
+
     def finish(self, total: Array, users: int) -> Estimate:
         s, r = self.own_support, self.other_support
         value = (np.asarray(total, dtype=np.float64) - users * float(r)) / float(s - r)

@@ -192,6 +192,9 @@ class HadamardResponse(Mechanism):
         shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
         return [self.region.attack(shares, symmetric=shares.get((True, False, True), 0) == 0)]
 
+    def probe(self) -> Array:
+        return self.check([0, self.options - 1])
+
     def table(self) -> OutputTable:
         every, messages = np.arange(self.options), np.arange(self.outputs)
         block, row = (part[:, None] for part in self._block_and_row(every))

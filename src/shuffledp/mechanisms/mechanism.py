@@ -67,6 +67,8 @@ class Mechanism(ABC):
     summary: ClassVar[str]
     built_from_numbers: ClassVar[bool] = True
     """Whether epsilon and numbers suffice to build it, so that the command line can."""
+    tight: ClassVar[bool] = True
+    """Whether some pair of inputs attains β and the blanket; otherwise they are proved upper bounds."""
     epsilon: float
 
     def settings(self) -> dict[str, Any]:
@@ -144,6 +146,10 @@ class Mechanism(ABC):
         """
 
     # --- for tests and the catalogue --------------------------------------------------------------------------
+
+    @abstractmethod
+    def probe(self) -> Array:
+        """Two inputs that are hard to hide from each other, in canonical form: what an audit compares."""
 
     @abstractmethod
     def table(self) -> OutputTable:

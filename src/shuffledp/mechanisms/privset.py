@@ -57,6 +57,9 @@ class PrivSet(SubsetResponse):
     def check(self, values: Any) -> Array:
         return domain.item_sets("PrivSet", values, self.options, self.items)
 
+    def probe(self) -> Array:
+        return domain.farthest_sets(self.options, self.items)
+
     def randomize(self, values: Array, source: RandomSource) -> Array:
         """Draws, and for truthful users draws again until one is accepted.
 

@@ -78,6 +78,9 @@ class SamplingRAPPOR(Mechanism):
     def check(self, values: Any) -> Array:
         return domain.item_sets("SamplingRAPPOR", values, self.options, self.items)
 
+    def probe(self) -> Array:
+        return domain.farthest_sets(self.options, self.items)
+
     def randomize(self, values: Array, source: RandomSource) -> Array:
         drawn = source.below(self.options, len(values))
         bits = source.coins(self.flip, len(values))

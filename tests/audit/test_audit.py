@@ -1,0 +1,128 @@
+"""The audit finds broken randomizers and leaves sound ones alone.
+
+An audit at confidence 0.999 accuses a sound randomizer with probability at most 0.001; seeds are fixed where possible,
+and sound randomizers are audited a few dozen times in all.
+"""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shuffledp as sdp
+from shuffledp.audit import interval
+from shuffledp.audit.empirical import audit
+from shuffledp.audit.subject import CommandSubject, MechanismSubject
+from shuffledp.errors import ShuffledpError
+from shuffledp.mechanisms.catalogue import all_mechanisms
+
+BROKEN = """
+import math, random, sys
+other = 1 / (math.exp(1.0) + 1)
+for line in sys.stdin:
+    own = int(line)
+    print("".join("1" if random.random() < ({own} if j == own else other) else "0" for j in range(8)))
+"""
+
+
+class Unmasked(sdp.KRR):
+    """Tells the truth too often: the coin of a much larger ε under the claim of a small one."""
+
+    @property
+    def uniform_share(self) -> Fraction:  # type: ignore[override]
+        return Fraction(1, 4)
+
+
+@pytest.mark.parametrize("name", list(all_mechanisms()))
+def test_no_sound_mechanism_is_accused(name: str) -> None:
+    """For every mechanism of the catalogue the proved ε stays below the claimed one, and is not nothing."""
+    mechanism = all_mechanisms()[name].examples()[0]
+    finding = audit(MechanismSubject(mechanism, mechanism.probe()), mechanism.epsilon, samples=40_000)
+    assert not finding.violated
+    assert finding.verdict.startswith("no violation")
+
+
+@pytest.mark.parametrize("local", [0.5, 1.0, 3.0])
+def test_randomized_response_is_measured_closely(local: float) -> None:
+    """For randomized response the audit proves most of ε."""
+    finding = audit(MechanismSubject(sdp.KRR(local, 4), np.array([0, 1])), local, samples=200_000)
+    assert 0.8 * local <= finding.epsilon_lower <= local
+
+
+def test_a_broken_mechanism_is_caught() -> None:
+    """A coin that does not fit the claim is proved broken."""
+    finding = audit(MechanismSubject(Unmasked(0.5, 4), np.array([0, 1])), 0.5, samples=20_000)
+    assert finding.violated
+    assert finding.verdict.startswith("BROKEN")
+
+
+def command(tmp_path: Path, own: float) -> str:
+    script = tmp_path / "randomizer.py"
+    script.write_text(BROKEN.replace("{own}", str(own)), "utf-8")
+    return f"{sys.executable} {script}"
+
+
+def test_a_broken_program_is_caught(tmp_path: Path) -> None:
+    """A unary encoding that keeps its own bit with 3/4 instead of 1/2 breaks ε = 1; the right one is left alone."""
+    broken = audit(CommandSubject(command(tmp_path, 0.75), ("0", "1")), 1.0, samples=20_000)
+    assert broken.violated
+    right = audit(CommandSubject(command(tmp_path, 0.5), ("0", "1")), 1.0, samples=20_000)
+    assert not right.violated
+    assert right.epsilon_lower > 0.5
+
+
+def test_numbers_are_compared_by_size(tmp_path: Path) -> None:
+    """A program that adds far too little noise to a number is caught although no message repeats."""
+    script = tmp_path / "noise.py"
+    script.write_text(
+        "import random, sys\nfor line in sys.stdin:\n    print(float(line) + random.gauss(0, 0.2))\n", "utf-8"
+    )
+    finding = audit(CommandSubject(f"{sys.executable} {script}", ("0", "1")), 2.0, samples=20_000)
+    assert finding.violated
+    assert "number" in finding.event
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("import sys; sys.exit(3)", "status 3"),
+        ("print(1)", "wrote 1 messages"),
+        ("import sys\nfor line in sys.stdin: print('x' * 999)", "at most 256 bytes"),
+    ],
+)
+def test_a_program_that_misbehaves_is_a_sentence(tmp_path: Path, program: str, words: str) -> None:
+    """Programs that fail, drop messages or write too much are refused with the reason."""
+    script = tmp_path / "bad.py"
+    script.write_text(program, "utf-8")
+    with pytest.raises(ShuffledpError, match=words):
+        audit(CommandSubject(f"{sys.executable} {script}", ("0", "1")), 1.0, samples=100)
+
+
+def test_a_missing_program_is_a_sentence() -> None:
+    """A program that cannot be started is named."""
+    with pytest.raises(ShuffledpError, match="could not start"):
+        audit(CommandSubject("no-such-program-here", ("0", "1")), 1.0, samples=100)
+
+
+@pytest.mark.parametrize("bad", [{"samples": 10}, {"confidence": 1.0}, {"claimed": -1.0}, {"claimed": float("nan")}])
+def test_bad_arguments_are_refused(bad: dict[str, Any]) -> None:
+    """Too few samples, a certain confidence or a negative claim are refused."""
+    subject = MechanismSubject(sdp.KRR(1.0, 2), np.array([0, 1]))
+    with pytest.raises(ValueError, match="audit"):
+        audit(subject, **{"claimed": 1.0, **bad})
+
+
+def test_limits_are_exact() -> None:
+    """The limits solve the binomial tails, at 0, at all, and between."""
+    from scipy.stats import binom
+
+    assert interval.at_least(0, 50, 0.01) == 0.0
+    assert interval.at_most(50, 50, 0.01) == 1.0
+    low, high = interval.at_least(7, 50, 0.01), interval.at_most(7, 50, 0.01)
+    assert binom.sf(6, 50, low) == pytest.approx(0.01)
+    assert binom.cdf(7, 50, high) == pytest.approx(0.01)

@@ -1,0 +1,98 @@
+"""The privacy blanket: numerically exact, and by the published tail bounds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import shuffledp as sdp
+from shuffledp.bounds.bound import all_bounds
+
+
+def epsilon(randomizer: object, users: int, delta: float, bound: str) -> float:
+    return sdp.amplify(randomizer, users, bound=bound).epsilon(delta).upper
+
+
+@pytest.mark.parametrize(
+    ("options", "local", "measured"), [(16, 1.0, 0.018593), (16, 3.0, 0.171465), (128, 3.0, 0.079484)]
+)
+def test_randomized_response_beats_what_was_measured_elsewhere(options: int, local: float, measured: float) -> None:
+    """At n = 1e4 and δ = 1e-6 the optimal bound is not above published evaluations of the same blanket."""
+    assert epsilon(sdp.KRR(local, options), 10_000, 1e-6, "optimal") <= measured
+
+
+@pytest.mark.parametrize(("local", "measured"), [(1.0, 0.037946), (3.0, 0.183516)])
+def test_laplace_beats_what_was_measured_elsewhere(local: float, measured: float) -> None:
+    """The optimal bound of the Laplace mechanism, which variation-ratio cannot reach."""
+    assert epsilon(sdp.Laplace(local), 10_000, 1e-6, "optimal") <= measured
+
+
+@pytest.mark.parametrize(
+    ("local", "users", "bennett", "hoeffding"),
+    [(1.0, 10**4, 0.16617, 0.16663), (1.0, 10**6, 0.018135, 0.018437), (3.0, 10**6, 0.14894, 0.49515)],
+)
+def test_generic_tail_bounds_reproduce_the_published_figures(
+    local: float, users: int, bennett: float, hoeffding: float
+) -> None:
+    """The generic constants give the baselines of the papers' figures, at δ = 0.01/n."""
+    any_ldp = sdp.VariationRatio.of_ldp(local)
+    assert epsilon(any_ldp, users, 0.01 / users, "blanket-bennett-generic") == pytest.approx(bennett, rel=5e-5)
+    assert epsilon(any_ldp, users, 0.01 / users, "blanket-hoeffding-generic") == pytest.approx(hoeffding, rel=5e-5)
+
+
+@pytest.mark.parametrize("inequality", ["hoeffding", "bennett"])
+@pytest.mark.parametrize("local", [0.2, 1.0, 3.0])
+def test_tail_bounds_are_above_the_exact_expectation(inequality: str, local: float) -> None:
+    """A tail bound of the same blanket is never below its numerically exact value, nor the generic one below both."""
+    mechanism = sdp.KRR(local, 10)
+    own = epsilon(mechanism, 5_000, 1e-7, f"blanket-{inequality}")
+    assert epsilon(mechanism, 5_000, 1e-7, "optimal") <= own
+    assert epsilon(mechanism, 5_000, 1e-7, "stronger-clone") <= epsilon(
+        mechanism, 5_000, 1e-7, f"blanket-{inequality}-generic"
+    )
+
+
+@pytest.mark.parametrize("local", [0.5, 1.0, 2.0])
+def test_randomized_response_moments_are_the_published_ones(local: float) -> None:
+    """Bennett's bound from the blanket's classes equals the formula with the published γ, b₊ and c, by hand."""
+    options, users, e0 = 7, 2_000, math.exp(local)
+    mechanism = sdp.KRR(local, options)
+    curve = sdp.amplify(mechanism, users, bound="blanket-bennett")
+    gamma = options / (e0 + options - 1)
+    for eps in (0.05, 0.1, 0.2):
+        e = math.exp(eps)
+        top = gamma * (e0 - e)
+        square = gamma**2 / options * ((e0 - e) ** 2 + (1 - e0 * e) ** 2 + (options - 2) * (1 - e) ** 2)
+        u = (e - 1) * top / square
+        kappa = square / top**2 * ((1 + u) * math.log1p(u) - u)
+        left = (1 - gamma * (1 - math.exp(-kappa))) ** users - (1 - gamma) ** users
+        by_hand = top / (gamma * users * math.log1p(u)) * left
+        assert curve.delta(eps).upper == pytest.approx(min(1.0, by_hand), rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-30, 1e-100])
+@pytest.mark.parametrize("users", [1_000, 10**6])
+def test_tiny_delta_is_right_for_every_bound(delta: float, users: int) -> None:
+    """At tiny δ every bound still answers below ε0, in the known order, and δ(ε) leads back."""
+    mechanism = sdp.KRR(1.0, 5)
+    values = {}
+    for name, bound in all_bounds().items():
+        if bound.always_guarantees():
+            try:
+                curve = bound.curve(mechanism, users)
+                values[name] = curve.epsilon(delta).upper
+            except sdp.NotApplicable:
+                continue
+            assert 0 < values[name] <= 1.0 + 1e-12
+            if values[name] < 0.99:
+                assert curve.delta(values[name]).upper <= delta * (1 + 1e-9)
+    assert values["optimal"] <= values["variation-ratio"] * (1 + 1e-9)
+    assert values["variation-ratio"] <= values["stronger-clone"] <= values["clone"]
+    assert values["optimal"] <= values["blanket-bennett"]
+
+
+def test_a_randomizer_without_a_blanket_is_told_so() -> None:
+    """Raw parameters have no blanket: the optimal bound does not apply, and says why."""
+    with pytest.raises(sdp.NotApplicable, match="gives no blanket"):
+        sdp.amplify(sdp.VariationRatio(3.0, 0.2, 3.0), 100, bound="optimal")

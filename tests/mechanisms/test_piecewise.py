@@ -1,0 +1,109 @@
+"""The piecewise mechanism on a grid."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb
+
+from shuffledp.mechanisms import rounding
+from shuffledp.mechanisms.piecewise import Piecewise
+from shuffledp.numerics.expectation import PositivePartMean
+from tests.oracle.exact import hockey_stick_of_counts
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_a_fine_grid_is_the_published_mechanism(epsilon: float) -> None:
+    """β → 1 − e^(−ε/2) and variance → x²/(e^(ε/2)−1) + (e^(ε/2)+3)/(3(e^(ε/2)−1)²)."""
+    mechanism, root = Piecewise(epsilon, grid=1 << 16), math.exp(epsilon / 2)
+    assert mechanism.variation_ratio().beta == pytest.approx(1 - 1 / root, rel=1e-4)
+    for x in (-1.0, 0.0, 0.4):
+        published = x * x / (root - 1) + (root + 3) / (3 * (root - 1) ** 2)
+        assert mechanism.variance([x])[0] == pytest.approx(published, rel=1e-3)
+    assert 1 / (float(1 - mechanism.uniform_share) * mechanism.places) * mechanism.grid == pytest.approx(
+        (root + 1) / (root - 1), rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "grid"), [(1.0, 2), (0.5, 7), (2.0, 9), (6.0, 5)])
+def test_windows_at_the_two_ends_are_the_worst_pair(epsilon: float, grid: int) -> None:
+    """Over all pairs of window places, the divergence against the blanket is largest for disjoint windows."""
+    mechanism = Piecewise(epsilon, grid=grid)
+    gamma, window = mechanism.uniform_share, mechanism.window
+    low = gamma / grid
+    high = low + (1 - gamma) / window
+    rows = [
+        [high if place <= y < place + window else low for y in range(grid)] for place in range(mechanism.places + 1)
+    ]
+    assert [min(column) for column in zip(*rows, strict=True)] == [low] * grid
+    ends = hockey_stick_of_counts(rows[0], rows[-1], [low] * grid, 2, Fraction(6, 5))
+    for a in rows:
+        for b in rows:
+            assert hockey_stick_of_counts(a, b, [low] * grid, 2, Fraction(6, 5)) <= ends
+    (pair,) = mechanism.blankets()
+    claimed = PositivePartMean(pair.law, 2).bracket(math.log(1.2))
+    assert float(claimed.upper) == pytest.approx(float(ends), rel=1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "grid"), [(3.0, 40), (3.0, 41), (1.0, 64), (8.0, 1024)])
+def test_the_attack_from_the_middle_is_the_law_of_zero(epsilon: float, grid: int) -> None:
+    """Its hiding law is that of an input 0, class by class."""
+    mechanism = Piecewise(epsilon, grid=grid)
+    ends = (mechanism._row(0), mechanism._row(rounding.WHOLE))
+    middle = mechanism._row(rounding.WHOLE // 2)
+    for attack, others in zip(mechanism.attacks(), (ends[0], middle), strict=False):
+        wanted: dict[tuple[Fraction, ...], list[Fraction]] = {}
+        for triple in zip(*ends, others, strict=True):
+            kind = (triple[0] / triple[2], triple[1] / triple[2])
+            wanted[kind] = [a + b for a, b in zip(wanted.get(kind, [Fraction(0)] * 3), triple, strict=True)]
+        seen = sorted(tuple(float(part) for part in c) for c in attack.classes() if c.hiding > 0)
+        np.testing.assert_allclose(seen, sorted(tuple(map(float, v)) for v in wanted.values()), rtol=1e-12)
+        for law in zip(*attack.classes(), strict=True):
+            assert abs(sum(law, arb(0)) - 1) < 1e-14
+
+
+def test_the_estimate_finds_mean_and_variance() -> None:
+    """200,000 users: within six standard errors (a false alarm in 5e8, the seed is fixed)."""
+    mechanism, users = Piecewise(1.0), 200_000
+    values = np.random.default_rng(1).beta(2, 5, users) * 2 - 1
+    estimate = mechanism.estimate(mechanism.encode(values, rng=np.random.default_rng(2)))
+    exact = mechanism.variance(values)[0]
+    assert estimate.variance[0] == pytest.approx(exact, rel=0.02)
+    assert abs(estimate.value[0] - mechanism.truth(values)[0]) < 6 * math.sqrt(exact)
+
+
+def test_the_window_is_never_more_than_half() -> None:
+    """So that two windows are disjoint."""
+    for epsilon in (1e-9, 0.1, 1.0, 30.0, 2000.0):
+        for grid in (2, 3, 4, 1023, 65536):
+            mechanism = Piecewise(epsilon, grid=grid)
+            assert 1 <= mechanism.window <= grid // 2
+            assert mechanism.variation_ratio().p > 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"epsilon": math.inf}, "Piecewise: epsilon must be above 0 and finite, got inf."),
+        ({"grid": 1}, "Piecewise: grid must be at least 2, got 1."),
+        ({"grid": 2.5}, "Piecewise: grid must be a whole number of at least 2, got 2.5."),
+    ],
+)
+def test_bad_settings(settings: dict[str, float], sentence: str) -> None:
+    """One sentence each."""
+    with pytest.raises(ValueError, match="Piecewise") as caught:
+        Piecewise(**{"epsilon": 1.0, **settings})  # type: ignore[arg-type]
+    assert str(caught.value) == sentence
+
+
+def test_bad_values_and_messages() -> None:
+    """Values beyond ±1 and numbers beyond the grid are refused."""
+    with pytest.raises(ValueError, match=r"^Piecewise: values must be from -1 to 1, got -1\.25\.$"):
+        Piecewise(1.0).encode([0.0, -1.25])
+    with pytest.raises(ValueError, match=r"^Piecewise: expected messages below 1000, got 1023\.$"):
+        Piecewise(1.0, grid=1000).unpack(np.array([[3, 255]], dtype=np.uint8))
+    with pytest.raises(ValueError, match=r"^Piecewise: a table needs a grid of at most 256, got 1024\.$"):
+        Piecewise(1.0).table()
