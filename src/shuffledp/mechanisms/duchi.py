@@ -33,7 +33,7 @@ class Duchi(SignedMean):
     A message is a row of packed bits, 1 for +, which is also its form on the wire: coordinate j is bit j mod 8 of
     byte j div 8.
 
-    Theorem: [VR] Table 2, Duchi et al.: p = q = e^ε, β = (e^ε−1)N₊/(e^ε·N₊ + 2^d − N₊); (e^ε−1)/(e^ε+1) for odd d.
+    Theorem: [VR] Table 5, Duchi et al.: p = q = e^ε, β = (e^ε−1)N₊/(e^ε·N₊ + 2^d − N₊); (e^ε−1)/(e^ε+1) for odd d.
     Deviates: ties t·v = 0 (even d) have the low weight. Drawn as often described, with ties in both halves, the
     ratio is e^ε + 1.
     """

@@ -41,7 +41,7 @@ class HadamardResponse(Mechanism):
     A uniform owned column: a uniform column, its bit at the row's lowest one flipped if it is not owned.
     The estimate is the Hadamard transform of the counts over 1 − γ.
 
-    Theorem: [VR] Table 2, Hadamard response: p = q = e^ε, β = (s/2)(e^ε−1)/(s·e^ε + K − s) where one block holds all
+    Theorem: [VR] Table 1, Hadamard response: p = q = e^ε, β = (s/2)(e^ε−1)/(s·e^ε + K − s) where one block holds all
     options, else s(e^ε−1)/(s·e^ε + K − s).
     Requires: ε > 0 finite; d ≥ 2; B a power of two.
     Deviates: column 0 is owned by all options of its block, so that with one block in use the blanket is e^ε times

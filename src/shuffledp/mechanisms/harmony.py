@@ -23,7 +23,7 @@ class Harmony(SignedMean):
     A message is 2j + 1 for coordinate j with sign +, 2j with sign −. The own set is {(j, v_j)}: one of the two signs
     for each coordinate, v the vector rounded to signs.
 
-    Theorem: [VR] Table 2, Harmony: p = q = e^ε, β = (e^ε−1)/(e^ε+1).
+    Theorem: [VR] Table 5, Harmony: p = q = e^ε, β = (e^ε−1)/(e^ε+1).
     """
 
     name = "harmony"

@@ -39,6 +39,7 @@ LARGEST_EPSILON = 700.0
 PARAMETER_BITS = 160
 MOST_POINTS_OF_A_SIDE = 64
 """Points on either side of the middle that are told apart; more cost time and change ε in the fifth digit."""
+RANGES_OF_NEAR_PAIRS = 8
 TABLE_BITS = 256
 INPUTS_OF_A_TABLE = 7
 MOST_STEPS_OF_A_TABLE = 256
@@ -55,7 +56,7 @@ class Laplace(Mechanism):
     as g. Nothing is lost by that: beyond the ends all inputs' laws have the same shape, so the place beyond an end
     tells nothing, and its mean is known. The estimator reads 0 as −λ/(1−λ) and g as g + λ/(1−λ), and is unbiased.
 
-    Theorem: [VR] Table 2, Laplace on [0, 1]: p = q = e^ε', β = 1 − e^(−ε'/2) if g is even,
+    Theorem: [VR] Table 1, Laplace on [0, 1]: p = q = e^ε', β = 1 − e^(−ε'/2) if g is even,
     1 − 2λ^((g+1)/2)/(1+λ) if g is odd.
     Deviates: a grid in place of real numbers; noise beyond the ends is replaced by its mean, which makes the variance
     smaller by up to a half and a message log2(g+1) bits.
@@ -160,11 +161,10 @@ class Laplace(Mechanism):
         return VariationRatio(p=ratio, beta=beta, q=ratio)
 
     def blankets(self) -> Sequence[HidingPair]:
-        """The two ends against the blanket, which is at each point the law of the farther end; then a near pair.
+        """The two ends against the blanket, which is at each point the law of the farther end; then near pairs.
 
         Inputs are mixtures of points, so pairs of points are enough. For two points with the middle between them the
-        law of G is smaller in convex order than for the ends. Two points on one side of the middle are at most half
-        as far apart: the variation-ratio pair with that ratio and that total variation covers them, and is smaller.
+        law of G is smaller in convex order than for the ends. Points on one side are covered by ``near_pairs``.
 
         Where there are many points, those between two kept ones are divided between these: on either side of the
         middle the ratios to the blanket lie on one line, so that this too makes G larger in convex order, by a hair.
@@ -179,14 +179,23 @@ class Laplace(Mechanism):
             return [*side, *(MessageClass(c, c, c) for c in between), *map(_swapped, side), rest]
 
         ends = HidingPair(classes, symmetric=True)
-        return [ends] if self.grid < 2 else [ends, self._near().pair(0.0)]
+        return [ends, *(parameters.pair(0.0) for parameters in self.near_pairs())]
 
-    def _near(self) -> VariationRatio:
-        """The parameters of any two points on one side of the middle."""
-        steps = self.grid // 2
+    def near_pairs(self) -> list[VariationRatio]:
+        """Parameters that cover any two points a < b on the low side of the middle (the other side is its mirror).
+
+        With d = b − a ≤ g/2: the ratio is λ^−d. Against the blanket, the law of a is at most λ^−(g−a) ≤ λ^−g, the law
+        of b, and so what both share, at most λ^−(g−b) ≤ λ^−(g−d). Distances are taken in a few ranges.
+        """
+        ends = sorted({self.grid // 2 * i // RANGES_OF_NEAR_PAIRS for i in range(RANGES_OF_NEAR_PAIRS + 1)})
+        result = []
         with precision(PARAMETER_BITS):
-            ratio, beta = round_up(1 / self._power(steps)), round_up(self._total_variation(steps))
-        return VariationRatio(p=ratio, beta=beta, q=self.variation_ratio().q)
+            far = round_up(1 / self._power(self.grid))
+            for below, steps in itertools.pairwise(ends):
+                nearer = round_up(1 / self._power(self.grid - below - 1))
+                ratio, beta = round_up(1 / self._power(steps)), round_up(self._total_variation(steps))
+                result.append(VariationRatio(p=ratio, beta=beta, q=(far, nearer), q_common=nearer))
+        return result
 
     def attacks(self) -> Sequence[HidingPair]:
         """The two ends, where the others all hold the middle of the interval, or all hold its low end."""

@@ -41,7 +41,7 @@ class Piecewise(TwoLevel):
     nearest multiple of 2^-52, then to one of the N−w+1 places at random without bias (``rounding``). With probability
     γ the message is uniform, else uniform in the window: the mean of 2y−N+1 is exactly (1−γ)(N−w)x.
 
-    Theorem: [VR] Table 2, piecewise: p = q = e^ε, β = 1 − γ, near 1 − e^(−ε/2).
+    Theorem: [VR] Table 1, piecewise: p = q = e^ε, β = 1 − γ, near 1 − e^(−ε/2).
     Deviates: the published mechanism is the limit N → ∞.
     """
 

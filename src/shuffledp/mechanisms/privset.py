@@ -28,7 +28,7 @@ class PrivSet(SubsetResponse):
     average (see ``randomize``). By default k has the smallest variance summed over all options. A message is the k
     option numbers in increasing order.
 
-    Theorem: [VR] Table 2, PrivSet: p = q = e^ε, β = (e^ε−1)(C(d−s,k) − C(d−2s,k))/Ω.
+    Theorem: [VR] Table 5, PrivSet: p = q = e^ε, β = (e^ε−1)(C(d−s,k) − C(d−2s,k))/Ω.
     Requires: ε > 0 finite; 1 ≤ s < d; 1 ≤ k ≤ d−s.
     Deviates: Ω as above, where one version prints its parentheses wrongly; C(d−2s,k) is 0 for d < 2s. The worst pair
     of inputs is the one that shares the fewest options. Sizes above d−s say nothing and are refused.

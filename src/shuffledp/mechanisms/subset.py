@@ -22,7 +22,7 @@ class Subset(SubsetResponse):
     exactly, and γ times the uniform law is the privacy blanket. By default k is the best size, next to d/(e^ε+1).
     A message is the k option numbers in increasing order.
 
-    Theorem: [VR] Table 2, k-subset: p = q = e^ε, β = (e^ε−1)·C(d−2,k−1)/(e^ε·C(d−1,k−1) + C(d−1,k)); q_common = 1
+    Theorem: [VR] Table 1, k-subset: p = q = e^ε, β = (e^ε−1)·C(d−2,k−1)/(e^ε·C(d−1,k−1) + C(d−1,k)); q_common = 1
     for k = 1, else q.
     Requires: ε > 0 finite; d ≥ 2; 1 ≤ k ≤ d−1.
     """

@@ -1,4 +1,4 @@
-"""Rows of digits in one base as rows of bytes, in as few bits as numbers of that size need."""
+"""Rows of digits in one base: drawn uniformly, and as rows of bytes in as few bits as they need together."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.numerics.random import RandomSource
+
 Bytes = NDArray[np.uint8]
 Digits = NDArray[Any]
 
@@ -14,6 +16,9 @@ LIMB_BITS = 32
 LIMB_MASK = np.uint64((1 << LIMB_BITS) - 1)
 LARGEST_BASE = 1 << 31
 """A limb times a base, plus a carry, stays below 2^64."""
+
+LARGEST_DRAW = 1 << 56
+"""Of numbers drawn below this, fewer than 1 in 256 words are refused."""
 
 
 def number_type(base: int) -> np.dtype[Any]:
@@ -24,6 +29,19 @@ def number_type(base: int) -> np.dtype[Any]:
 def wire_bits(base: int, count: int) -> int:
     """Bits that ``count`` digits need together."""
     return int(base**count - 1).bit_length()
+
+
+def draw(source: RandomSource, base: int, rows: int, count: int) -> NDArray[np.int64]:
+    """Rows of independent digits, exactly uniform; several digits from one random word."""
+    result = np.empty((rows, count), dtype=np.int64)
+    for start, stop in _groups(base, count, LARGEST_DRAW):
+        number = source.below(base ** (stop - start), rows)
+        for place in range(start, stop - 1):
+            higher = number // base
+            result[:, place] = number - higher * base
+            number = higher
+        result[:, stop - 1] = number
+    return result
 
 
 def pack(digits: Digits, base: int) -> Bytes:
@@ -71,10 +89,10 @@ def unpack(who: str, wire: Bytes, base: int, count: int) -> Digits:
     return digits
 
 
-def _groups(base: int, count: int) -> list[tuple[int, int]]:
+def _groups(base: int, count: int, largest: int = LARGEST_BASE) -> list[tuple[int, int]]:
     """Runs of digits whose joint number stays within the largest base."""
     together = 1
-    while base ** (together + 1) <= LARGEST_BASE:
+    while base ** (together + 1) <= largest:
         together += 1
     return [(start, min(start + together, count)) for start in range(0, count, together)]
 

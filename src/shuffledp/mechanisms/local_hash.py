@@ -1,0 +1,211 @@
+"""Local hashing: randomized response on a random hash of the option, with the hash function in the message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.mechanisms import hash_decoding
+from shuffledp.mechanisms.frequency import SupportOracle
+from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_length
+from shuffledp.mechanisms.mechanism import (
+    Array,
+    Estimate,
+    OutputTable,
+    WireBytes,
+    integers_of_wire,
+    wire_of_integers,
+)
+from shuffledp.mechanisms.own_region import OwnRegion
+from shuffledp.numerics.random import RandomSource
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+USERS_AT_ONCE = 1 << 13
+"""Small enough for arrays of them to stay in the cache, and in memory that is used again."""
+LARGEST_PRODUCT_TABLE = 1 << 20
+
+
+@dataclass(frozen=True)
+class LocalHash(SupportOracle):
+    """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
+
+    l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
+    elements, a uniform on its m digits, where options are numbers of m digits in base l: two options collide with
+    probability 1/l exactly. γ = l/(e^ε + l − 1), rounded up to a multiple of 2^-64, which keeps the ratio at most e^ε;
+    the rest is drawn uniformly on integers. A message is the number a·l + bucket.
+
+    Theorem: [VR] Table 1, local hash: p = q = e^ε, β = (1−1/l)(e^ε−1)/(e^ε+l−1); q_common = 1 if l ≥ d.
+    Deviates: the printed β lacks the factor 1−1/l (erratum ME-2). An affine offset of the hash is left out: it cancels,
+    as the law depends on bucket − h_a(x) alone, and option 0 in bucket 0 tells nothing.
+    """
+
+    epsilon: float
+    options: int
+    length: int | None = None
+
+    name = "local-hash"
+    summary = "randomized response on a hash of the option; short messages for many options"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", argument.positive_finite("LocalHash", "epsilon", self.epsilon))
+        object.__setattr__(self, "options", argument.count("LocalHash", "options", self.options, at_least=2))
+        if self.length is not None:
+            object.__setattr__(self, "length", prime_length("LocalHash", "length", self.length, at_least=2))
+        assert self.region
+        if self.messages >= 1 << 63:
+            raise ValueError(
+                f"LocalHash: options and length must give fewer than 2^63 messages, got {self.messages} "
+                f"for {self.options} options and length {self.buckets}."
+            )
+
+    @cached_property
+    def buckets(self) -> int:
+        """l: the given length, or else the prime with the least variance."""
+        return best_prime(self.epsilon, 1) if self.length is None else self.length
+
+    @cached_property
+    def hashing(self) -> LinearHash:
+        return LinearHash(self.buckets, self.options)
+
+    @property
+    def messages(self) -> int:
+        """How many different messages there are: l^m seeds, l buckets."""
+        return int(self.buckets ** (self.hashing.degree + 1))
+
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The law: a user's region is the own bucket, of every hash function."""
+        return OwnRegion("LocalHash", self.epsilon, Fraction(1, self.buckets))
+
+    @property
+    def own_support(self) -> Fraction:
+        return self.region.inside / self.buckets
+
+    @property
+    def other_support(self) -> Fraction:
+        return Fraction(1, self.buckets)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        l, honest = self.buckets, 1 - self.region.uniform_share
+        result = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), USERS_AT_ONCE):
+            own = values[start : start + USERS_AT_ONCE]
+            messages = source.below(self.messages, len(own))
+            seeds = messages // l
+            truth = self._products(seeds, own)
+            seeds *= l
+            truth += seeds
+            np.copyto(messages, truth, where=source.coins(honest, len(own)))
+            result[start : start + len(own)] = messages
+        return result
+
+    def _products(self, seeds: Array, options: Array) -> NDArray[np.int64]:
+        """⟨a, digits of x⟩ for each user, by table where blocks of digits are few enough."""
+        l, block, table = self._product_table
+        scale, blocks = l**block, -(-self.hashing.degree // block)
+        total: Array | int = 0
+        for later in range(blocks - 1, -1, -1):
+            seed, option = seeds, options
+            if later:
+                seeds, options = seeds // scale, options // scale
+                seed, option = seed - seeds * scale, option - options * scale
+            total += seed * option if table is None else table[option * scale + seed].astype(np.int64)
+        # Division by one number is fast, the remainder is not.
+        return np.asarray(total - total // l * l)
+
+    @cached_property
+    def _product_table(self) -> tuple[int, int, Array | None]:
+        """(l, block, table): inner products of all pairs of numbers of ``block`` digits, unless there are too many."""
+        l, m = self.buckets, self.hashing.degree
+        if l * l > LARGEST_PRODUCT_TABLE:
+            return l, 1, None
+        widest = 1
+        while widest < m and l ** (2 * widest + 2) <= LARGEST_PRODUCT_TABLE:
+            widest += 1
+        block = -(-m // -(-m // widest))
+        digits = LinearHash(l, l**block).codes
+        return l, block, (digits @ digits.T % l).astype(np.min_scalar_type(l - 1)).reshape(-1)
+
+    @property
+    def message_bits(self) -> int:
+        return (self.messages - 1).bit_length()
+
+    def pack(self, messages: Array) -> WireBytes:
+        return wire_of_integers(messages, self.message_bits)
+
+    def unpack(self, wire: WireBytes) -> Array:
+        return integers_of_wire("LocalHash", wire, self.message_bits, self.messages)
+
+    @property
+    def counts_messages(self) -> bool:
+        """Whether ``accumulate`` counts messages, and ``finish`` decodes; else ``accumulate`` decodes."""
+        return self.messages <= hash_decoding.MOST_CELLS
+
+    def accumulate(self, messages: Array) -> Array:
+        if self.counts_messages:
+            return np.bincount(messages, minlength=self.messages)
+        numbers = np.asarray(messages, dtype=np.int64)
+        return hash_decoding.supports_of_messages(numbers, self.buckets, self.hashing.degree, self.options)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        if self.counts_messages:
+            total = hash_decoding.supports_of_counts(total, self.buckets, self.hashing.degree, self.options)
+        return super().finish(total, users)
+
+    @property
+    def _only_one(self) -> Fraction:
+        l = self.buckets
+        return Fraction(l - 1, l * l)
+
+    def variation_ratio(self) -> VariationRatio:
+        # With m = 1 two options collide only where all do.
+        return self.region.variation_ratio(self._only_one, 1.0 if self.hashing.degree == 1 else None)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """Any two options; only the seed 0 puts all options into one bucket, as the powers of l are among them."""
+        return [self.region.pair(self._only_one, always=Fraction(1, self.messages))]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """Options 0 and 1, where all others hold a third one, or 0 where there is none.
+
+        With m > 1 the third is l: the places of the three are independent. With m = 1 two collide only where all do.
+        """
+        l = self.buckets
+        shares = dict.fromkeys(product((True, False), repeat=3), Fraction(0))
+        if self.hashing.degree > 1:
+            for inside in shares:
+                shares[inside] = Fraction((l - 1) ** (3 - sum(inside)), l**3)
+        else:
+            third = self.options > 2
+            shares[True, False, not third] = shares[False, True, False] = self._only_one
+            shares[False, False, True] = self._only_one if third else Fraction(0)
+            shares[True, True, True] = Fraction(1, l * l)
+            shares[False, False, False] = 1 - sum(shares.values(), start=Fraction(0))
+        return [self.region.attack(shares, symmetric=self.options > 2)]
+
+    def table(self) -> OutputTable:
+        l, places = self.buckets, self.hashing.codes
+        high, low = self.region.inside / self.messages, self.region.outside / self.messages
+        numbers = np.arange(self.messages)
+        digits = LinearHash(l, self.messages // l).codes[numbers // l]
+        own = digits @ places.T % l == (numbers % l)[:, None]
+        rows = tuple(tuple(high if hit else low for hit in column) for column in own.T)
+        return OutputTable(np.arange(self.options), numbers, rows)
+
+    @classmethod
+    def examples(cls) -> Sequence[LocalHash]:
+        return [
+            cls(epsilon=1.0, options=5),
+            cls(epsilon=0.5, options=7, length=2),
+            cls(epsilon=2.0, options=6, length=7),
+            cls(epsilon=2.0, options=8, length=5),
+            cls(epsilon=1.0, options=2, length=3),
+        ]
