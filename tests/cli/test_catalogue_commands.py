@@ -1,0 +1,180 @@
+"""The commands around the catalogue: mechanisms, amplify --mechanism and --table, compare, audit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shuffledp as sdp
+from shuffledp.mechanisms.catalogue import all_mechanisms
+from tests.cli import run
+
+SETTINGS: dict[str, list[str]] = {
+    "collision": ["options=20", "items=2"],
+    "duchi": ["dimension=3"],
+    "hadamard-response": ["options=10"],
+    "harmony": ["dimension=4"],
+    "krr": ["options=16"],
+    "laplace": ["low=-1", "high=2", "grid=16"],
+    "local-hash": ["options=20"],
+    "oue": ["options=16"],
+    "pckv": ["keys=5", "padding=2"],
+    "piecewise": ["grid=16"],
+    "privkv": ["keys=5"],
+    "privset": ["options=10", "items=2"],
+    "rappor": ["options=16"],
+    "sampling-rappor": ["options=10", "items=2"],
+    "subset": ["options=16"],
+    "wheel": ["options=20", "items=2"],
+}
+
+
+def arguments(name: str) -> list[str]:
+    return ["--mechanism", name, "--epsilon-local", "1", *(f"--set={text}" for text in SETTINGS[name])]
+
+
+def answer(*words: str) -> dict[str, Any]:
+    outcome = run(*words, "--json")
+    assert outcome.status == 0, outcome.err
+    assert outcome.err == ""
+    document = json.loads(outcome.out)
+    assert isinstance(document, dict)
+    return document
+
+
+def test_the_catalogue_is_listed() -> None:
+    """Every mechanism with its task and settings, as a table and as JSON."""
+    shown = run("mechanisms").out
+    listed = {entry["name"]: entry for entry in answer("mechanisms")["mechanisms"]}
+    assert set(listed) == set(all_mechanisms())
+    for name, kind in all_mechanisms().items():
+        assert name in shown
+        assert listed[name]["class"] == kind.__name__
+
+
+def test_every_buildable_mechanism_has_settings_here() -> None:
+    """A new mechanism must be added to the cases of this file."""
+    assert set(SETTINGS) == {name for name, kind in all_mechanisms().items() if kind.built_from_numbers}
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_amplify_works_for_each(name: str) -> None:
+    """The command gives a certified guarantee below the local ε, not below its attack, and names the mechanism."""
+    document = answer("amplify", *arguments(name), "--users", "5000", "--delta", "1e-6")
+    assert document["certified"]
+    assert document["guarantee"]
+    assert 0 < document["epsilon"]["upper"] < 1
+    assert document["mechanism"]["name"] == name
+    lower = document["epsilon"]["lower"]
+    assert lower is None or lower <= document["epsilon"]["upper"]
+
+
+def test_a_table_is_read_from_csv(tmp_path: Path) -> None:
+    """A CSV of probabilities gives the same answer as the table in Python."""
+    rows = [[0.6, 0.3, 0.1], [0.1, 0.6, 0.3], [0.3, 0.1, 0.6]]
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(",".join(map(str, row)) for row in rows), "utf-8")
+    document = answer("amplify", "--table", str(path), "--users", "1e4", "--delta", "1e-6")
+    assert document["epsilon"]["upper"] == sdp.amplify(sdp.FromTable(rows), 10_000).epsilon(1e-6).upper
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--mechanism", "nothing", "--epsilon-local", "1"], "mechanism must be one of"),
+        (["--mechanism", "krr"], "--mechanism needs --epsilon-local"),
+        (["--mechanism", "krr", "--epsilon-local", "1"], "setting options is missing"),
+        (["--mechanism", "krr", "--epsilon-local", "1", "--set", "option=3"], "expected settings among options"),
+        (["--mechanism", "krr", "--epsilon-local", "1", "--set", "options"], "--set takes name=value"),
+        (["--mechanism", "krr", "--epsilon-local", "1", "--set", "options=x"], "options must be a number"),
+        (["--mechanism", "krr", "--epsilon-local", "1", "--set", "options=1"], "options must be at least 2, got 1"),
+        (["--mechanism", "krr", "--epsilon-local", "1", "--set", "options=2.5"], "options must be a whole number"),
+        (["--mechanism", "krr", "--epsilon-local", "-1", "--set", "options=4"], "epsilon must be above 0"),
+        (["--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--p", "3"], "does not go with --p"),
+        (["--mechanism", "table", "--epsilon-local", "1"], "mechanism must be one of"),
+        (["--table", "no-such-file.csv"], "no-such-file.csv"),
+        (["--set", "options=4"], "--set needs --mechanism"),
+        ([], "give --mechanism, --table, --epsilon-local"),
+    ],
+)
+@pytest.mark.parametrize("command", ["amplify", "compare"])
+def test_bad_choices_are_one_sentence(command: str, words: list[str], sentence: str) -> None:
+    """Wrong names, settings and combinations exit with 2 and one line on stderr, nothing on stdout."""
+    outcome = run(command, *words, "--users", "100", "--delta", "1e-3")
+    assert outcome.status == 2
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
+    assert sentence in outcome.err
+
+
+def test_compare_shows_every_bound_and_the_attack() -> None:
+    """The table names each bound, flags what is no guarantee, and states the gap."""
+    shown = run("compare", *arguments("krr"), "--users", "5000", "--delta", "1e-6").out
+    for row in sdp.compare(sdp.KRR(1.0, 16), 5_000, 1e-6).rows:
+        assert row.bound in shown
+    assert "NOT a" in shown
+    assert "Best guarantee" in shown
+    assert "the gap is" in shown
+
+
+def test_compare_as_json() -> None:
+    """One object: all bounds with value or reason, the best one, the attack."""
+    document = answer("compare", *arguments("krr"), "--users", "5000", "--delta", "1e-6", "--colluding", "1000")
+    assert document["users"] == 4000
+    assert document["lower"] > 0
+    assert {entry["bound"] for entry in document["bounds"]} >= {"optimal", "variation-ratio", "clone", "efmrtt19"}
+    assert all(entry["epsilon"] or entry["reason"] for entry in document["bounds"])
+
+
+def test_compare_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plot is written as PNG; a place that cannot be written to is a sentence."""
+    monkeypatch.setattr("shuffledp.cli.compare.POINTS", 2)
+    path = tmp_path / "bounds.png"
+    words = ["compare", *arguments("krr"), "--users", "1000", "--delta", "1e-5", "--plot"]
+    assert run(*words, str(path)).status == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+    refused = run(*words, str(tmp_path / "nowhere" / "bounds.png"))
+    assert refused.status == 2
+    assert "could not write the plot" in refused.err
+
+
+def test_audit_of_a_mechanism() -> None:
+    """A sound mechanism passes with exit code 0."""
+    document = answer("audit", *arguments("oue"), "--samples", "5000")
+    assert not document["violated"]
+    assert 0 < document["epsilon"]["lower"] <= 1
+
+
+def test_audit_of_a_broken_program(tmp_path: Path) -> None:
+    """A program that tells the truth is caught: exit code 1 and a plain verdict."""
+    script = tmp_path / "truth.py"
+    script.write_text("import sys\nfor line in sys.stdin: print(line.strip())\n", "utf-8")
+    words = ["--command", f"{sys.executable} {script}", "--value", "0", "--value", "1", "--claimed", "1"]
+    outcome = run("audit", *words, "--samples", "1000")
+    assert outcome.status == 1
+    assert "BROKEN" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "give either --mechanism or --command"),
+        (["--command", "cat"], "--command needs --value twice and --claimed"),
+        (["--command", "cat", "--value", "1", "--claimed", "1"], "exactly twice"),
+        (
+            ["--mechanism", "krr", "--epsilon-local", "1", "--set=options=3", "--value=0", "--value=7"],
+            "from 0 to 2, got 7",
+        ),
+        (["--mechanism", "krr", "--epsilon-local", "1", "--set=options=3", "--value=0", "--value=x"], "a JSON list"),
+    ],
+)
+def test_bad_audits_are_one_sentence(words: list[str], sentence: str) -> None:
+    """What is missing or wrong is said in one line."""
+    outcome = run("audit", *words, "--samples", "1000")
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    assert sentence in outcome.err
