@@ -21,9 +21,9 @@ def count(who: str, name: str, value: Any, *, at_least: int = 1) -> int:
     """A whole number of at least ``at_least``; floats such as 1e6 that are whole are accepted."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{who}: {name} must be a whole number, got {value!r}.")
-    number: float | int = value if isinstance(value, int) else float(value)
-    whole = int(number) if math.isfinite(number) else 0
-    if number != whole:
+    exact = isinstance(value, numbers.Integral) or math.isfinite(value)
+    whole = int(value) if exact else 0  # type: ignore[call-overload]
+    if value != whole:
         raise ValueError(f"{who}: {name} must be a whole number of at least {at_least}, got {value}.")
     if whole < at_least:
         raise ValueError(f"{who}: {name} must be at least {at_least}, got {whole}.")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from shuffledp.bounds.amplify import amplify, bound_names
+from shuffledp.certificate.claim import claim_of
 from shuffledp.cli import show
 from shuffledp.cli.randomizer import Choice
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -33,6 +34,7 @@ def command(
     q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = "best",
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
+    certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
@@ -42,6 +44,12 @@ def command(
     if (delta is None) == (epsilon is None):
         raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
     value = curve.epsilon(delta) if delta is not None else curve.delta(_given(epsilon))
+    if certificate is not None:
+        claim = claim_of(randomizer, curve.users, value, epsilon=epsilon, delta=delta)
+        try:
+            certificate.write_text(claim.text(), encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"amplify: cannot write {certificate}: {error.strerror}.") from None
     if json:
         typer.echo(show.as_json(_document(randomizer, curve, value, delta, epsilon)))
     else:

@@ -95,7 +95,10 @@ class _Tilted:
         top = t * float(self.values.max())
         if top > 1.0:
             return self.count * (top + math.log(float(np.dot(self.weights, np.exp(t * self.values - top)))))
-        return self.count * math.log1p(float(np.dot(self.weights, np.expm1(t * self.values))))
+        excess = float(np.dot(self.weights, np.expm1(t * self.values)))
+        if excess > -0.5:
+            return self.count * math.log1p(excess)
+        return self.count * math.log(float(np.dot(self.weights, np.exp(t * self.values))))
 
     def tilt_weights(self, t: float) -> Floats:
         tilted = self.weights * np.exp(t * self.values - t * self.values.max())
@@ -184,11 +187,11 @@ def _alias_distance(
     height = tilted.log_moment(tau) + variance * tau**2 / 2 - 2 * math.log(tau) - math.log(2.6 * deviation)
     shifts = np.geomspace(0.5, 40.0, 24) / deviation
     rights = [(log_bound(tau + d) - height + digits) / d for d in shifts]
-    fractions = 1 - np.geomspace(1e-3, 0.95, 24)
-    lefts = [(log_bound(tau * (1 - f)) - height + digits) / (tau * f) for f in fractions]
+    downward = np.concatenate([shifts[shifts < 0.95 * tau], tau * (1 - np.geomspace(1e-3, 0.95, 24))])
+    lefts = [(log_bound(tau - d) - height + digits) / d for d in downward]
     best_right, best_left = int(np.argmin(rights)), int(np.argmin(lefts))
     distance = max(rights[best_right], lefts[best_left], 2 * deviation)
-    return float(distance), float(shifts[best_right]), float(tau * fractions[best_left])
+    return float(distance), float(shifts[best_right]), float(downward[best_left])
 
 
 def _log_ratio(tilted: _Tilted, weights: Floats, variance: float, tau: float, u: Floats) -> NDArray[np.complex128]:

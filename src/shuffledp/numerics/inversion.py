@@ -15,6 +15,8 @@ WIDTH_SHARE = 0.05
 """No use in placing the upper end more sharply than this share of the certified width."""
 NEAR = 1.0
 """A float estimate this far above the level needs no certified check at 0."""
+NOTHING = 1e-15
+"""Steps in x of less than this share of the natural scale are not told apart."""
 SMALLEST = 5e-324
 MOST_WIDENINGS = 10
 
@@ -64,12 +66,13 @@ def invert(function: Decreasing, level: float, high: float, *, zero_at_high: boo
     def distance(x: float) -> float:
         return _score(function.log_estimate(x)) - target
 
-    guess = min(max(0.5, target - 1.5) * function.natural_scale(), 0.9 * high)
-    found = find_crossing(distance, 0.0, high, guess=guess, relative=SEARCH_RELATIVE)
+    scale = function.natural_scale()
+    guess = min(max(0.5, target - 1.5) * scale, 0.9 * high)
+    found = find_crossing(distance, 0.0, high, guess=guess, relative=SEARCH_RELATIVE, absolute=NOTHING * scale)
     start = found.middle
     aside = start * (1 - 1e-3)
-    slope = (distance(start) - distance(aside)) / (start - aside)
-    certifier = _Certifier(function, level, high, slope)
+    slope = (distance(start) - distance(aside)) / (start - aside) if aside < start else math.nan
+    certifier = _Certifier(function, level, high, slope, NOTHING * scale)
     result = certifier.run(start)
     if result.upper == high and not (zero_at_high or certifier.value(high).upper <= level):
         return Inverse(math.inf, certifier.lower_end(high, 0.0), result.route)
@@ -81,10 +84,11 @@ def invert(function: Decreasing, level: float, high: float, *, zero_at_high: boo
 class _Certifier:
     """Moves a good guess to a certified upper end, then proves a lower one."""
 
-    def __init__(self, function: Decreasing, level: float, high: float, slope: float) -> None:
+    def __init__(self, function: Decreasing, level: float, high: float, slope: float, least: float) -> None:
         self.function = function
         self.level = level
         self.high = high
+        self.least = least
         self.target = _score(math.log(level))
         self.slope = slope if math.isfinite(slope) and slope > 0 else None
         self.seen: dict[float, Bracket] = {}
@@ -108,7 +112,7 @@ class _Certifier:
         return max(0.0, _score(value.log_lower()) - _score(value.log_upper())) / self.slope
 
     def run(self, start: float) -> Inverse:
-        tolerance = max(CERTIFIED_RELATIVE * start, WIDTH_SHARE * self.width(start))
+        tolerance = max(CERTIFIED_RELATIVE * start, WIDTH_SHARE * self.width(start), self.least)
         found = find_crossing(
             self.excess, 0.0, self.high, guess=start, slope=self.slope, relative=0.0, absolute=tolerance
         )

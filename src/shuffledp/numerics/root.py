@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MOST_STEPS = 200
+PATIENCE = 3
+"""Steps without halving the interval after which it is halved."""
+MOST_STEPS = 300
 """Bisection alone narrows any pair of floats of one sign and scale in fewer steps than this."""
 
 
@@ -49,6 +51,7 @@ def find_crossing(
     below, above, f_below, f_above = low, high, -math.inf, math.inf
     x = guess if guess is not None and low < guess < high else 0.5 * (low + high)
     previous: tuple[float, float] | None = None
+    widths: list[float] = []
     for step in range(MOST_STEPS):
         value = f(x)
         replaced = (below, f_below) if value <= 0 else (above, f_above)
@@ -62,7 +65,11 @@ def find_crossing(
             break
         if slope is not None and f_above <= slope * tolerance:
             break
-        x = _next_point(below, above, f_below, f_above, previous, tolerance, slope, step)
+        widths.append(width)
+        stalled = len(widths) > PATIENCE and width > 0.5 * widths[-1 - PATIENCE]
+        x = 0.5 * (below + above)
+        if not stalled:
+            x = _next_point(below, above, f_below, f_above, previous, tolerance, slope, step)
         previous = replaced
     return Crossing(below, above, f_below, f_above)
 
@@ -94,7 +101,7 @@ def _next_point(
     # Landing a hair beyond the estimate makes the two ends close in together.
     nudge = 0.45 * tolerance
     x = x + nudge if abs(f_below) < abs(f_above) else x - nudge
-    return x if below + 0.2 * tolerance < x < above - 0.2 * tolerance and step % 6 != 5 else middle
+    return x if below + 0.2 * tolerance < x < above - 0.2 * tolerance else middle
 
 
 def _interpolated(
@@ -105,6 +112,9 @@ def _interpolated(
         return secant
     old, f_old = previous
     if f_old in (f_below, f_above):
+        return secant
+    spans = ((f_below - f_above) * (f_below - f_old), (f_above - f_below) * (f_above - f_old))
+    if 0.0 in (*spans, (f_old - f_below) * (f_old - f_above)):
         return secant
     inverse = (
         below * f_above * f_old / ((f_below - f_above) * (f_below - f_old))

@@ -26,6 +26,8 @@ class MessageClass(NamedTuple):
 
 
 Classes = Sequence[MessageClass]
+ExactClass = tuple[fmpq, fmpq, fmpq]
+"""The same three probabilities as rationals."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class HidingPair:
     classes: Callable[[], Classes] = field(repr=False)
     symmetric: bool
     """Swapping ``first`` and ``second`` leaves the law of G as it is."""
+    exact: tuple[ExactClass, ...] | None = field(default=None, repr=False)
+    """The classes as rationals, where they are known as such."""
 
     def swapped(self) -> HidingPair:
         """The same pair for the other direction of the divergence."""
@@ -48,7 +52,8 @@ class HidingPair:
         def classes() -> Classes:
             return [MessageClass(c.second, c.first, c.hiding) for c in self.classes()]
 
-        return HidingPair(classes, self.symmetric)
+        exact = None if self.exact is None else tuple((second, first, hiding) for first, second, hiding in self.exact)
+        return HidingPair(classes, self.symmetric, exact)
 
     def law(self, epsilon: float) -> FiniteLaw:
         """The law of G at ε."""
@@ -83,14 +88,14 @@ class HidingPair:
         return largest
 
 
-def exact_pair(classes: Sequence[tuple[fmpq, fmpq, fmpq]], *, symmetric: bool) -> HidingPair:
+def exact_pair(classes: Sequence[ExactClass], *, symmetric: bool) -> HidingPair:
     """A pair from exact probabilities (first, second, hiding); what hiding lacks to 1 is the revealed rest."""
     rest = 1 - sum((hiding for _, _, hiding in classes), fmpq(0))
     if rest < 0:
         raise ValueError(f"exact_pair: hiding probabilities must sum to at most 1, got {float(arb(1 - rest))!r}.")
-    kept = [triple for triple in [*classes, (fmpq(0), fmpq(0), rest)] if triple[2] != 0]
+    kept = tuple(triple for triple in [*classes, (fmpq(0), fmpq(0), rest)] if triple[2] != 0)
 
     def balls() -> Classes:
         return [MessageClass(arb(first), arb(second), arb(hiding)) for first, second, hiding in kept]
 
-    return HidingPair(balls, symmetric)
+    return HidingPair(balls, symmetric, kept)

@@ -13,7 +13,7 @@ from flint import arb, fmpq
 
 from shuffledp import argument
 from shuffledp.numerics.ball import precision, rational, round_up
-from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 
 SNAP = 1e-12
 """Relative distance within which β is its maximum, and the condition on the q's holds with equality."""
@@ -163,6 +163,9 @@ class VariationRatio:
         """
         q0, q1, q_common = self.ratios
         r0, r1, shared = self.p_alpha / q0, self.p_alpha / q1, self.gamma / q_common
+        extreme = [(self.p_alpha, self.alpha, r0), (self.alpha, self.p_alpha, r1), (self.gamma, self.gamma, shared)]
+        if not self._may_raise_q1:
+            return exact_pair(extreme, symmetric=self.symmetric)
 
         def classes() -> Classes:
             raised = self._raised_q1(epsilon)
@@ -181,12 +184,15 @@ class VariationRatio:
 
         return HidingPair(classes, self.symmetric)
 
+    @property
+    def _may_raise_q1(self) -> bool:
+        _, q1, q_common = self.ratios
+        disjoint = math.isinf(self.p) and self.at_maximum
+        return q_common > q1 and not disjoint
+
     def _raised_q1(self, epsilon: float) -> arb | None:
         """The least q1 with which the reduction grows with β at this ε, where that is more than q1."""
         _, q1, q_common = self.ratios
-        disjoint = math.isinf(self.p) and self.at_maximum
-        if q_common <= q1 or disjoint:
-            return None
         ratio = arb(epsilon).exp()
         inverse_p = arb(0) if math.isinf(self.p) else 1 / arb(self.p)
         needed = arb(q_common) * (ratio - 1) / (ratio - inverse_p)

@@ -1,0 +1,342 @@
+"""Is a claim true? Rebuild the law of the randomizer, compare it with the claimed one, prove D ≤ δ for it.
+
+The file is trusted for nothing but its question: which randomizer, how many users, which bound, which (ε, δ).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from flint import arb, fmpq
+
+from shuffledp.bounds.bound import all_bounds
+from shuffledp.certificate.claim import BOUNDS, PROBABILITIES, Claim, build, exact_number
+from shuffledp.certificate.proof import Class, Finding, Number, Verdict, exponential, judge
+from shuffledp.errors import ShuffledpError
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.numerics.ball import precision
+
+Law = list[Class]
+"""The classes of one direction."""
+Kind = tuple[tuple[tuple[Fraction, Fraction, Fraction], int], ...]
+"""A pair of inputs of a table: how often each (first, second, least of all inputs) stands in a column."""
+
+SNAP = Fraction(1, 10**12)
+BALL_BITS = 512
+SAME = 1e-14
+"""Relative distance at which a claimed decimal is the rebuilt one; what is proved is the rebuilt one anyway."""
+MOST_MESSAGE_BITS = 8
+MANY_INPUTS = ("set-valued", "key-value")
+MOST_ITEMS = 6
+"""A table of tasks with exponentially many inputs is written down only if every setting is at most this."""
+MOST_CELLS_OF_PAIRS = 5_000_000
+
+
+class _Refuted(Exception):
+    """The claim is wrong, and why."""
+
+
+def verify(claim: Claim, notice: Callable[[str], None] = lambda text: None) -> Finding:
+    """Yes (proved), no (disproved) or cannot decide. ``notice`` hears what is being done."""
+    try:
+        laws, origin = _laws(claim)
+    except _Refuted as refuted:
+        return Finding(Verdict.NO, str(refuted), "the law, rebuilt")
+    epsilon, delta = Fraction(claim.epsilon), Fraction(claim.delta)
+    open_: Finding | None = None
+    methods: dict[str, None] = {}
+    for number, law in enumerate(laws, 1):
+        notice(f"proving law {number} of {len(laws)}")
+        finding = judge(law, claim.users, epsilon, delta)
+        methods[finding.method] = None
+        method = f"{'; '.join(methods)}; {origin}"
+        if finding.verdict is Verdict.NO:
+            return Finding(Verdict.NO, finding.reason, method)
+        if finding.verdict is Verdict.OPEN and open_ is None:
+            open_ = finding
+    if open_ is not None:
+        return Finding(Verdict.OPEN, open_.reason, method)
+    return Finding(Verdict.YES, f"the divergence is at most delta for {_count(len(laws), 'law')}.", method)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"the only {noun}" if number == 1 else f"all {number} {noun}s"
+
+
+# --- the laws to prove --------------------------------------------------------------------------------------------
+
+
+def _laws(claim: Claim) -> tuple[list[Law], str]:
+    """Every law that must be proved, and where it comes from."""
+    known = all_bounds()
+    if claim.bound not in BOUNDS:
+        what = "no numeric bound that guarantees" if claim.bound in known else "unknown"
+        raise _Refuted(f"the bound {claim.bound!r} is {what}; expected one of {', '.join(BOUNDS)}.")
+    if claim.theorem != known[claim.bound].theorem:
+        raise _Refuted(f"the theorem of {claim.bound} is {known[claim.bound].theorem!r}, got {claim.theorem!r}.")
+    _, above = exponential(Fraction(claim.epsilon))
+    if "parameters" in claim.randomizer:
+        if claim.bound == "optimal":
+            raise _Refuted("the bound 'optimal' needs a randomizer, not parameters.")
+        parameters = Parameters.of(claim.randomizer["parameters"]).for_bound(claim.bound)
+        laws = parameters.laws(above)
+        _compare(claim, laws)
+        return laws, "law from the parameters"
+    mechanism = build(claim.randomizer)
+    kinds = _kinds(mechanism)
+    checked = "law from the mechanism" if kinds is None else "law checked against the table of all its messages"
+    if claim.bound == "optimal":
+        laws = _blankets(mechanism)
+        _compare(claim, laws)
+        return _distinct([*laws, *map(_law_of_kind, kinds or ())]), checked
+    parameters = Parameters.of(mechanism.variation_ratio().describe()).for_bound(claim.bound)
+    laws = parameters.laws(above)
+    _compare(claim, laws)
+    for kind in kinds or ():
+        parameters.check(kind)
+    return laws, checked
+
+
+def _compare(claim: Claim, laws: Sequence[Law]) -> None:
+    """Refute at the first difference between the claimed and the rebuilt law."""
+    if len(claim.law) != len(laws):
+        raise _Refuted(f"the law has {len(claim.law)} directions in the file and {len(laws)} in truth.")
+    for direction, (claimed, rebuilt) in enumerate(zip(claim.law, laws, strict=True), 1):
+        if len(claimed) != len(rebuilt):
+            raise _Refuted(f"direction {direction} has {len(claimed)} classes in the file and {len(rebuilt)} in truth.")
+        for place, (texts, numbers) in enumerate(zip(claimed, rebuilt, strict=True), 1):
+            for name, number in zip(PROBABILITIES, numbers, strict=True):
+                if not _same(texts[name], number):
+                    shown = f"{_short(texts[name])} in the file and {_short(str(number))} in truth"
+                    raise _Refuted(f"direction {direction}, class {place}: {name} is {shown}.")
+
+
+def _same(text: str, number: Number) -> bool:
+    with precision(BALL_BITS):
+        claimed = exact_number(text)
+        if isinstance(claimed, fmpq) and isinstance(number, fmpq):
+            return bool(claimed == number)
+        ball, truth = arb(claimed), arb(number)
+        # A claimed ball must be narrow, or it would say nothing.
+        return bool(ball.rad() <= SAME * abs(truth)) and bool(abs(ball - truth) <= SAME * abs(truth))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _blankets(mechanism: Mechanism) -> list[Law]:
+    """The mechanism's own blankets, each in every direction that may differ."""
+    result: list[Law] = []
+    with precision(BALL_BITS):
+        for pair in mechanism.blankets():
+            for way in (pair,) if pair.symmetric else (pair, pair.swapped()):
+                result.append([(c[0], c[1], c[2]) for c in (way.classes() if way.exact is None else way.exact)])
+    return result
+
+
+# --- the law of parameters ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Variation-ratio parameters as exact rationals; p is None for infinity.
+
+    The sound reduction of ``shuffledp.privacy.variation_ratio``, derived here a second time.
+    """
+
+    p: fmpq | None
+    beta: fmpq
+    q0: fmpq
+    q1: fmpq
+    q_common: fmpq
+
+    @classmethod
+    def of(cls, named: Mapping[str, float]) -> Parameters:
+        """From floats, taken at their word; a sentence if they are no parameters."""
+        p = None if math.isinf(named["p"]) else _rational(named["p"])
+        rest = [_rational(named[name]) for name in ("beta", "q0", "q1", "q_common")]
+        result = cls(p, *rest)
+        snap = fmpq(SNAP.numerator, SNAP.denominator)
+        if p is not None and p <= 1:
+            raise ValueError(f"certificate: p must be above 1, got {named['p']!r}.")
+        if not 0 <= result.beta <= result.most * (1 + snap):
+            raise ValueError(f"certificate: beta must be between 0 and (p-1)/(p+1), got {named['beta']!r}.")
+        if min(rest[1:]) < 1:
+            raise ValueError("certificate: q0, q1 and q_common must be at least 1.")
+        if result._hiding > 1 + snap:
+            raise ValueError("certificate: r0 + r1 + γ/q_common must be at most 1.")
+        return result
+
+    @property
+    def most(self) -> fmpq:
+        """The largest β that p allows."""
+        return fmpq(1) if self.p is None else (self.p - 1) / (self.p + 1)
+
+    @cached_property
+    def variation(self) -> fmpq:
+        """β, and its maximum where it is within 1e-12 of that."""
+        nearly = self.most * (1 - fmpq(SNAP.numerator, SNAP.denominator))
+        return self.most if self.beta >= nearly else self.beta
+
+    @property
+    def unlikely(self) -> fmpq:
+        """α."""
+        return fmpq(0) if self.p is None else self.variation / (self.p - 1)
+
+    @property
+    def likely(self) -> fmpq:
+        """pα = α + β."""
+        return self.unlikely + self.variation
+
+    @property
+    def shared(self) -> fmpq:
+        """γ."""
+        return 1 - self.unlikely - self.likely
+
+    @property
+    def _hiding(self) -> fmpq:
+        return self.likely / self.q0 + self.likely / self.q1 + self.shared / self.q_common
+
+    @property
+    def ratios(self) -> tuple[fmpq, fmpq, fmpq]:
+        """q0, q1, q_common, raised together where rounding put their condition beyond 1."""
+        excess = max(fmpq(1), self._hiding)
+        return self.q0 * excess, self.q1 * excess, self.q_common * excess
+
+    def for_bound(self, bound: str) -> Parameters:
+        """The parameters that a bound works with: the clones know only the largest ratio."""
+        if bound == "variation-ratio":
+            return self
+        if self.p is None:
+            raise _Refuted(f"the bound {bound!r} needs a finite p.")
+        ratio = max(self.p, self.q0, self.q1)
+        hiding = ratio if bound == "stronger-clone" else _float_above(2 * ratio * ratio / (ratio + 1))
+        return Parameters(ratio, (ratio - 1) / (ratio + 1), hiding, hiding, hiding)
+
+    def laws(self, above: fmpq) -> list[Law]:
+        """Both directions, or one where they are the same; ``above`` is at least e^ε."""
+        swapped = Parameters(self.p, self.beta, self.q1, self.q0, self.q_common)
+        return [way._law(above) for way in ((self,) if self.q0 == self.q1 else (self, swapped))]
+
+    def _law(self, above: fmpq) -> Law:
+        """The reduction grows with β only while q_common·(e^ε − 1) ≤ q1·(e^ε − 1/p): else q1 is raised.
+
+        What q1 must be grows with e^ε, and a larger q1 than needed is sound.
+        """
+        q0, q1, q_common = self.ratios
+        disjoint = self.p is None and self.variation == 1
+        if not disjoint:
+            inverse = fmpq(0) if self.p is None else 1 / self.p
+            q1 = max(q1, q_common * (above - 1) / (above - inverse))
+        classes = [
+            (self.likely, self.unlikely, self.likely / q0),
+            (self.unlikely, self.likely, self.likely / q1),
+            (self.shared, self.shared, self.shared / q_common),
+        ]
+        rest = 1 - sum((hiding for _, _, hiding in classes), fmpq(0))
+        return [c for c in [*classes, (fmpq(0), fmpq(0), rest)] if c[2] != 0]
+
+    def check(self, kind: Kind) -> None:
+        """Refute unless the parameters hold for a pair of inputs and every other input of the table.
+
+        With the pair's own β ≤ ours (the bound grows with β): every input's probability is at least
+        p|a−b|/((p−1)q) + (min(a,b) − |a−b|/(p−1))/q_common, where a, b are the pair's.
+        """
+        q0, q1, q_common = (_fraction(q) for q in self.ratios)
+        p = None if self.p is None else _fraction(self.p)
+        likely, unlikely = (Fraction(1), Fraction(0)) if p is None else (p / (p - 1), 1 / (p - 1))
+        variation = sum((max(a - b, Fraction(0)) * count for (a, b, _), count in kind), Fraction(0))
+        if variation > _fraction(self.variation):
+            raise _Refuted(f"the mechanism's total variation is {float(variation):.9g}, above beta.")
+        for (a, b, least), _ in kind:
+            gap, common = abs(a - b), min(a, b) - abs(a - b) * unlikely
+            if common < 0:
+                raise _Refuted(f"the mechanism's ratio {float(max(a, b) / min(a, b)):.9g} is above p.")
+            if least < likely * gap / (q0 if a > b else q1) + common / q_common:
+                raise _Refuted("the mechanism's ratios to other inputs are above q0, q1 or q_common.")
+
+
+def _rational(number: float) -> fmpq:
+    if not math.isfinite(number):
+        raise ValueError("certificate: beta, q0, q1 and q_common must be finite.")
+    return fmpq(*number.as_integer_ratio())
+
+
+def _fraction(number: fmpq) -> Fraction:
+    return Fraction(int(number.p), int(number.q))
+
+
+def _float_above(number: fmpq) -> fmpq:
+    """The smallest float that is not below."""
+    exact = _fraction(number)
+    nearest = float(exact)
+    return _rational(nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf))
+
+
+# --- the law of a table -------------------------------------------------------------------------------------------
+
+
+def _kinds(mechanism: Mechanism) -> list[Kind] | None:
+    """Every ordered pair of inputs, each kind once; None where the table is too large to write down."""
+    if mechanism.message_bits > MOST_MESSAGE_BITS:
+        return None
+    sizes = [size for size in mechanism.settings().values() if isinstance(size, int)]
+    if mechanism.task in MANY_INPUTS and max(sizes) > MOST_ITEMS:
+        return None
+    try:
+        rows = mechanism.table().probabilities
+    except (ValueError, ShuffledpError):
+        return None
+    if len(rows) ** 2 * len(rows[0]) > MOST_CELLS_OF_PAIRS:
+        return None
+    # Small whole numbers in place of fractions make the many comparisons cheap.
+    numbers = sorted({number for row in rows for number in row})
+    place = {number: index for index, number in enumerate(numbers)}
+    short = [[place[number] for number in row] for row in rows]
+    least = [min(column) for column in zip(*short, strict=True)]
+    found = {
+        frozenset(Counter(zip(first, second, least, strict=True)).items()): None
+        for i, first in enumerate(short)
+        for j, second in enumerate(short)
+        if i != j
+    }
+    return [tuple(((numbers[a], numbers[b], numbers[h]), count) for (a, b, h), count in sorted(kind)) for kind in found]
+
+
+def _law_of_kind(kind: Kind) -> Law:
+    """The pair against the pointwise minimum, and the rest."""
+    classes = [tuple(count * fmpq(x.numerator, x.denominator) for x in triple) for triple, count in kind]
+    rest = 1 - sum((c[2] for c in classes), fmpq(0))
+    return [(first, second, hiding) for first, second, hiding in [*classes, (fmpq(0), fmpq(0), rest)]]
+
+
+def _distinct(laws: Sequence[Law]) -> list[Law]:
+    """Exact laws of G once each: classes in the same proportion are one class."""
+    seen: set[Any] = set()
+    result = []
+    for law in laws:
+        key = _proportions(law)
+        if key is None or key not in seen:
+            result.append(law)
+            seen.add(key)
+    return result
+
+
+def _proportions(law: Law) -> frozenset[Any] | None:
+    weights: dict[Any, fmpq] = {}
+    for first, second, hiding in law:
+        if not (isinstance(first, fmpq) and isinstance(second, fmpq) and isinstance(hiding, fmpq)):
+            return None
+        if hiding != 0:
+            kind = first / hiding, second / hiding
+            weights[kind] = weights.get(kind, fmpq(0)) + hiding
+        elif first != 0 or second != 0:
+            return None
+    return frozenset(weights.items())

@@ -1,0 +1,160 @@
+"""The front door: which bound is taken, what is refused, and what colluding users cost."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shuffledp import KRR, NotApplicable, VariationRatio, amplify
+from shuffledp.bounds.amplify import bound_names
+from shuffledp.bounds.best import BestCurve, best_curve
+from shuffledp.bounds.bound import all_bounds
+
+PARAMETERS = VariationRatio(math.e, (math.e - 1) / (math.e + 15), math.e, q_common=1.0)
+
+
+def test_best_takes_the_variation_ratio_bound_for_raw_parameters() -> None:
+    """For parameters alone the smallest certified guarantee is the sound variation-ratio bound."""
+    for parameters in (PARAMETERS, VariationRatio.of_ldp(2.0), VariationRatio(math.inf, 0.5, 4.0)):
+        for users in (5, 1000):
+            curve = amplify(parameters, users)
+            value, alone = curve.epsilon(1e-4), amplify(parameters, users, bound="variation-ratio").epsilon(1e-4)
+            assert value.bound == "variation-ratio"
+            assert value.upper == alone.upper
+            assert curve.delta(0.1).upper == amplify(parameters, users, bound="variation-ratio").delta(0.1).upper
+
+
+def test_best_is_the_default_and_a_name() -> None:
+    """Asking for "best" is the same as asking for nothing."""
+    assert amplify(PARAMETERS, 100, bound="best").epsilon(1e-3) == amplify(PARAMETERS, 100).epsilon(1e-3)
+    assert bound_names()[0] == "best"
+    assert set(bound_names()) == {"best", *all_bounds()}
+
+
+@pytest.mark.parametrize("users", [2, 30, 2000])
+@pytest.mark.parametrize("randomizer", [PARAMETERS, VariationRatio.of_ldp(0.3), KRR(epsilon=2.0, options=8)])
+def test_best_is_the_smallest_guarantee(randomizer: Any, users: int) -> None:
+    """No bound that is always a guarantee gives a smaller number than ``best``, and best is one of them."""
+    best = amplify(randomizer, users)
+    for delta in (1e-2, 1e-6):
+        value = best.epsilon(delta)
+        assert value.guarantee
+        seen = {}
+        for name, bound in all_bounds().items():
+            try:
+                seen[name] = amplify(randomizer, users, bound=name).epsilon(delta)
+            except NotApplicable:
+                continue
+            if bound.always_guarantees():
+                assert value.upper <= seen[name].upper + seen[name].slack + value.slack
+        assert value.bound in seen
+        assert seen[value.bound].upper == value.upper
+
+
+def test_best_says_why_the_others_were_not_used() -> None:
+    """Each bound is either used or refused with a reason; published ones are refused as no guarantee."""
+    curve = best_curve(PARAMETERS, 100)
+    if isinstance(curve, BestCurve):
+        refused = dict(curve.refused)
+        used = {one.bound for one in curve.curves}
+        assert set(refused) | used == set(all_bounds())
+        assert not set(refused) & used
+        assert "not a guarantee" in refused["variation-ratio-published"]
+        assert "never better than" in refused["analytic"]
+        assert all(reason.endswith(".") for reason in refused.values())
+
+
+@pytest.mark.parametrize("bound", sorted(all_bounds()))
+def test_every_bound_is_reached_by_its_name(bound: str) -> None:
+    """A curve carries the name, the theorem and the number of users of the bound that was asked for."""
+    try:
+        curve = amplify(VariationRatio.of_ldp(0.4), 5000, bound=bound)
+        value = curve.epsilon(1e-4)
+    except NotApplicable as error:
+        assert "gives no" in error.reason  # noqa: PT017
+        return
+    assert curve.bound == bound == value.bound
+    assert curve.theorem == all_bounds()[bound].theorem == value.theorem
+    assert curve.users == 5000
+    assert 0 < value.upper <= 0.4 + 1e-12
+
+
+@pytest.mark.parametrize("bound", ["variation_ratio", "Best", "", "optimall"])
+def test_an_unknown_bound_is_refused(bound: str) -> None:
+    """The sentence lists every name that is known and shows the one that was given."""
+    with pytest.raises(ValueError, match="bound must be one of") as caught:
+        amplify(PARAMETERS, 100, bound=bound)
+    for name in bound_names():
+        assert name in str(caught.value)
+    assert repr(bound) in str(caught.value)
+
+
+@pytest.mark.parametrize("thing", [None, 3.0, "krr", object(), [PARAMETERS], {"p": 3}])
+def test_what_is_no_randomizer_is_refused(thing: Any) -> None:
+    """Anything that offers no parameters is refused with what was expected."""
+    with pytest.raises(TypeError, match="expected a mechanism or VariationRatio"):
+        amplify(thing, 100)
+
+
+@pytest.mark.parametrize("thing", [VariationRatio, KRR])
+def test_a_class_is_no_randomizer(thing: Any) -> None:
+    """The class itself in place of an instance is refused with the same sentence."""
+    with pytest.raises(TypeError, match="expected a mechanism or VariationRatio"):
+        amplify(thing, 100)
+
+
+def test_anything_that_gives_parameters_is_a_randomizer() -> None:
+    """A bound asks for a capability, not for a class."""
+
+    class Mine:
+        def variation_ratio(self) -> VariationRatio:
+            return PARAMETERS
+
+    assert amplify(Mine(), 50).epsilon(1e-3) == amplify(PARAMETERS, 50).epsilon(1e-3)
+
+
+@pytest.mark.parametrize("bound", ["best", "variation-ratio", "stronger-clone", "analytic"])
+def test_colluding_users_hide_nobody(bound: str) -> None:
+    """With K colluding users the answer is that of n − K users."""
+    parameters = VariationRatio.of_ldp(1.0)
+    with_them = amplify(parameters, 5000, bound=bound, colluding=1000)
+    without = amplify(parameters, 4000, bound=bound)
+    assert with_them.users == 4000
+    assert with_them.epsilon(1e-5) == without.epsilon(1e-5)
+    assert amplify(parameters, 5000, bound=bound, colluding=0).epsilon(1e-5).upper < without.epsilon(1e-5).upper
+
+
+def test_all_but_one_may_collude() -> None:
+    """One honest user is left with its local guarantee."""
+    curve = amplify(VariationRatio.of_ldp(1.0), 10, colluding=9)
+    assert curve.users == 1
+    assert curve.epsilon(1e-9).upper == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("colluding", "kind", "words"),
+    [
+        (10, ValueError, "colluding must be below users = 10, got 10"),
+        (11, ValueError, "colluding must be below users = 10, got 11"),
+        (-1, ValueError, "colluding must be at least 0, got -1"),
+        (0.5, ValueError, "colluding must be a whole number"),
+        (math.nan, ValueError, "colluding must be a whole number"),
+        ("1", TypeError, "colluding must be a whole number, got '1'"),
+        (None, TypeError, "colluding must be a whole number, got None"),
+        (True, TypeError, "colluding must be a whole number, got True"),
+    ],
+)
+def test_bad_colluding_is_refused(colluding: Any, kind: type[Exception], words: str) -> None:
+    """The number of colluding users is a whole number from 0 to n − 1."""
+    with pytest.raises(kind) as caught:
+        amplify(PARAMETERS, 10, colluding=colluding)
+    assert words in str(caught.value)
+
+
+def test_counts_may_be_whole_floats() -> None:
+    """1e4 users of whom 1e3 collude, as floats or numpy numbers."""
+    for users, colluding in [(1e4, 1e3), (np.int64(10**4), np.int32(1000)), (10**4, np.float64(1000))]:
+        assert amplify(PARAMETERS, users, colluding=colluding).users == 9000
