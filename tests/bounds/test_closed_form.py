@@ -141,6 +141,7 @@ def test_it_equals_its_formula_written_anew(bound: str) -> None:
     assert min(applied, refused) > 40
 
 
+@pytest.mark.slow
 def test_the_sound_form_is_above_the_numeric_bound() -> None:
     """On 300 random inputs, γ > 0, p = ∞ and q_common < q among them, the closed form is a valid ε."""
     rng, tried = Random(12), 0

@@ -26,7 +26,7 @@ def test_no_arguments_shows_the_table() -> None:
     assert outcome.status == 0
     for local in tour.LOCAL:
         assert f"│ {local:>8g} │" in outcome.out
-    assert "shuffledp amplify --epsilon-local" in outcome.out
+    assert "shuffledp amplify --mechanism krr" in outcome.out
 
 
 def test_the_commands_of_the_tour_work() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -13,6 +15,12 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 LOCAL = (0.5, 1.0, 2.0, 4.0)
 USERS = (1_000, 100_000, 10_000_000, 1_000_000_000)
 DELTA = 1e-9
+EXAMPLES = (
+    "mechanisms",
+    "amplify --mechanism krr --epsilon-local 2 --set options=128 --users 100000 --delta 1e-8",
+    "compare --mechanism laplace --epsilon-local 1 --users 10000 --delta 1e-6",
+    "amplify --help",
+)
 
 
 def _table() -> Table:
@@ -33,6 +41,6 @@ def run() -> None:
     console = Console()
     console.print(_table())
     console.print("Every number is a proved upper bound. Try your own:")
-    console.print("  shuffledp amplify --epsilon-local 2 --users 100000 --delta 1e-8", highlight=False)
-    console.print("  shuffledp amplify --p inf --beta 1 --q 16 --users 60001 --delta 1e-7", highlight=False)
-    console.print("  shuffledp amplify --help", highlight=False)
+    command = os.environ.get("SHUFFLEDP_COMMAND", "shuffledp")
+    for example in EXAMPLES:
+        console.print(f"  {command} {example}", highlight=False, soft_wrap=True)

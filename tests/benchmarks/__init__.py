@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: what they compare with must itself be right."""
