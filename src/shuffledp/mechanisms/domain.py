@@ -18,8 +18,7 @@ def item_sets(who: str, values: Any, options: int, items: int) -> NDArray[np.int
     array = _one_per_user(who, values, 2)
     if array.shape[1] != items:
         raise ValueError(f"{who}: expected {items} items per user, got rows of {array.shape[1]}.")
-    rows = _whole_numbers(who, array, options)
-    rows.sort(axis=1)
+    rows = np.sort(_whole_numbers(who, array, options), axis=1)
     twice = rows[:, 1:][rows[:, 1:] == rows[:, :-1]]
     if twice.size:
         raise ValueError(f"{who}: the items of a user must be different, got {twice[0]} twice in one row.")
@@ -47,7 +46,7 @@ def _whole_numbers(who: str, array: NDArray[Any], options: int) -> NDArray[np.in
     if low < 0 or high >= options:
         bad = low if low < 0 else high
         raise ValueError(f"{who}: values must be from 0 to {options - 1}, got {bad}.")
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def farthest_sets(options: int, items: int) -> NDArray[np.int64]:

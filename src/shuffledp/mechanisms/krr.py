@@ -23,6 +23,9 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 LARGEST_EPSILON = 128.0
 """Beyond this γ is 2^-64 for any number of options, whatever ε."""
 
+USERS_AT_ONCE = 1 << 15
+"""Users encoded at a time, so that the working arrays stay in the processor's cache."""
+
 
 @dataclass(frozen=True)
 class KRR(SupportOracle):
@@ -62,8 +65,14 @@ class KRR(SupportOracle):
         return self.uniform_share / self.options
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        lies = source.coins(self.uniform_share, len(values))
-        return np.where(lies, source.below(self.options, len(values)), values)
+        messages = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), USERS_AT_ONCE):
+            own = values[start : start + USERS_AT_ONCE]
+            honest = ~source.coins(self.uniform_share, len(own))
+            drawn = source.below(self.options, len(own))
+            np.copyto(drawn, own, where=honest)
+            messages[start : start + USERS_AT_ONCE] = drawn
+        return messages
 
     @property
     def message_bits(self) -> int:

@@ -164,6 +164,8 @@ class Mechanism(ABC):
 def wire_of_integers(messages: Array, bits: int) -> WireBytes:
     """Non-negative integers of at most ``bits`` bits as big-endian rows, so that sorting bytes sorts numbers."""
     width = -(-bits // 8)
+    if width in (1, 2, 4, 8):
+        return np.ascontiguousarray(messages, dtype=f">u{width}").view(np.uint8).reshape(-1, width)
     wide = np.ascontiguousarray(messages, dtype=">u8").view(np.uint8).reshape(-1, 8)
     return np.ascontiguousarray(wide[:, 8 - width :])
 

@@ -45,11 +45,16 @@ class RandomSource(ABC):
             raise ValueError(f"below: bound must be between 1 and 2^63, got {bound}.")
         words = self.words(count)
         if bound & (bound - 1) == 0:
-            return (words & np.uint64(bound - 1)).astype(np.int64)
+            words &= np.uint64(bound - 1)
+            return words.view(np.int64)
         last = np.uint64(WORD // bound * bound - 1)
         while (refused := np.flatnonzero(words > last)).size:
             words[refused] = self.words(refused.size)
-        return (words % np.uint64(bound)).astype(np.int64)
+        # Division by one number is vectorised, the remainder is not.
+        multiples = words // np.uint64(bound)
+        multiples *= np.uint64(bound)
+        words -= multiples
+        return words.view(np.int64)
 
 
 class SystemSource(RandomSource):
