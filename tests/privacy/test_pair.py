@@ -9,12 +9,13 @@ from random import Random
 import pytest
 from flint import arb, fmpq
 
+from shuffledp import FromTable
 from shuffledp.numerics.ball import precision, rational
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy.pair import HidingPair, MessageClass, exact_pair
 
 from ..numerics.exact_law import encloses, holds
-from ..oracle.exact import hockey_stick_of_counts, random_table
+from ..oracle.exact import hockey_stick_of_counts, positive_part_mean, random_table
 
 
 def pair_of(first: list[Fraction], second: list[Fraction], hiding: list[Fraction]) -> HidingPair:
@@ -138,3 +139,17 @@ def test_classes_follow_the_working_precision() -> None:
 def test_a_message_class_is_three_probabilities() -> None:
     """The fields are first, second and hiding, in this order."""
     assert MessageClass._fields == ("first", "second", "hiding")
+
+
+@pytest.mark.parametrize("rows", [[[0.3, 0.1, 0.6], [0.2, 0.4, 0.4]], [[1 / 3, 1 / 3, 1 / 3], [0.25, 0.5, 0.25]]])
+def test_outputs_that_say_the_same_up_to_rounding(rows: list[list[float]]) -> None:
+    """A table with two proportional columns, rounded: every pair's value is enclosed, from both sides, at ε = 0."""
+    table = FromTable(rows)
+    for pair in [*table.attacks(), *table.blankets()]:
+        for way in (pair, pair.swapped()):
+            assert way.exact is not None
+            exact = [[Fraction(int(x.p), int(x.q)) for x in triple] for triple in way.exact]
+            gains, weights = [(a - b) / h for a, b, h in exact], [h for *_, h in exact]
+            for users in (2, 6, 10):
+                truth = positive_part_mean(gains, weights, users) / users
+                assert encloses(PositivePartMean(way.law, users).bracket(0.0), truth), (rows, users)

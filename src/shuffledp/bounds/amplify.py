@@ -24,7 +24,7 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
     if lost >= total:
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
-    if not isinstance(randomizer, GivesVariationRatio):
+    if isinstance(randomizer, type) or not isinstance(randomizer, GivesVariationRatio):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
     hidden = total - lost
     attack = None

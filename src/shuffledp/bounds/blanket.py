@@ -130,7 +130,7 @@ class BlanketHoeffdingBound(_TailBound):
     """The blanket with Hoeffding's inequality.
 
     Theorem: [PB] Lemma 5.3 with Hoeffding: δ = b²/(4aγn)·(1 − γ(1 − e^(−2a²/b²)))ⁿ, a = e^ε − 1.
-    Requires: a blanket, or e^ε0 = max(p, q0, q1) finite (then γ = e^-ε0 and generic constants).
+    Requires: a blanket, or e^ε0 = max(p, q0, q1, q_common) finite (then γ = e^-ε0 and generic constants).
     Returns: a certified upper bound.
     """
 
@@ -149,7 +149,7 @@ class BlanketBennettBound(_TailBound):
 
     Theorem: [PB] Lemma 5.3 with Bennett: δ = b₊/(γn·log(1+u))·[(1 − γ(1 − e^−κ))ⁿ − (1−γ)ⁿ], u = a·b₊/c,
     κ = (c/b₊²)·((1+u)·log(1+u) − u).
-    Requires: a blanket, or e^ε0 = max(p, q0, q1) finite (then γ = e^-ε0 and generic constants).
+    Requires: a blanket, or e^ε0 = max(p, q0, q1, q_common) finite (then γ = e^-ε0 and generic constants).
     Returns: a certified upper bound.
     """
 
@@ -170,7 +170,7 @@ class GenericHoeffdingBound(BlanketHoeffdingBound):
     """The generic blanket with Hoeffding's inequality, as published.
 
     Theorem: [PB] Theorem 3.1 with Hoeffding: γ = e^-ε0, b = (e^ε+1)(e^ε0 − e^-ε0).
-    Requires: e^ε0 = max(p, q0, q1) finite.
+    Requires: e^ε0 = max(p, q0, q1, q_common) finite.
     Returns: a certified upper bound.
     """
 
@@ -186,7 +186,7 @@ class GenericBennettBound(BlanketBennettBound):
     """The generic blanket with Bennett's inequality, as published.
 
     Theorem: [PB] Theorem 3.1 with Bennett: γ = e^-ε0, b₊ = e^ε0(1 − e^(ε−2ε0)), c = e^ε0(e^2ε+1) − 2e^(ε−3ε0).
-    Requires: e^ε0 = max(p, q0, q1) finite.
+    Requires: e^ε0 = max(p, q0, q1, q_common) finite.
     Returns: a certified upper bound.
     """
 

@@ -41,7 +41,7 @@ class PublishedVariationRatioBound(Bound):
     Theorem: [VR] Theorem 4.2.
     Requires: what VariationRatio checks.
     Returns: the published value, numerically exact; an upper bound of the privacy loss only where γ = 0.
-    Deviates: computed as printed, but flagged: ``guarantee`` is False where γ > 0 (docs/errata.md, VR-1).
+    Deviates: computed as printed, but flagged: ``guarantee`` is False where γ > 0 or may be (docs/errata.md, VR-1).
     """
 
     name = "variation-ratio-published"
@@ -53,7 +53,7 @@ class PublishedVariationRatioBound(Bound):
 
     def curve(self, randomizer: object, users: int) -> NumericCurve:
         parameters = self.parameters_of(randomizer)
-        sound = parameters.gamma == 0
+        sound = parameters.nothing_in_common
         note = "" if sound else "Not a privacy guarantee: the published theorem is not an upper bound when γ > 0."
         pair = parameters.published_pair()
         pairs = (pair,) if pair.symmetric else (pair, pair.swapped())

@@ -216,7 +216,7 @@ class Parameters:
             return self
         if self.p is None:
             raise _Refuted(f"the bound {bound!r} needs a finite p.")
-        ratio = max(self.p, self.q0, self.q1)
+        ratio = max(self.p, self.q0, self.q1, self.q_common)
         hiding = ratio if bound == "stronger-clone" else _float_above(2 * ratio * ratio / (ratio + 1))
         return Parameters(ratio, (ratio - 1) / (ratio + 1), hiding, hiding, hiding)
 
@@ -231,7 +231,7 @@ class Parameters:
         What q1 must be grows with e^ε, and a larger q1 than needed is sound.
         """
         q0, q1, q_common = self.ratios
-        disjoint = self.p is None and self.variation == 1
+        disjoint = self.p is None and self.beta >= 1
         if not disjoint:
             inverse = fmpq(0) if self.p is None else 1 / self.p
             q1 = max(q1, q_common * (above - 1) / (above - inverse))

@@ -91,6 +91,26 @@ class VariationRatio:
         return self.beta >= most * (1 - SNAP)
 
     @property
+    def disjoint(self) -> bool:
+        """p = ∞ and β = 1 as stated, not rounded to it: no output is possible for both inputs."""
+        return math.isinf(self.p) and self.beta >= 1.0
+
+    @property
+    def nothing_in_common(self) -> bool:
+        """γ = 0, and a total variation below β, which would leave a common part, is no worse.
+
+        Only then is the published pair, which does not count the common part, an upper bound.
+        """
+        q0, q1, q_common = self.ratios
+        return self.gamma == 0 and (self.disjoint or q_common <= min(q0, q1))
+
+    @property
+    def largest_ratio(self) -> float:
+        """e^ε0: the largest ratio between any two users' output laws."""
+        q0, q1 = self.q_pair
+        return max(self.p, q0, q1, self.q_common or 1.0)
+
+    @property
     def symmetric(self) -> bool:
         q0, q1 = self.q_pair
         return q0 == q1
@@ -158,7 +178,7 @@ class VariationRatio:
         Returns: a pair whose divergence at ε is an upper bound.
         Deviates: [VR] Theorem 4.2 lets Q_c hide among all the rests, which is not an upper bound when γ > 0.
         The reduction grows with β (so that a β above the true one is sound) only while
-        q_common·(e^ε − 1) ≤ q1·(e^ε − 1/p). Where q0 ≠ q1 breaks this, q1 is raised until it holds; at p = ∞
+        q_common·(e^ε − 1) ≤ q1·(e^ε − 1/p). Where q_common > q1 breaks this, q1 is raised until it holds; at p = ∞
         with β = 1 the laws are disjoint and there is nothing to raise for.
         """
         q0, q1, q_common = self.ratios
@@ -187,8 +207,7 @@ class VariationRatio:
     @property
     def _may_raise_q1(self) -> bool:
         _, q1, q_common = self.ratios
-        disjoint = math.isinf(self.p) and self.at_maximum
-        return q_common > q1 and not disjoint
+        return q_common > q1 and not self.disjoint
 
     def _raised_q1(self, epsilon: float) -> arb | None:
         """The least q1 with which the reduction grows with β at this ε, where that is more than q1."""
@@ -203,7 +222,7 @@ class VariationRatio:
 
         Theorem: [VR] Theorem 4.2.
         Requires: r0 + r1 ≤ 1, which the constructor's stronger condition implies.
-        Returns: a pair whose divergence is an upper bound only where γ = 0.
+        Returns: a pair whose divergence is an upper bound only where ``nothing_in_common``.
         """
         q0, q1, _ = self.ratios
         r0, r1 = self.p_alpha / q0, self.p_alpha / q1
