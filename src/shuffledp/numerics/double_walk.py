@@ -19,7 +19,7 @@ from flint import arb
 
 from shuffledp.numerics.ball import precision, until_sharp
 from shuffledp.numerics.binomial import Coin, Window, point_mass, window
-from shuffledp.numerics.law import Bracket, FiniteLaw
+from shuffledp.numerics.law import Bracket, FiniteLaw, from_the_top
 from shuffledp.numerics.walk import FIRST_BITS
 
 
@@ -40,7 +40,7 @@ class FourValues:
 
     @classmethod
     def of(cls, law: FiniteLaw) -> FourValues:
-        atoms = sorted(law.atoms(), key=lambda atom: float(atom[0].mid()), reverse=True)
+        atoms = from_the_top(law.atoms())
         (top, w_top), (third, w_third), (fourth, w_fourth), (bottom, w_bottom) = atoms
         return cls(
             top,

@@ -58,7 +58,8 @@ class PositivePartMean:
     def natural_scale(self) -> float:
         """Standard deviation of G at x = 0 over √n: the sum's mean there moves by about n per unit of x."""
         values, weights = self.law_at(0.0).floats()
-        return math.sqrt(float(np.dot(weights, values**2)) / self.count)
+        largest = float(np.abs(values).max())
+        return largest * math.sqrt(float(np.dot(weights, (values / largest) ** 2)) / self.count)
 
 
 def positive_part_mean(law: FiniteLaw, count: int, tolerance: float = CERTIFIED_TOLERANCE) -> Bracket:

@@ -36,6 +36,11 @@ class FiniteLaw:
         return values, weights
 
 
+def from_the_top(atoms: Atoms) -> list[tuple[arb, arb]]:
+    """Atoms by value, largest first; by the exact midpoints, because two values may round to one float."""
+    return sorted(atoms, key=lambda atom: atom[0].mid().fmpq(), reverse=True)
+
+
 @dataclass(frozen=True)
 class Bracket:
     """A certified enclosure lower ≤ x ≤ upper of one non-negative real number, and the route that gave it."""

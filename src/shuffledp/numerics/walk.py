@@ -21,7 +21,7 @@ from flint import arb
 
 from shuffledp.numerics.ball import precision, until_sharp
 from shuffledp.numerics.binomial import Coin, Window, point_mass, upper_tail, window
-from shuffledp.numerics.law import Bracket, FiniteLaw
+from shuffledp.numerics.law import Bracket, FiniteLaw, from_the_top
 
 FIRST_BITS = 128
 
@@ -39,7 +39,7 @@ class ThreeValues:
 
     @classmethod
     def of(cls, law: FiniteLaw) -> ThreeValues:
-        atoms = sorted(law.atoms(), key=lambda atom: float(atom[0].mid()), reverse=True)
+        atoms = from_the_top(law.atoms())
         (top, top_weight), (bottom, bottom_weight) = atoms[0], atoms[-1]
         middle, middle_weight = atoms[1] if len(atoms) == 3 else (arb(0), arb(0))
         return cls(top, bottom, middle, top_weight, bottom_weight, middle_weight)
@@ -89,7 +89,7 @@ def _walk(values: ThreeValues, count: int, span: Window) -> arb:
     for c, threshold, tied in _thresholds(values, count, span):
         if threshold > c:
             break
-        if k < 0:
+        if k < 0 or threshold not in (k, k - 1):
             tail, point = upper_tail(c, threshold, split), point_mass(c, threshold, split)
         elif k > 0:
             moved = point * k / (c + 1)

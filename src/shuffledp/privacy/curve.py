@@ -187,6 +187,8 @@ class NumericCurve(PrivacyCurve):
                 continue
             inverse = invert(divergence, delta, high, zero_at_high=vanishes)
             upper, lower = max(upper, inverse.upper), max(lower, inverse.lower)
+        if math.isinf(upper) and math.isfinite(self.largest):
+            return self._value(self.largest, self.largest - lower)
         if math.isinf(upper):
             # Nothing between the largest ε that is looked at and infinity is told apart.
             return self._value(upper, 0.0 if lower >= LARGEST_EPSILON else upper)

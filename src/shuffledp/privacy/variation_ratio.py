@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from flint import arb, fmpq
 
 from shuffledp import argument
-from shuffledp.numerics.ball import precision, rational, round_up
+from shuffledp.numerics.ball import above, precision, rational, round_up
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 
 SNAP = 1e-12
@@ -44,10 +45,10 @@ class VariationRatio:
     q_common: float | None = None
 
     def __post_init__(self) -> None:
-        p = argument.real(_WHO, "p", self.p)
+        p = argument.real(_WHO, "p", _upward(self.p))
         if p <= 1.0:
             raise ValueError(f"{_WHO}: p must be above 1 (infinity is allowed), got {p!r}.")
-        beta = argument.real(_WHO, "beta", self.beta)
+        beta = argument.real(_WHO, "beta", _upward(self.beta))
         most = 1.0 if math.isinf(p) else (p - 1.0) / (p + 1.0)
         if not 0.0 <= beta <= most * (1 + SNAP):
             raise ValueError(f"{_WHO}: beta must be between 0 and (p-1)/(p+1) = {most!r} for p = {p!r}, got {beta!r}.")
@@ -239,8 +240,13 @@ class VariationRatio:
         return HidingPair(classes, self.symmetric)
 
 
+def _upward(value: object) -> object:
+    """Fractions become the float above them: raising p, β or q is sound."""
+    return above(value) if isinstance(value, Fraction) else value
+
+
 def _ratio(name: str, value: object) -> float:
-    number = argument.real(_WHO, name, value)
+    number = argument.real(_WHO, name, _upward(value))
     if not 1.0 <= number < math.inf:
         raise ValueError(f"{_WHO}: {name} must be at least 1 and finite, got {number!r}.")
     return number
