@@ -48,6 +48,9 @@ FRESH_START = 32
 GUARD_BITS = 80 + FRESH_START // 2
 CHUNK = 1 << 20
 LOWEST = -1e60
+SHIFTS = np.geomspace(0.5, 40.0, 24)
+DOWNWARD = 1 - np.geomspace(1e-3, 0.95, 24)
+"""Tilts tried against aliases: in standard deviations from the saddle, and in shares of it downwards."""
 
 
 @dataclass(frozen=True)
@@ -87,21 +90,24 @@ class _Tilted:
         self.scale = 2.0 ** math.ceil(math.log2(positive)) if positive > 0 else 1.0
         # Far below, a value's weight vanishes under any tilt that matters; clipping keeps squares finite.
         self.values = np.maximum(values / self.scale, LOWEST)
+        self.below_top = self.values - self.values.max()
         self.weights = weights
         self.count = count
 
+    def log_moments(self, t: Floats) -> Floats:
+        """count·log M(t) for many t > 0; near M = 1 from M − 1, so that count may be large."""
+        excess = np.expm1(np.minimum(np.multiply.outer(t, self.values), 1.0)) @ self.weights
+        shifted = np.exp(np.multiply.outer(t, self.below_top)) @ self.weights
+        large = t * self.values.max() + np.log(shifted)
+        near = (t * self.values.max() <= 1.0) & (excess > -0.5)
+        return np.asarray(self.count * np.where(near, np.log1p(np.maximum(excess, -0.5)), large))
+
     def log_moment(self, t: float) -> float:
         """count·log M(t)."""
-        top = t * float(self.values.max())
-        if top > 1.0:
-            return self.count * (top + math.log(float(np.dot(self.weights, np.exp(t * self.values - top)))))
-        excess = float(np.dot(self.weights, np.expm1(t * self.values)))
-        if excess > -0.5:
-            return self.count * math.log1p(excess)
-        return self.count * math.log(float(np.dot(self.weights, np.exp(t * self.values))))
+        return float(self.log_moments(np.array([t]))[0])
 
     def tilt_weights(self, t: float) -> Floats:
-        tilted = self.weights * np.exp(t * self.values - t * self.values.max())
+        tilted = self.weights * np.exp(t * self.below_top)
         return np.asarray(tilted / tilted.sum())
 
     def saddle(self, variance: float) -> float:
@@ -181,14 +187,15 @@ def _alias_distance(
 ) -> tuple[float, float, float]:
     """A distance beyond which W is negligible on both sides, and the tilts that prove it."""
 
-    def log_bound(theta: float) -> float:
-        return tilted.log_moment(theta) + variance * theta**2 / 2 - 1 - math.log(theta)
+    def reach(thetas: Floats) -> Floats:
+        """How far W must be followed until the tilt θ proves the rest negligible."""
+        bounds = tilted.log_moments(thetas) + variance * thetas**2 / 2 - 1 - np.log(thetas)
+        return np.asarray((bounds - height + digits) / np.abs(thetas - tau))
 
     height = tilted.log_moment(tau) + variance * tau**2 / 2 - 2 * math.log(tau) - math.log(2.6 * deviation)
-    shifts = np.geomspace(0.5, 40.0, 24) / deviation
-    rights = [(log_bound(tau + d) - height + digits) / d for d in shifts]
-    downward = np.concatenate([shifts[shifts < 0.95 * tau], tau * (1 - np.geomspace(1e-3, 0.95, 24))])
-    lefts = [(log_bound(tau - d) - height + digits) / d for d in downward]
+    shifts = SHIFTS / deviation
+    downward = np.concatenate([shifts[shifts < 0.95 * tau], tau * DOWNWARD])
+    rights, lefts = reach(tau + shifts), reach(tau - downward)
     best_right, best_left = int(np.argmin(rights)), int(np.argmin(lefts))
     distance = max(rights[best_right], lefts[best_left], 2 * deviation)
     return float(distance), float(shifts[best_right]), float(downward[best_left])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from flint import arb
@@ -29,6 +30,10 @@ class FiniteLaw:
 
     def floats(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values and weights rounded to floats, for planning and searching only."""
+        return self._floats
+
+    @cached_property
+    def _floats(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         with precision(FLOAT_VIEW_BITS):
             pairs = self.atoms()
             values = np.array([float(value.mid()) for value, _ in pairs])
