@@ -9,6 +9,8 @@ from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve, Source
 
 NAME = "best"
+SAME = 5e-13
+"""Relative difference below which two bounds are the same number."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +22,16 @@ class BestCurve(PrivacyCurve):
     """Bounds that were not used, each with the reason."""
 
     def _epsilon(self, delta: float) -> BoundValue:
-        return min((curve.epsilon(delta) for curve in self.curves), key=float)
+        return _smallest([curve.epsilon(delta) for curve in self.curves])
 
     def _delta(self, epsilon: float) -> BoundValue:
-        return min((curve.delta(epsilon) for curve in self.curves), key=float)
+        return _smallest([curve.delta(epsilon) for curve in self.curves])
+
+
+def _smallest(values: list[BoundValue]) -> BoundValue:
+    """The first of those that are the smallest up to rounding, so that equal bounds do not take turns."""
+    least = min(map(float, values))
+    return next(value for value in values if value.upper <= least * (1 + SAME))
 
 
 def best_curve(randomizer: object, users: int) -> PrivacyCurve:

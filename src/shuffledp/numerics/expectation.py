@@ -26,6 +26,9 @@ from shuffledp.numerics.law import FLOAT_VIEW_BITS, Bracket, FiniteLaw
 MOST_STEPS = 4_000
 MOST_PAIRS = 40_000
 MOST_VECTORS = 2_500
+MOST_PAIRS_AT_NEED = 500_000
+WIDE = 1e-3
+"""A contour that is wider than this, relative to its value, gives way to a double walk of this length."""
 WHOLE_WALK = 400
 """Up to this n the walk visits every count and needs no estimate to choose its window."""
 LEFT_OUT = 40.0
@@ -75,7 +78,12 @@ def positive_part_mean(law: FiniteLaw, count: int, tolerance: float = CERTIFIED_
             return walk.bracket(law, count, log_mass)
         if values == 4 and double_walk.steps(law, count, log_mass) <= MOST_PAIRS:
             return double_walk.bracket(law, count, log_mass)
-    return contour.bracket(law, count, contour.make_plan(law, count, tolerance))
+    found = contour.bracket(law, count, contour.make_plan(law, count, tolerance))
+    # Far in the tail of few rare messages the sum is all atoms, which smoothing blurs: worth a long walk.
+    blurred = values == 4 and bool(found.upper - found.lower > found.upper * WIDE)
+    if blurred and double_walk.steps(law, count, log_mass) <= MOST_PAIRS_AT_NEED:
+        return double_walk.bracket(law, count, log_mass)
+    return found
 
 
 def _number_of_values(law: FiniteLaw) -> int:
