@@ -154,6 +154,10 @@ class PrivacyCurve(ABC):
         lower = np.array([value.upper - value.slack for value in values])
         return upper, np.maximum(0.0, np.nextafter(lower, -np.inf))
 
+    def rounds(self) -> tuple[tuple[PrivacyCurve, int], ...]:
+        """The rounds that the curve is made of, and how often each is run: itself once."""
+        return ((self, 1),)
+
     def attacked_by(self, attack: AttackCurve | None) -> Self:
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
