@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
+from shuffledp.composition.sequential import compose
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
@@ -29,6 +30,7 @@ __all__ = [
     "VariationRatio",
     "amplify",
     "compare",
+    "compose",
     *_CATALOGUE,
 ]
 

@@ -1,0 +1,1 @@
+"""Several rounds, sampled users and other accountants: curves made of curves."""
