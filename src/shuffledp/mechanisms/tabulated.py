@@ -49,6 +49,7 @@ class Tabulated(Mechanism):
 
     task = "frequency"
     built_from_numbers = False
+    tuning = ()
     units: Integers
     """The executed table: whole numbers, all rows with the same sum."""
 
