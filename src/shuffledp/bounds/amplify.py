@@ -5,7 +5,7 @@ from __future__ import annotations
 from shuffledp import argument
 from shuffledp.bounds import best
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import GivesAttacks, GivesVariationRatio
+from shuffledp.privacy.capability import GivesAttacks, GivesVariationRatio, attack_messages, hiding_messages
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 
 
@@ -17,8 +17,9 @@ def bound_names() -> list[str]:
 def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colluding: float = 0) -> PrivacyCurve:
     """The privacy curve of the shuffled messages of ``users`` users who all run ``randomizer``.
 
-    ``users`` counts the messages that hide each other, the user's own included; ``colluding`` of them tell the
-    analyst their message and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters.
+    ``users`` counts everybody, the one to protect included; ``colluding`` of them tell the analyst their messages,
+    dummies included, and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. The curve's
+    ``users`` is the number of messages that hide each other: one from each user, unless the mechanism sends several.
     """
     total = argument.count("amplify", "users", users)
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
@@ -26,10 +27,11 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
     if isinstance(randomizer, type) or not isinstance(randomizer, GivesVariationRatio):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
-    hidden = total - lost
+    honest = total - lost
+    hidden = hiding_messages(randomizer, honest)
     attack = None
     if isinstance(randomizer, GivesAttacks) and (pairs := tuple(randomizer.attacks())):
-        attack = AttackCurve(pairs, hidden)
+        attack = AttackCurve(pairs, attack_messages(randomizer, honest))
     if bound == best.NAME:
         return best.best_curve(randomizer, hidden).attacked_by(attack)
     known = all_bounds()
