@@ -27,7 +27,7 @@ class ProtocolPublishedBound(Bound):
 
     def curve(self, randomizer: object, users: int) -> ClosedFormCurve:
         if not isinstance(randomizer, GivesPublishedGuarantee):
-            raise NotApplicable(self.name, f"{type(randomizer).__name__} comes without an analysis of its own.")
+            raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no published analysis of its own.")
         note = "Not a guarantee of ours: the printed analysis, for comparison."
         source = Source(self.name, randomizer.published_theorem, users, guarantee=False, note=note)
         return ClosedFormCurve(source, lambda delta: randomizer.published_epsilon(users, delta), math.inf)

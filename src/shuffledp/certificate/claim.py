@@ -165,8 +165,6 @@ def build(described: Mapping[str, Any]) -> Mechanism:
     name = described["mechanism"]
     if name not in kinds:
         raise ValueError(f"certificate: mechanism must be one of {', '.join(kinds)}, got {name!r}.")
-    if catalogue.takes_epsilon(kinds[name]) != ("epsilon" in described):
-        raise ValueError(f"certificate: {name} {'lacks its' if 'epsilon' not in described else 'has no'} epsilon.")
     known = {field.name for field in catalogue.settings(kinds[name])}
     for key in described["settings"]:
         if key not in known:
@@ -317,7 +315,8 @@ def _randomizer(value: Any) -> dict[str, Any]:
     if "table" in value:
         rows = _list("table", _object("randomizer", value, ("table",))["table"])
         return {"table": [[_float("table", number) for number in _list("table", row)] for row in rows]}
-    local = ("epsilon",) if "epsilon" in value else ()
+    kind = catalogue.all_mechanisms().get(str(value.get("mechanism")))
+    local = ("epsilon",) if kind is None or catalogue.takes_epsilon(kind) else ()
     fields = _object("randomizer", value, ("mechanism", *local, "settings"))
     if not isinstance(fields["settings"], dict):
         raise _bad("settings must be an object")

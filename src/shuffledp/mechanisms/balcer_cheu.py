@@ -11,7 +11,7 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.mechanisms.counter import COINS, CoinCounters
 from shuffledp.mechanisms.mechanism import Tuning
-from shuffledp.mechanisms.published import at_most_one
+from shuffledp.mechanisms.published import at_most
 from shuffledp.numerics.ball import rational
 
 
@@ -53,7 +53,7 @@ class BalcerCheu(CoinCounters):
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         moved, part = self.split(delta)
         tails = arb(rational(1 - self.heads))
-        return moved * at_most_one((50 * (2 / part).log() / ((messages - 1) * tails)).sqrt())
+        return moved * at_most(1, (50 * (2 / part).log() / ((messages - 1) * tails)).sqrt())
 
     @classmethod
     def examples(cls) -> Sequence[BalcerCheu]:

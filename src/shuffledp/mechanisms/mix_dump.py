@@ -84,14 +84,12 @@ class MixDUMP(NumberedDummies):
         return np.bincount(messages, minlength=self.options + 1)[: self.options]
 
     def variation_ratio(self) -> VariationRatio:
-        own, other = self.own_support, self.other_support
-        scale = self.options / self.filled
-        return VariationRatio(
-            p=above(own / other),
-            beta=above(own - other),
-            q=above(own * scale),
-            q_common=above(max(Fraction(1), other * scale)),
-        )
+        own, other, each = self.own_support, self.other_support, self.filled / self.options
+        p, common = above(own / other), above(max(Fraction(1), other / each))
+        # With p a hair above the ratio, a hair of the common part is where the pair differs, too.
+        hair = other - (own - other) / (Fraction(p) - 1)
+        q = (own - hair) / (each - hair / Fraction(common))
+        return VariationRatio(p=p, beta=above(own - other), q=above(q), q_common=common)
 
     def blankets(self) -> Sequence[HidingPair]:
         return [self._pair(self.filled)]

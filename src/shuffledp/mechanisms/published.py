@@ -25,10 +25,10 @@ def all_filled(mechanism: NumberedDummies) -> None:
         raise not_applicable(f"needs share = 1, got {mechanism.share!r}.")
 
 
-def at_most_one(epsilon: arb) -> arb:
-    """Refuse an ε for which the printed analysis does not hold."""
-    if not epsilon <= 1:
-        raise not_applicable(f"needs ε ≤ 1, got {float(epsilon):.6g}.")
+def at_most(most: float, epsilon: arb) -> arb:
+    """Refuse an ε for which the printed analysis is not meant."""
+    if not epsilon <= most:
+        raise not_applicable(f"needs ε ≤ {most:g}, got {float(epsilon):.6g}.")
     return epsilon
 
 
@@ -39,7 +39,7 @@ def uniform_dummies(mechanism: NumberedDummies, messages: int, delta: arb) -> ar
     Requires: every dummy filled; ε ≤ 1.
     """
     all_filled(mechanism)
-    return at_most_one((14 * mechanism.options * (2 / delta).log() / (messages - 1)).sqrt())
+    return at_most(1, (14 * mechanism.options * (2 / delta).log() / (messages - 1)).sqrt())
 
 
 def inverse_coth(square: arb) -> arb:
