@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from shuffledp.bounds.amplify import amplify, bound_names
-from shuffledp.certificate.claim import claim_of
+from shuffledp.bounds.best import NAME as BEST
+from shuffledp.certificate.claim import claim_of, provable
 from shuffledp.cli import show
 from shuffledp.cli.randomizer import Choice
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -46,7 +47,12 @@ def command(
         raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
     value = curve.epsilon(delta) if delta is not None else curve.delta(_given(epsilon))
     if certificate is not None:
-        claim = claim_of(randomizer, honest, value, epsilon=epsilon, delta=delta)
+        proved = value
+        if bound == BEST:
+            proved = provable(randomizer, honest, value, epsilon=epsilon, delta=delta)
+            if proved is not value:
+                show.note(f"{value.bound} has no second proof, so the certificate claims what {proved.bound} gives.")
+        claim = claim_of(randomizer, honest, proved, epsilon=epsilon, delta=delta)
         try:
             certificate.write_text(claim.text(), encoding="utf-8")
         except OSError as error:
@@ -58,11 +64,6 @@ def command(
 
 
 command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
-
-
-def _crowd(honest: int, messages: int) -> str:
-    """The users, and where each sends several messages, how many of these hide each other."""
-    return f"{honest:,}" if honest == messages else f"{honest:,}, of whose messages {messages:,} hide each other"
 
 
 def _given(number: float | None) -> float:
@@ -120,7 +121,7 @@ def _table(
         ("lower bound", "none known" if value.lower is None else show.lower(value.lower)),
         ("numerical slack", show.upper(value.slack, 2)),
         (known, repr(given)),
-        ("users", _crowd(honest, curve.users)),
+        ("users", show.crowd(honest, curve.users)),
         ("bound", value.bound),
         ("theorem", value.theorem),
         ("certificate", _certificate(value)),

@@ -48,12 +48,17 @@ def construct(kind: type[Mechanism], epsilon: float | None, chosen: Mapping[str,
     return kind(**chosen) if epsilon is None else kind(epsilon=epsilon, **chosen)  # type: ignore[call-arg]
 
 
-def build(name: str, epsilon_local: float | None, given: Mapping[str, str]) -> Mechanism:
-    """A mechanism from its name, local ε if it takes one, and settings as text, each a number."""
+def kind_of(name: str) -> type[Mechanism]:
+    """The mechanism of a name, among those that numbers suffice to build."""
     kinds = {known: kind for known, kind in all_mechanisms().items() if kind.built_from_numbers}
     if name not in kinds:
         raise ValueError(f"mechanism must be one of {', '.join(kinds)}, got {name!r}.")
-    kind = kinds[name]
+    return kinds[name]
+
+
+def build(name: str, epsilon_local: float | None, given: Mapping[str, str]) -> Mechanism:
+    """A mechanism from its name, local ε if it takes one, and settings as text, each a number."""
+    kind = kind_of(name)
     if takes_epsilon(kind) and epsilon_local is None:
         raise ValueError(f"{name}: --mechanism needs --epsilon-local.")
     if not takes_epsilon(kind) and epsilon_local is not None:
