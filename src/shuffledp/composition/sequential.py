@@ -15,8 +15,8 @@ from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, S
 from shuffledp.privacy.loss import LossGrid, Survey, round_step
 
 _WHO = "compose"
-ACCURACY = 1e-4
-"""By how much, relatively, the grid may raise ε."""
+ACCURACY, ACCURACY_OF_MANY, MANY = 1e-4, 2.5e-4, 10
+"""By how much, relatively, the grid may raise ε; the second where there are many different curves."""
 LEFT_AT_INFINITY = 1e-4
 """Share of δ that cutting the tails of all rounds may cost."""
 DECADES = 3
@@ -88,7 +88,7 @@ class ComposedCurve(PrivacyCurve):
     """
 
     parts: tuple[tuple[PrivacyCurve, int], ...]
-    accuracy: float = ACCURACY
+    accuracy: float
 
     @property
     def certified(self) -> bool:
@@ -181,12 +181,12 @@ class _Crossing:
 
 
 def compose(
-    curves: PrivacyCurve | Iterable[PrivacyCurve], rounds: float | None = None, *, accuracy: float = ACCURACY
+    curves: PrivacyCurve | Iterable[PrivacyCurve], rounds: float | None = None, *, accuracy: float | None = None
 ) -> PrivacyCurve:
     """The privacy curve of several rounds with the same users: one curve ``rounds`` times, or a list of curves.
 
     Each round may be chosen after seeing the earlier ones. ``accuracy`` is about how much, relatively, the grid may
-    raise ε; what it did raise is in ``slack``.
+    raise ε (1e-4, or 2.5e-4 for more than ten different curves); what it did raise is in ``slack``.
     """
     if isinstance(curves, PrivacyCurve):
         listed = [curves]
@@ -197,7 +197,8 @@ def compose(
             raise ValueError(f"{_WHO}: rounds goes with one curve, not with a list of {len(listed)}.")
     if not listed:
         raise ValueError(f"{_WHO}: expected at least one curve, got none.")
-    fine = argument.positive_finite(_WHO, "accuracy", accuracy)
+    if accuracy is not None:
+        accuracy = argument.positive_finite(_WHO, "accuracy", accuracy)
     parts: dict[int, tuple[PrivacyCurve, int]] = {}
     for curve in listed:
         if not isinstance(curve, PrivacyCurve):
@@ -208,7 +209,8 @@ def compose(
     distinct = tuple(parts.values())
     if len(distinct) == 1 and distinct[0][1] == 1:
         return distinct[0][0]
-    return ComposedCurve(_source(distinct), distinct, fine)
+    usual = ACCURACY_OF_MANY if len(distinct) > MANY else ACCURACY
+    return ComposedCurve(_source(distinct), distinct, usual if accuracy is None else accuracy)
 
 
 def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:

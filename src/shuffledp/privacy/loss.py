@@ -104,22 +104,21 @@ class LossGrid:
 
     def _spread(self, fine: float, enough: float) -> Integers:
         """0, 1, 2, … up to ``fine``, then wider and wider until the curve is at most ``enough``."""
-        chosen = np.arange(max(2, min(self.last, math.ceil(fine / self.step))) + 1)
-        self._look_at(chosen[::8])
-        while self.known[int(chosen[::8][-1])][0] > enough and chosen[-1] < self.last:
-            more: list[int] = []
-            place, width = int(chosen[-1]), max(1, int(chosen[-1] - chosen[-2]))
-            for _ in range(16):
-                width = max(width + 1, math.ceil(width * (1 + WIDENING)))
-                place = min(self.last, place + width)
-                more.append(place)
-            chosen = np.unique(np.append(chosen, more))
-            self._look_at(chosen[-1:])
-            if self.known[int(chosen[-1])][0] <= enough or chosen[-1] == self.last:
+        chosen = list(range(max(2, min(self.last, math.ceil(fine / self.step))) + 1))
+        probes = chosen[8::8] + chosen[-1:]
+        width = 1
+        while True:
+            self._look_at(np.array(probes))
+            reached = [place for place in probes if self.known[place][0] <= enough]
+            if reached or chosen[-1] >= self.last:
                 break
-        seen = [place for place in sorted(self.known) if self.known[place][0] <= enough]
-        end = min([place for place in seen if place > 0], default=int(chosen[-1]))
-        return np.asarray(np.unique(np.append(chosen[chosen < end], end)))
+            probes = []
+            while len(probes) < 16 and chosen[-1] < self.last:
+                width = max(width + 1, math.ceil(width * (1 + WIDENING)))
+                chosen.append(min(self.last, chosen[-1] + width))
+                probes.append(chosen[-1])
+        end = min(reached, default=chosen[-1])
+        return np.array([place for place in chosen if place <= end])
 
     def _look_at(self, indices: Integers) -> None:
         missing = [place for place in indices.tolist() if place not in self.known]
