@@ -243,7 +243,7 @@ def _circular(parts: Sequence[tuple[int, Floats, int]], length: int) -> tuple[Fl
     log_size, log_most, angle, doubt = (np.zeros(half) for _ in range(4))
     for first, masses, times in parts:
         places = (first + np.arange(len(masses))) % length
-        spread = np.bincount(places, weights=masses, minlength=length)
+        spread = np.bincount(places, weights=masses, minlength=length).astype(np.float64)
         transform = np.fft.rfft(spread)
         radius = 1.01 * rate * math.sqrt(length) * math.sqrt(_inner(spread, spread)) + 1e-300
         size = np.log(np.abs(transform) + 1e-300)

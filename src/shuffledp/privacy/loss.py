@@ -95,12 +95,8 @@ class LossGrid:
             if not rough.any() or len(indices) > MOST_POINTS:
                 break
             indices = np.union1d(indices, (indices[:-1] + cells // 2)[rough])
-        below = np.maximum(0.0, lower - np.maximum(np.append(gaps, 0.0), np.concatenate(([0.0], gaps))))
-        below[-1] = 0.0
-        return (
-            kinked(self.step, indices, upper, upper=True),
-            kinked(self.step, indices, below, upper=False),
-        )
+        below = _below(lower, gaps)
+        return kinked(self.step, indices, upper, upper=True), kinked(self.step, indices, below, upper=False)
 
     def _spread(self, fine: float, enough: float) -> Integers:
         """0, 1, 2, … up to ``fine``, then wider and wider until the curve is at most ``enough``."""
@@ -131,6 +127,19 @@ class LossGrid:
         return np.minimum(1.0, both[:, 0]), both[:, 1].copy()
 
 
+def _below(lower: Floats, gaps: Floats) -> Floats:
+    """Values on the grid whose chords are below the curve: lower values less the gaps of both neighbouring cells.
+
+    Where they fall to 0 their chord crosses 0 inside a cell, off the grid; the last positive value is given up too,
+    and the chord that ends there at 0 is below the former one and below the curve, which is never negative.
+    """
+    values = lower - np.maximum(np.append(gaps, 0.0), np.concatenate(([0.0], gaps)))
+    values[-1] = 0.0
+    last = max(0, int(np.argmax(values <= 0)) - 1)
+    values[last:] = 0.0
+    return np.asarray(np.maximum(0.0, values))
+
+
 def _gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Floats:
     """How far, in each cell, the chord of the lower values may be above the convex curve.
 
@@ -142,7 +151,8 @@ def _gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Float
     places = step * indices.astype(np.float64)
     widths = np.exp(places[:-1]) * np.expm1(np.diff(places))
     chords = np.diff(lower) / widths
-    from_left = np.concatenate(([-1.0 + lower[0] - (upper[1] - lower[0]) / widths[0]], (lower[1:] - upper[:-1])[:-1] / widths[:-1]))
+    mirrored = -1.0 + lower[0] - (upper[1] - lower[0]) / widths[0]
+    from_left = np.concatenate(([mirrored], (lower[1:] - upper[:-1])[:-1] / widths[:-1]))
     from_right = np.concatenate(((upper[1:] - lower[:-1])[1:] / widths[1:], [0.0]))
     a, b = np.maximum(0.0, chords - from_left), np.maximum(0.0, from_right - chords)
     with np.errstate(invalid="ignore", divide="ignore"):
