@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
 from shuffledp.composition.sequential import compose
+from shuffledp.composition.subsampling import poisson, subsample
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
@@ -31,6 +32,8 @@ __all__ = [
     "amplify",
     "compare",
     "compose",
+    "poisson",
+    "subsample",
     *_CATALOGUE,
 ]
 
