@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
+from shuffledp.composition.calibrate import Calibration, calibrate
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import poisson, subsample
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
@@ -22,6 +23,7 @@ globals().update(_CATALOGUE)
 
 __all__ = [
     "BoundValue",
+    "Calibration",
     "Estimate",
     "Mechanism",
     "NotApplicable",
@@ -30,6 +32,7 @@ __all__ = [
     "ShuffledpError",
     "VariationRatio",
     "amplify",
+    "calibrate",
     "compare",
     "compose",
     "poisson",

@@ -1,1 +1,1 @@
-"""Several rounds, sampled users and other accountants: curves made of curves."""
+"""Several rounds or queries together, sampled users, and the settings that keep them within a budget."""
