@@ -100,6 +100,8 @@ class Source:
     note: str = ""
     attack: AttackCurve | None = None
     """What is known from below: shared by every bound of the same randomizer."""
+    colluding: int = 0
+    """Users who take part but hide nobody; not among ``users``."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,10 @@ class PrivacyCurve(ABC):
     def attacked_by(self, attack: AttackCurve | None) -> Self:
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
+
+    def joined_by(self, colluding: int) -> Self:
+        """The same curve with the number of users who take part but hide nobody."""
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, colluding=colluding))
 
     @abstractmethod
     def _epsilon(self, delta: float) -> BoundValue:
