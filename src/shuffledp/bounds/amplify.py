@@ -36,11 +36,11 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
     hidden = hiding_messages(randomizer, total - lost)
     attack = _attack(randomizer, attack_messages(randomizer, total - lost))
     if bound == best.NAME:
-        return best.best_curve(randomizer, hidden).attacked_by(attack).joined_by(lost)
+        return best.best_curve(randomizer, hidden).attacked_by(attack).sent_by(total)
     known = all_bounds()
     if bound not in known:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    return known[bound].curve(randomizer, hidden).attacked_by(attack).joined_by(lost)
+    return known[bound].curve(randomizer, hidden).attacked_by(attack).sent_by(total)
 
 
 def _attack(randomizer: object, users: int) -> AttackCurve | None:

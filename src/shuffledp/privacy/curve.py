@@ -100,8 +100,8 @@ class Source:
     note: str = ""
     attack: AttackCurve | None = None
     """What is known from below: shared by every bound of the same randomizer."""
-    colluding: int = 0
-    """Users who take part but hide nobody; not among ``users``."""
+    senders: int | None = None
+    """How many users send, colluding ones included; None: one for each message that hides."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +166,9 @@ class PrivacyCurve(ABC):
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
 
-    def joined_by(self, colluding: int) -> Self:
-        """The same curve with the number of users who take part but hide nobody."""
-        return dataclasses.replace(self, source=dataclasses.replace(self.source, colluding=colluding))
+    def sent_by(self, senders: int) -> Self:
+        """The same curve with the number of all users who send."""
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, senders=senders))
 
     @abstractmethod
     def _epsilon(self, delta: float) -> BoundValue:
