@@ -26,6 +26,7 @@ SETTINGS: dict[str, list[str]] = {
     "piecewise": ["grid=16"],
     "privkv": ["keys=5"],
     "privset": ["options=10", "items=2"],
+    "range-queries": ["height=4"],
     "rappor": ["options=16"],
     "sampling-rappor": ["options=10", "items=2"],
     "subset": ["options=16"],
