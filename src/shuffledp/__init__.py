@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
 from shuffledp.composition.calibrate import Calibration, calibrate
+from shuffledp.composition.sequential import compose
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
@@ -32,6 +33,7 @@ __all__ = [
     "amplify",
     "calibrate",
     "compare",
+    "compose",
     *_CATALOGUE,
 ]
 

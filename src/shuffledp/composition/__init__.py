@@ -1,1 +1,1 @@
-"""Several queries or rounds together, and the settings that keep them within a budget."""
+"""Several rounds or queries together, sampled users, and the settings that keep them within a budget."""

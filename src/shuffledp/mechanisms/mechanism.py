@@ -163,6 +163,10 @@ class Mechanism(ABC):
         The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest.
         """
 
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        """Where there are only two messages: the least and the largest probability of one of them, over all inputs."""
+        return None
+
     # --- for tests and the catalogue --------------------------------------------------------------------------
 
     @abstractmethod

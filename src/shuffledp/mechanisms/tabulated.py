@@ -144,6 +144,12 @@ class Tabulated(Mechanism):
 
     # --- its privacy ------------------------------------------------------------------------------------------
 
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        sent = self.units[:, self.units.any(axis=0)]
+        if sent.shape[1] != 2 or self._largest_ratio is None:
+            return None
+        return Fraction(int(sent[:, 0].min()), self.whole), Fraction(int(sent[:, 0].max()), self.whole)
+
     def _log_of_largest_ratio(self) -> float:
         ratio = self._largest_ratio
         if ratio is None:
