@@ -57,6 +57,7 @@ class RangeQueries(Mechanism):
     name = "range-queries"
     task = "range queries"
     summary = "the node of one random level of a binary tree, by randomized response"
+    covers_mixtures = True
 
     def __post_init__(self) -> None:
         height = argument.count("RangeQueries", "height", self.height)
