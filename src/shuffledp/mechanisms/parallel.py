@@ -251,6 +251,6 @@ class Parallel(Mechanism):
     def examples(cls) -> Sequence[Parallel]:
         return [
             cls([KRR(1.0, 3), KRR(1.0, 2)]),
-            cls([OUE(1.0, 2), KRR(0.5, 4)], [1, 3]),
-            cls([KRR(2.0, 3), Laplace(1.0, grid=2)], [0.7, 0.3]),
+            cls([OUE(1.0, 2), KRR(0.5, 2)], [1, 3]),
+            cls([KRR(2.0, 2), Laplace(1.0, grid=1)], [0.7, 0.3]),
         ]
