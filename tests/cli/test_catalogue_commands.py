@@ -32,6 +32,7 @@ SETTINGS: dict[str, list[str]] = {
     "privkv": ["keys=5"],
     "pure-dump": ["options=16"],
     "privset": ["options=10", "items=2"],
+    "range-queries": ["height=4"],
     "rappor": ["options=16"],
     "sampling-rappor": ["options=10", "items=2"],
     "subset": ["options=16"],

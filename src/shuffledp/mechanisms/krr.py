@@ -43,6 +43,7 @@ class KRR(SupportOracle):
 
     name = "krr"
     summary = "randomized response: the true option, or one drawn uniformly"
+    covers_mixtures = True
 
     def __post_init__(self) -> None:
         informative_epsilon("KRR", self.epsilon)

@@ -50,6 +50,7 @@ class LocalHash(SupportOracle):
     length: int | None = None
 
     name = "local-hash"
+    covers_mixtures = True
     summary = "randomized response on a hash of the option; short messages for many options"
 
     def __post_init__(self) -> None:

@@ -34,6 +34,7 @@ class UnaryEncoding(SupportOracle):
     their two bits is 1. A third input makes (1, 1) p times rarer, so q_common = q unless there are two options only.
     """
 
+    covers_mixtures = True
     epsilon: float
     options: int
 
