@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
+import numpy as np
 from flint import arb
+from numpy.typing import ArrayLike
 
 from shuffledp import argument
 from shuffledp.errors import NotApplicable
@@ -20,6 +22,7 @@ from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.law import Bracket
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.profile import Floats, Profile, checked_epsilons, largest_of
 
 FORMULA_BITS = 256
 LEAST_LOG, MOST_LOG = 1e-9, 700.0
@@ -139,6 +142,18 @@ class PrivacyCurve(ABC):
         epsilon = argument.non_negative("PrivacyCurve", "epsilon", epsilon)
         return self._with_attack(self._delta(epsilon), lambda attack: attack.delta(epsilon))
 
+    def profile(self, epsilons: ArrayLike) -> Profile:
+        """Certified δ at many ε at once: the fast way where hundreds are needed, and a little wider than ``delta``."""
+        points = checked_epsilons(epsilons)
+        upper, lower = self._profile(points)
+        return Profile(points, upper, lower)
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        values = [self._delta(float(epsilon)) for epsilon in epsilons]
+        upper = np.array([value.upper for value in values])
+        lower = np.array([value.upper - value.slack for value in values])
+        return upper, np.maximum(0.0, np.nextafter(lower, -np.inf))
+
     def attacked_by(self, attack: AttackCurve | None) -> Self:
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
@@ -164,11 +179,13 @@ class NumericCurve(PrivacyCurve):
     """The curve of a dominating pair, evaluated numerically exactly.
 
     ``directions`` gives, for each direction that may differ, the pair whose D_{e^ε}(P‖Q) bounds it at ε.
-    ``largest`` is an ε at which both directions vanish (infinity if there is none).
+    ``largest`` is an ε at which both directions vanish (infinity if there is none). ``fixed`` says that each
+    direction is one pair at every ε, so that its divergence is convex in e^ε.
     """
 
     directions: tuple[Callable[[float], HidingPair], ...]
     largest: float
+    fixed: bool = False
 
     @cached_property
     def _divergences(self) -> tuple[PositivePartMean, ...]:
@@ -204,6 +221,14 @@ class NumericCurve(PrivacyCurve):
         if epsilon > LARGEST_EPSILON:
             return self._value(upper, upper)
         return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        upper, lower = np.zeros_like(epsilons), np.zeros_like(epsilons)
+        inside = epsilons < self.largest
+        seen = np.minimum(epsilons[inside], LARGEST_EPSILON)
+        upper[inside], lower[inside] = largest_of(self._divergences, seen, convex=self.fixed)
+        lower[epsilons > LARGEST_EPSILON] = 0.0
+        return upper, lower
 
 
 @dataclass(frozen=True)
