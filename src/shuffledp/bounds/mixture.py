@@ -81,4 +81,3 @@ class MixtureBound(Bound):
         ratio = local_ratio(self, randomizer)
         extreme = VariationRatio(p=math.inf, beta=1.0, q=above(Fraction(ratio) + 1))
         return ExchangedCurve(self.source(users), numeric_curve(self, extreme, users), ratio)
-

@@ -38,7 +38,7 @@ class Choice:
             self._alone("--mechanism", *raw)
             if self.epsilon_local is None:
                 raise ValueError(f"{self.command}: --mechanism needs --epsilon-local.")
-            return catalogue.build(self.mechanism, self.epsilon_local, self._settings())
+            return catalogue.build(self.mechanism, self.epsilon_local, settings_of(self.command, self.settings))
         if self.settings:
             raise ValueError(f"{self.command}: --set needs --mechanism.")
         if self.epsilon_local is not None:
@@ -60,11 +60,13 @@ class Choice:
         if extra:
             raise ValueError(f"{self.command}: {option} does not go with {', '.join(extra)}.")
 
-    def _settings(self) -> dict[str, str]:
-        result: dict[str, str] = {}
-        for text in self.settings:
-            key, found, value = text.partition("=")
-            if not found or not key or not value:
-                raise ValueError(f"{self.command}: --set takes name=value, got {text!r}.")
-            result[key] = value
-        return result
+
+def settings_of(command: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """The pairs of ``--set name=value``."""
+    result: dict[str, str] = {}
+    for text in texts:
+        key, found, value = text.partition("=")
+        if not found or not key or not value:
+            raise ValueError(f"{command}: --set takes name=value, got {text!r}.")
+        result[key] = value
+    return result

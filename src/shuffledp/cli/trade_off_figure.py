@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ COLOURS = ("#0b3c5d", "#d1495b", "#edae49", "#3b8f6b", "#7b5ea7", "#8d6e53", "#4
 STYLES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5, 1, 1.5)), (0, (3, 2)), (0, (8, 2)))
 """Each curve has its own colour and its own dashes, so that the figure survives a grey printer."""
 LEAST = 1e-6
-SMALL = 1e-4
 
 
 def levels() -> Floats:
@@ -27,7 +27,12 @@ def draw(curves: Mapping[str, TradeOff], path: Path, *, title: str = "", log: bo
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    look = {"font.size": 10, "axes.linewidth": 0.8, "mathtext.fontset": "dejavuserif", "svg.fonttype": "none"}
+    look: dict[Any, Any] = {
+        "font.size": 10,
+        "axes.linewidth": 0.8,
+        "mathtext.fontset": "dejavuserif",
+        "svg.fonttype": "none",
+    }
     with mpl.rc_context(look):
         figure = Figure(figsize=(5.2, 4.6), layout="constrained")
         axes = figure.subplots()
@@ -35,8 +40,9 @@ def draw(curves: Mapping[str, TradeOff], path: Path, *, title: str = "", log: bo
         for place, (name, curve) in enumerate(curves.items()):
             style = STYLES[place % len(STYLES)]
             y = curve.tpr(x) if log else curve.fnr(x)
-            colour, width = COLOURS[place % len(COLOURS)], 2.2 if place == 0 else 1.6
-            axes.plot(x, y, label=name, color=colour, linestyle=style, linewidth=width, zorder=9 - place)
+            # The first curve is a broad band on which the dashes of one that coincides with it still show.
+            colour, width = COLOURS[place % len(COLOURS)], 2.6 if place == 0 else 1.4
+            axes.plot(x, y, label=name, color=colour, linestyle=style, linewidth=width, zorder=3 + place)
         axes.plot(x, x if log else 1 - x, label="perfect privacy", color="0.55", linewidth=1.0, zorder=1)
         if log:
             axes.set(xscale="log", yscale="log", xlim=(LEAST, 1), ylim=(LEAST, 1))

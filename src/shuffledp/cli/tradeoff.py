@@ -13,16 +13,20 @@ from rich.console import Console
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
-from shuffledp.cli import show
+from shuffledp.cli import noisy_step, show
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
 from shuffledp.privacy.attack_risk import AttackRisk
-from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.capability import GivesVariationRatio
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
 from shuffledp.privacy.guaranteed import GuaranteedTradeOff, trade_off
 from shuffledp.privacy.trade_off import TradeOff
+from shuffledp.privacy.trade_off_curve import privacy_curve
 
 LEVELS = (1e-4, 1e-3, 1e-2, 1e-1)
 MOST_POINTS = 100_000
+Curves = Callable[[], dict[str, TradeOff]]
+"""Computed only where they are drawn."""
 
 
 def command(
@@ -39,6 +43,9 @@ def command(
     q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = "best",
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
+    step: Annotated[
+        str | None, typer.Option(help="Instead: one noisy gradient step, least-squares or logistic, with --set.")
+    ] = None,
     fpr: Annotated[list[float] | None, typer.Option(help="A false-positive rate to look at; may be repeated.")] = None,
     prior: Annotated[float, typer.Option(help="The attacker's prior of the second dataset.")] = 0.5,
     tpr: Annotated[float | None, typer.Option(help="Target: at most this TPR at --fpr.")] = None,
@@ -60,25 +67,67 @@ def command(
         raise ValueError(f"tradeoff: --points must be between 2 and {MOST_POINTS:,}, got {points}.")
     choice = Choice("tradeoff", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
     target = _target(tpr, advantage, bayes_risk, ppv, fpr, prior)
-    found: RiskCalibration | None = None
+    levels = tuple(fpr or LEVELS)
     with Console(stderr=True).status("Computing …"):
-        if target is not None:
-            found = _calibrated(choice, users, target, bound)
-            curve, randomizer = found.curve, found.randomizer
+        if step is not None:
+            if (
+                target is not None
+                or users is not None
+                or dataclasses.replace(choice, settings=()) != Choice("tradeoff")
+            ):
+                raise ValueError("tradeoff: --step goes with --set, --fpr, --prior and the output options only.")
+            report, curves = _step_report(step, choice.settings, levels, prior)
         else:
-            if users is None:
-                raise ValueError("tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv).")
-            randomizer = choice.build()
-            curve = amplify(randomizer, users, bound=bound, colluding=colluding)
-        whole = trade_off(curve)
-        report = _Report(curve, whole, tuple(fpr or LEVELS), prior, found, found is not None and users is None)
+            report, curves = _shuffled_report(choice, users, target, bound, colluding, levels, prior, against or [])
         document = report.document(points)
         if plot is not None:
-            draw(_curves(randomizer, curve, whole, against or []), plot, title=report.title(), log=log)
+            draw(curves(), plot, title=report.subject, log=log)
     if json:
         typer.echo(show.as_json(document))
     else:
-        show.rows("What any attack on the shuffled messages can do", report.rows(document), curve.note)
+        show.rows(f"What attacks on {report.subject} can do", report.rows(document), report.curve.note)
+
+
+def _step_report(
+    name: str, settings: tuple[str, ...], levels: tuple[float, ...], prior: float
+) -> tuple[Report, Curves]:
+    choice = noisy_step.build(name, settings)
+    whole = choice.step.guaranteed()
+    curves: dict[str, TradeOff] = {"random start": whole}
+    extra: dict[str, Any] = {"step": name, **choice.settings, "noise": choice.step.noise}
+    if choice.plain is not None:
+        curves["plain Gaussian step"] = choice.plain
+        extra["plain_advantage"] = choice.plain.advantage()
+    report = Report("one noisy gradient step", privacy_curve(whole), whole, levels, prior, extra)
+    return report, lambda: curves
+
+
+def _shuffled_report(
+    choice: Choice,
+    users: float | None,
+    target: RiskTarget | None,
+    bound: str,
+    colluding: float,
+    levels: tuple[float, ...],
+    prior: float,
+    against: list[str],
+) -> tuple[Report, Curves]:
+    extra: dict[str, Any] = {}
+    if target is not None:
+        if colluding:
+            raise ValueError("tradeoff: --colluding does not go with a target.")
+        found = _calibrated(choice, users, target, bound)
+        curve, randomizer = found.curve, found.randomizer
+        extra["calibrated"] = {"users" if users is None else "epsilon_local": found.value, "risk": found.risk.value}
+    else:
+        if users is None:
+            raise ValueError("tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv).")
+        randomizer = choice.build()
+        curve = amplify(randomizer, users, bound=bound, colluding=colluding)
+    whole = trade_off(curve)
+    extra["users"] = curve.users
+    subject = f"{curve.users:,} shuffled messages"
+    return Report(subject, curve, whole, levels, prior, extra), lambda: _curves(randomizer, curve, whole, against)
 
 
 def _target(
@@ -115,71 +164,74 @@ def _calibrated(choice: Choice, users: float | None, target: RiskTarget, bound: 
 def _curves(
     randomizer: object, curve: PrivacyCurve, whole: GuaranteedTradeOff, against: list[str]
 ) -> dict[str, TradeOff]:
-    curves: dict[str, TradeOff] = {f"{curve.bound}, {curve.users:,} users": whole}
+    """The curve, others to compare it with, and one message that nobody hides."""
+    curves: dict[str, TradeOff] = {f"shuffled ({curve.bound})": whole}
     for name in against:
         other = amplify(randomizer, curve.users, bound=name)
-        label = name if other.guarantee else f"{name} (no guarantee)"
-        curves[label] = trade_off(other)
+        curves[name if other.guarantee else f"{name} (no guarantee)"] = trade_off(other)
+    assert isinstance(randomizer, GivesVariationRatio)
+    parameters = randomizer.variation_ratio()
+    alone = parameters.largest_log_ratio()
+    if alone <= LARGEST_EPSILON:
+        ends = np.array([0.0, alone]), np.array([parameters.beta, 0.0])
+        curves["one message, not shuffled"] = GuaranteedTradeOff(*ends)
     return curves
 
 
 @dataclasses.dataclass(frozen=True)
-class _Report:
+class Report:
     """Everything that the command says about one curve."""
 
+    subject: str
     curve: PrivacyCurve
     whole: GuaranteedTradeOff
     levels: tuple[float, ...]
     prior: float
-    found: RiskCalibration | None
-    by_users: bool
-
-    def title(self) -> str:
-        return f"{self.curve.users:,} shuffled messages"
+    extra: dict[str, Any]
 
     def document(self, points: int) -> dict[str, Any]:
         risk = AttackRisk(self.curve)
         advantage = risk.advantage()
-        rates = [{"fpr": level, "tpr": risk.tpr(level).value} for level in self.levels]
         x = np.linspace(0.0, 1.0, points)
-        document: dict[str, Any] = {
+        prior = self.prior
+        return {
             "advantage": {"lower": advantage.attained, "upper": advantage.value},
-            "tpr": rates,
-            "bayes_risk": {"prior": self.prior, "risk": risk.bayes_risk(self.prior).value},
-            "ppv": [
-                {"fpr": level, "prior": self.prior, "ppv": risk.ppv(level, self.prior).value} for level in self.levels
-            ],
-            "users": self.curve.users,
+            "tpr": [{"fpr": level, "tpr": risk.tpr(level).value} for level in self.levels],
+            "bayes_risk": {"prior": prior, "risk": risk.bayes_risk(prior).value},
+            "ppv": [{"fpr": level, "prior": prior, "ppv": risk.ppv(level, prior).value} for level in self.levels],
             "bound": self.curve.bound,
             "theorem": self.whole.theorem,
             "certified": self.whole.certified,
             "guarantee": self.whole.guarantee,
             "note": self.curve.note,
             "curve": {"fpr": x.tolist(), "fnr": self.whole.fnr(x).tolist()},
+            **self.extra,
         }
-        if self.found is not None:
-            name = "users" if self.by_users else "epsilon_local"
-            document["calibrated"] = {name: self.found.value, "risk": self.found.risk.value}
-        return document
 
     def rows(self, document: dict[str, Any]) -> list[tuple[str, str]]:
-        sure = "at most" if self.whole.guarantee else "as published, NOT guaranteed"
-        up: Callable[[float], str] = show.upper
-        found = []
-        if self.found is not None:
-            name = "users needed" if self.by_users else "largest local ε"
-            text = f"{self.found.value:,}" if self.by_users else show.lower(self.found.value)
-            found = [(name, text)]
+        sure = "at most" if self.whole.guarantee else "as published, NOT guaranteed,"
         advantage = document["advantage"]
         lower = "" if advantage["lower"] is None else f" (an attack attains {show.lower(advantage['lower'])})"
+        certificate = "proved in ball arithmetic, rounding included" if self.whole.certified else "none: floats"
         return [
-            *found,
-            ("advantage TPR - FPR", f"{sure} {up(advantage['upper'])}{lower}"),
-            *((f"TPR at FPR {row['fpr']:g}", f"{sure} {up(row['tpr'])}") for row in document["tpr"]),
+            *self._calibrated_rows(document.get("calibrated", {})),
+            ("advantage TPR - FPR", f"{sure} {show.upper(advantage['upper'])}{lower}"),
+            *((f"TPR at FPR {row['fpr']:g}", f"{sure} {show.upper(row['tpr'])}") for row in document["tpr"]),
             (f"error at prior {self.prior:g}", f"at least {show.lower(document['bayes_risk']['risk'])}"),
-            *((f"precision at FPR {row['fpr']:g}", f"{sure} {up(row['ppv'])}") for row in document["ppv"]),
-            ("users", f"{self.curve.users:,}"),
+            *((f"precision at FPR {row['fpr']:g}", f"{sure} {show.upper(row['ppv'])}") for row in document["ppv"]),
+            *self._plain_rows(document.get("plain_advantage")),
             ("bound", self.curve.bound),
             ("theorem", self.whole.theorem),
-            ("certificate", "proved in ball arithmetic, rounding included" if self.whole.certified else "none"),
+            ("certificate", certificate),
         ]
+
+    def _calibrated_rows(self, found: dict[str, float]) -> list[tuple[str, str]]:
+        texts = {"users": "users needed", "epsilon_local": "largest local ε"}
+        return [
+            (text, f"{found[name]:,}" if name == "users" else show.lower(found[name]))
+            for name, text in texts.items()
+            if name in found
+        ]
+
+    def _plain_rows(self, advantage: float | None) -> list[tuple[str, str]]:
+        return [] if advantage is None else [("plain Gaussian step", f"advantage {show.upper(advantage)}")]

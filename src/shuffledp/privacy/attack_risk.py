@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 from flint import arb
 
 from shuffledp import argument
 from shuffledp.numerics.ball import precision, round_down, round_up
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve
+from shuffledp.privacy.guaranteed import reach
 
 WHO = "AttackRisk"
 BITS = 96
-GOLDEN = (math.sqrt(5) - 1) / 2
-STEPS = 40
-FLAT = 1e-9
-"""The search for the best ε ends when the bound changes by less than this share: any ε gives a valid bound."""
+NEGLIGIBLE = 1e-6
+"""Beyond the ε at which δ is this share of the rarer error, the bound on the power rises."""
+STAGES = (25, 15, 11)
+"""How many ε are looked at, first over the whole range, then about the best so far."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,9 @@ class AttackRisk:
     def tpr(self, fpr: float) -> Risk:
         """The largest true-positive rate of an attack whose false-positive rate is at most ``fpr``."""
         x = _probability("fpr", fpr)
-        found: dict[float, tuple[float, BoundValue]] = {}
-
-        def power(epsilon: float) -> float:
-            if epsilon not in found:
-                value = self.curve.delta(epsilon)
-                found[epsilon] = _power(x, epsilon, min(1.0, value.upper)), value
-            return found[epsilon][0]
-
-        self._search(power)
-        best = min(found, key=lambda epsilon: found[epsilon][0])
-        return self._risk(found[best][0], best, found[best][1], None)
+        epsilon = self._best_epsilon(x)
+        value = self.curve.delta(epsilon)
+        return self._risk(_power(x, epsilon, min(1.0, value.upper)), epsilon, value, None)
 
     def bayes_risk(self, prior: float) -> Risk:
         """The smallest probability of a wrong guess if the second dataset has this prior probability.
@@ -94,33 +86,21 @@ class AttackRisk:
             value = 1.0 if not hits + misses > 0 else min(1.0, round_up(hits / (hits + misses)))
         return Risk(value, risk.epsilon, risk.bound, risk.theorem, risk.certified, risk.guarantee)
 
-    def _search(self, power: Callable[[float], float]) -> None:
-        """Golden section over ε: the power is convex in e^ε, and every ε looked at is a valid bound."""
-        low, high = 0.0, self._largest(power)
-        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-        power(0.0)
-        for _ in range(STEPS):
-            at_left, at_right = power(left), power(right)
-            if abs(at_left - at_right) <= FLAT * min(at_left, at_right) and high - low <= 1e-3 * high:
-                return
-            if at_left <= at_right:
-                high, right = right, left
-                left = high - GOLDEN * (high - low)
-            else:
-                low, left = left, right
-                right = low + GOLDEN * (high - low)
-
-    def _largest(self, power: Callable[[float], float]) -> float:
-        """An ε beyond which the power only rises: doubling from the curve's own scale."""
-        epsilon = max(self.curve.epsilon(0.1 * max(1e-300, min(0.5, self.curve.delta(0.0).upper))).upper, 1e-12)
-        epsilon = min(epsilon, LARGEST_EPSILON / 2)
-        before = power(epsilon)
-        while 2 * epsilon <= LARGEST_EPSILON:
-            after = power(2 * epsilon)
-            if after > before:
-                return 2 * epsilon
-            epsilon, before = 2 * epsilon, after
-        return LARGEST_EPSILON
+    def _best_epsilon(self, fpr: float) -> float:
+        """Where the bound on the power is about the smallest; any other ε would give a valid one too."""
+        rarer = min(fpr, 1.0 - fpr)
+        if rarer == 0.0:
+            return LARGEST_EPSILON if fpr == 0.0 else 0.0
+        low, high = 0.0, reach(self.curve, max(rarer * NEGLIGIBLE, 1e-300))
+        if high == 0.0:
+            return 0.0
+        for points in STAGES:
+            epsilons = np.linspace(low, high, points)
+            deltas = np.minimum(1.0, self.curve.profile(epsilons).upper)
+            steep, flat = deltas + np.exp(epsilons) * fpr, 1.0 - (1.0 - deltas - fpr) * np.exp(-epsilons)
+            best = int(np.argmin(np.minimum(steep, flat)))
+            low, high = float(epsilons[max(0, best - 1)]), float(epsilons[min(points - 1, best + 1)])
+        return float(epsilons[best])
 
     def _risk(self, number: float, epsilon: float, value: BoundValue, attained: float | None) -> Risk:
         return Risk(number, epsilon, value.bound, value.theorem, value.certified, value.guarantee, attained)

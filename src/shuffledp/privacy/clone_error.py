@@ -47,11 +47,11 @@ class CloneErrors:
 
     def inner(self, thresholds: ArrayLike) -> tuple[Floats, Floats]:
         """(fpr_0, fnr_0) of P_0 = (A+1, C−A) against Q_0 = (A, C−A+1) where p_0/q_0 ≤ t is rejected."""
-        clones, chance = self._clones.counts, self._clones.masses
+        clones, chance = self._clones.counts.astype(np.float64), self._clones.masses
         found = []
         for t in np.atleast_1d(np.asarray(thresholds, dtype=np.float64)).tolist():
             last = np.floor((clones - (clones + 1) / (t + 1)) + ROUNDING * (clones + 1))
-            found.append((float(chance @ _at_most(last, clones)), float(chance @ _above(last + 1, clones))))
+            found.append((np.dot(chance, _at_most(last, clones)), np.dot(chance, _above(last + 1, clones))))
         fpr, fnr = (np.array(column) for column in zip(*found, strict=True))
         return fpr, fnr
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp import argument
+from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
 from shuffledp.privacy.trade_off import Floats, PiecewiseTradeOff, TradeOff, checked_errors, lower_hull
 
@@ -19,6 +20,7 @@ POINTS = 400
 LEAST_DELTA = 1e-15
 """Lines down to this δ are drawn closely; a few more follow until δ vanishes."""
 BEYOND = np.geomspace(1.05, 3.0, 12)
+COARSER = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,24 +120,46 @@ def _hull(epsilons: Floats, deltas: Floats) -> tuple[Floats, Floats]:
     return epsilons[kept], deltas[kept]
 
 
-def trade_off(curve: PrivacyCurve, points: int = POINTS, least_delta: float = LEAST_DELTA) -> GuaranteedTradeOff:
-    """The trade-off curve that a privacy curve proves, from ``points`` certified values of δ.
+def trade_off(
+    curve: PrivacyCurve, points: int = POINTS, *, least_delta: float = LEAST_DELTA, precise: bool = False
+) -> GuaranteedTradeOff:
+    """The trade-off curve that a privacy curve proves, from about ``points`` certified values of δ.
 
     Theorem: [FDP] Lemma A.3.
     Requires: points ≥ 2; 0 < least_delta < 1.
-    Returns: a certified lower curve (where the curve is a guarantee) that touches the curve's own at each ε.
+    Returns: a certified lower curve (where the curve is a guarantee). ``precise`` takes each δ as sharply as
+    ``curve.delta`` does, several times slower; otherwise it is up to 1e-4 of itself above.
     """
     count = argument.count("trade_off", "points", points, at_least=2)
     least = argument.open_probability("trade_off", "least_delta", least_delta)
     epsilons = _grid(curve, count, least)
-    deltas = np.minimum(1.0, [curve.delta(epsilon).upper for epsilon in epsilons.tolist()])
+    if precise:
+        deltas = np.array([curve.delta(epsilon).upper for epsilon in epsilons.tolist()])
+    else:
+        deltas = curve.profile(epsilons).upper.copy()
+        deltas[0] = curve.delta(0.0).upper
     theorem = f"{curve.theorem}; [FDP] Lemma A.3"
-    return GuaranteedTradeOff(epsilons, deltas, theorem, curve.guarantee, curve.certified)
+    return GuaranteedTradeOff(epsilons, np.minimum(1.0, deltas), theorem, curve.guarantee, curve.certified)
+
+
+def reach(curve: PrivacyCurve, delta: float) -> float:
+    """An ε at which δ has fallen to about ``delta``, or to the least that the curve knows."""
+    while delta < 0.5:
+        try:
+            found = curve.epsilon(delta).upper
+        except NotApplicable:
+            # A closed form stops somewhere on the way to 0.
+            delta *= COARSER
+            continue
+        if found <= LARGEST_EPSILON:
+            return found
+        delta = max(delta * COARSER, curve.delta(LARGEST_EPSILON).upper * 1.001)
+    return LARGEST_EPSILON
 
 
 def _grid(curve: PrivacyCurve, points: int, least: float) -> Floats:
     """From 0 to where δ is the least, evenly; then a few until it vanishes."""
-    end = min(curve.epsilon(least).upper, LARGEST_EPSILON)
+    end = reach(curve, least)
     if end == 0.0:
         return np.array([0.0])
     close = np.linspace(0.0, end, max(2, points - len(BEYOND)))

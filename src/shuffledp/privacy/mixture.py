@@ -93,7 +93,9 @@ def advanced(curves: Quadruple, weight: float, gamma: float, eta: float) -> Piec
     w = argument.open_probability("advanced", "weight", weight)
     gamma, eta = _share("advanced", "gamma", gamma), _share("advanced", "eta", eta)
     if not (gamma < w < eta or eta < w < gamma):
-        raise ValueError(f"advanced: gamma and eta must lie on different sides of weight = {w!r}, got {gamma!r}, {eta!r}.")
+        raise ValueError(
+            f"advanced: gamma and eta must lie on different sides of weight = {w!r}, got {gamma!r}, {eta!r}."
+        )
     (p0q0, p0q1), (p1q0, p1q1) = curves
     wide0, wide1 = (eta - w) / ((1 - w) * (eta - gamma)), (w - gamma) / (w * (eta - gamma))
     parts = [

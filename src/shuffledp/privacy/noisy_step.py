@@ -39,6 +39,10 @@ class Gradient(ABC):
     def largest(self, low: Floats, high: Floats) -> Floats:
         """An upper bound of |μ| on each interval [low, high]."""
 
+    def limit_size(self) -> float:
+        """An upper bound of |μ| over all starts, infinity if there is none: what a plain Gaussian step must hide."""
+        return math.inf
+
     def proved(self) -> bool:
         """Whether ``largest`` is a bound and not a guess."""
         return True
@@ -64,6 +68,9 @@ class LeastSquares(Gradient):
     def size(self, start: Floats) -> Floats:
         return np.minimum(self.clip, np.abs(self.optimum - start))
 
+    def limit_size(self) -> float:
+        return self.clip
+
     def largest(self, low: Floats, high: Floats) -> Floats:
         return np.maximum(self.size(low), self.size(high))
 
@@ -84,6 +91,9 @@ class Logistic(Gradient):
 
     def size(self, start: Floats) -> Floats:
         return np.asarray(self.limit * expit(np.abs(start) * self.limit))
+
+    def limit_size(self) -> float:
+        return self.limit
 
     def largest(self, low: Floats, high: Floats) -> Floats:
         return np.maximum(self.size(low), self.size(high))

@@ -212,7 +212,7 @@ class PiecewiseTradeOff(TradeOff):
         """
         from scipy.special import ndtri
 
-        if self.tpr_knots[0] > 0 or self.null[-1] > 0 and self.alternative[-1] == 0:
+        if self.tpr_knots[0] > 0 or (self.null[-1] > 0 and self.alternative[-1] == 0):
             return math.inf
         x, power, y = self.fpr_knots[1:-1], self.tpr_knots[1:-1], self.fnr_knots[1:-1]
         if len(x) == 0:
