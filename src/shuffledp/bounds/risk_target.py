@@ -117,8 +117,13 @@ def calibrate_local(
 
     def excess(log_local: float) -> float:
         local = math.exp(log_local)
-        trials[local] = _Trial(make(local), count, bound, target)
-        return trials[local].excess
+        try:
+            trial = _Trial(make(local), count, bound, target)
+        except ValueError:
+            # A mechanism may refuse a local ε with which it would tell nothing, or one that is far too large.
+            return -math.inf if local < 1 else math.inf
+        trials[local] = trial
+        return trial.excess
 
     low, high = math.log(LEAST_LOCAL), math.log(MOST_LOCAL)
     if excess(low) > 0:
@@ -127,8 +132,11 @@ def calibrate_local(
         )
     if excess(high) > 0:
         find_crossing(excess, low, high, guess=0.0, relative=0.0, absolute=RELATIVE)
-    local = max(local for local, trial in trials.items() if trial.excess <= 0)
-    return trials[local].result(local)
+    meeting = [local for local, trial in trials.items() if trial.excess <= 0]
+    if not meeting:
+        make(LEAST_LOCAL)
+        raise NotApplicable("calibrate_local", f"no local ε was found that meets the target with {count:,} users.")
+    return trials[max(meeting)].result(max(meeting))
 
 
 def calibrate_users(randomizer: object, target: RiskTarget, *, bound: str = "best") -> RiskCalibration:

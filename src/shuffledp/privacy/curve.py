@@ -18,7 +18,7 @@ from shuffledp import argument
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.numerics.inversion import invert
+from shuffledp.numerics.inversion import Decreasing, invert
 from shuffledp.numerics.law import Bracket
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.pair import HidingPair
@@ -67,11 +67,13 @@ class AttackCurve:
 
     attacks: tuple[HidingPair, ...]
     users: int
+    further: tuple[Decreasing, ...] = ()
+    """Divergences of datasets that no pair describes, one direction each."""
 
     @cached_property
-    def _divergences(self) -> tuple[PositivePartMean, ...]:
+    def _divergences(self) -> tuple[Decreasing, ...]:
         ways = [way for pair in self.attacks for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
-        return tuple(PositivePartMean(way.law, self.users) for way in ways)
+        return *(PositivePartMean(way.law, self.users) for way in ways), *self.further
 
     def delta(self, epsilon: float) -> float:
         """A dataset whose divergence at ε is at least this."""
@@ -153,6 +155,10 @@ class PrivacyCurve(ABC):
         upper = np.array([value.upper for value in values])
         lower = np.array([value.upper - value.slack for value in values])
         return upper, np.maximum(0.0, np.nextafter(lower, -np.inf))
+
+    def rounds(self) -> tuple[tuple[PrivacyCurve, int], ...]:
+        """The rounds that the curve is made of, and how often each is run: itself once."""
+        return ((self, 1),)
 
     def attacked_by(self, attack: AttackCurve | None) -> Self:
         """The same curve with what is known from below."""

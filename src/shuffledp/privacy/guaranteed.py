@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from shuffledp import argument
 from shuffledp.errors import NotApplicable
+from shuffledp.numerics.hull import lower_hull
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
-from shuffledp.privacy.trade_off import Floats, PiecewiseTradeOff, TradeOff, checked_errors, lower_hull
+from shuffledp.privacy.trade_off import Floats, PiecewiseTradeOff, TradeOff, checked_errors
 
 ULPS = 4 * np.finfo(np.float64).eps
 """Covers the two or three roundings of one line's value, relative to 1."""
@@ -112,12 +113,12 @@ class GuaranteedTradeOff(TradeOff):
 
 def _hull(epsilons: Floats, deltas: Floats) -> tuple[Floats, Floats]:
     """The values that are corners of δ as a convex function of e^ε: the others' lines are nowhere the largest."""
-    corners, _ = lower_hull(np.expm1(epsilons), deltas)
-    kept = np.isin(np.expm1(epsilons), corners)
+    ratios = np.expm1(epsilons)
     # Two ε may share one e^ε in floats: the later one has the smaller δ and counts.
-    first = np.append(np.diff(np.expm1(epsilons)) > 0, True)
-    kept &= first | (epsilons == 0)
-    return epsilons[kept], deltas[kept]
+    last = np.append(np.diff(ratios) > 0, True)
+    epsilons, deltas, ratios = epsilons[last], deltas[last], ratios[last]
+    corners = lower_hull(ratios, deltas)
+    return epsilons[corners], deltas[corners]
 
 
 def trade_off(

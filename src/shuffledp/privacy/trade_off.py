@@ -16,6 +16,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shuffledp.numerics.hull import lower_hull
+
 Floats = NDArray[np.float64]
 
 WHO = "TradeOff"
@@ -116,9 +118,14 @@ class PiecewiseTradeOff(TradeOff):
         inside = (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
         if x.shape != y.shape or x.ndim != 1 or not inside.all():
             raise ValueError(f"{WHO}: expected as many fpr as fnr, each between 0 and 1.")
-        corner_x, corner_y = lower_hull(np.append(x, [0.0, 1.0]), np.append(y, [1.0, 0.0]))
-        start = 1.0 - corner_y[0]
-        return cls(np.append([0.0], np.diff(corner_x)), np.append([start], -np.diff(corner_y)))
+        x, y = np.append(x, [0.0, 1.0]), np.append(y, [1.0, 0.0])
+        order = np.lexsort((y, x))
+        # Of points above each other only the lowest counts.
+        lowest_first = order[np.append(True, np.diff(x[order]) > 0)]
+        x, y = x[lowest_first], y[lowest_first]
+        corners = lower_hull(x, y)
+        x, y = x[corners], y[corners]
+        return cls(np.append([0.0], np.diff(x)), np.append([1.0 - y[0]], -np.diff(y)))
 
     @classmethod
     def of_privacy_loss(cls, losses: ArrayLike, masses: ArrayLike) -> PiecewiseTradeOff:
@@ -232,25 +239,6 @@ def lowest(curves: Sequence[TradeOff]) -> PiecewiseTradeOff:
     result = PiecewiseTradeOff.of_points(x, y)
     theorem = "convex hull of: " + ", ".join(dict.fromkeys(curve.theorem for curve in curves))
     return replace(result, theorem=theorem, guarantee=all(curve.guarantee for curve in known))
-
-
-def lower_hull(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """The corners of the convex hull seen from below, from left to right; of equal x the lowest counts."""
-    order = np.lexsort((y, x))
-    corners: list[tuple[float, float]] = []
-    for point in zip(x[order].tolist(), y[order].tolist(), strict=True):
-        if corners and corners[-1][0] == point[0]:
-            continue
-        while len(corners) > 1 and _turns_down(corners[-2], corners[-1], point):
-            corners.pop()
-        corners.append(point)
-    xs, ys = zip(*corners, strict=True)
-    return np.array(xs), np.array(ys)
-
-
-def _turns_down(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b lies on or above the line from a to c."""
-    return (b[1] - a[1]) * (c[0] - b[0]) >= (c[1] - b[1]) * (b[0] - a[0])
 
 
 def _cut_at_diagonal(null: Floats, alternative: Floats) -> tuple[Floats, Floats, float]:
