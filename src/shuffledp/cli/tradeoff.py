@@ -13,7 +13,7 @@ from rich.console import Console
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
-from shuffledp.cli import noisy_step, show
+from shuffledp.cli import show
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
 from shuffledp.privacy.attack_risk import AttackRisk
@@ -91,6 +91,9 @@ def command(
 def _step_report(
     name: str, settings: tuple[str, ...], levels: tuple[float, ...], prior: float
 ) -> tuple[Report, Curves]:
+    # Needs scipy, which the other commands do without.
+    from shuffledp.cli import noisy_step
+
     choice = noisy_step.build(name, settings)
     whole = choice.step.guaranteed()
     curves: dict[str, TradeOff] = {"random start": whole}

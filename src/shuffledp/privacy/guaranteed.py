@@ -46,6 +46,9 @@ class GuaranteedTradeOff(TradeOff):
             raise ValueError("GuaranteedTradeOff: epsilons must rise from 0 to at most 700, with one delta for each.")
         if not ((deltas >= 0) & (deltas <= 1)).all():
             raise ValueError("GuaranteedTradeOff: deltas must be between 0 and 1.")
+        # The chord from a point of δ, as a function of e^ε, to its mirror image is this high at ε = 0.
+        mirrored = (2 * deltas + np.expm1(epsilons)) / (np.expm1(epsilons) + 2) * (1 + ULPS)
+        deltas[0] = min(deltas[0], float(mirrored[1:].min(initial=1.0)))
         epsilons, deltas = _hull(epsilons, np.minimum.accumulate(deltas))
         epsilons.flags.writeable = deltas.flags.writeable = False
         object.__setattr__(self, "epsilons", epsilons)

@@ -160,8 +160,7 @@ class PiecewiseTradeOff(TradeOff):
     @cached_property
     def fnr_knots(self) -> Floats:
         """Type II errors of the knots, summed from the right so that tiny ones keep their digits."""
-        tail = np.append(np.cumsum(self.alternative[::-1])[::-1], 0.0)
-        return _frozen(np.minimum(1.0, tail[1:] if self._starts_with_drop else tail))
+        return self._from_right(self.alternative)
 
     @property
     def _starts_with_drop(self) -> bool:
@@ -171,6 +170,10 @@ class PiecewiseTradeOff(TradeOff):
         total = np.cumsum(masses)
         total[-1] = 1.0
         return _frozen(np.minimum(1.0, total if self._starts_with_drop else np.append(0.0, total)))
+
+    def _from_right(self, masses: Floats) -> Floats:
+        total = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+        return _frozen(np.minimum(1.0, total[1:] if self._starts_with_drop else total))
 
     def fnr(self, fpr: ArrayLike) -> Floats:
         return np.asarray(np.interp(_errors(fpr), self.fpr_knots, self.fnr_knots))
@@ -197,6 +200,7 @@ class PiecewiseTradeOff(TradeOff):
 
         Theorem: [FDP] Equation 3: left of slope −1 the curve itself, then x̄ + f(x̄) − x, then the mirror image; where
         the steep part crosses the diagonal, the part before the crossing and its mirror image.
+        Returns: δ(ε) for ε ≥ 0 as before, or smaller where the steep part crosses the diagonal.
         Deviates: print has x̄ − f(x̄) − x in the middle (docs/errata.md, FD-6).
         """
         steep = self.alternative >= self.null
@@ -217,16 +221,20 @@ class PiecewiseTradeOff(TradeOff):
 
         Theorem: at each knot G_μ(x) = Φ(Φ⁻¹(1−x) − μ) gives one μ; a convex G_μ below all knots is below all chords.
         """
-        from scipy.special import ndtri
-
         if self.tpr_knots[0] > 0 or (self.null[-1] > 0 and self.alternative[-1] == 0):
             return math.inf
-        x, power, y = self.fpr_knots[1:-1], self.tpr_knots[1:-1], self.fnr_knots[1:-1]
-        if len(x) == 0:
+        if len(self.null) == 1:
             return 0.0
-        score = np.where(power < 0.5, ndtri(power), -ndtri(y))
-        left = np.where(x < 0.5, -ndtri(x), ndtri(1.0 - x))
-        return max(0.0, float(np.max(left + score)))
+        inner = slice(1, -1)
+        left = _score(self._from_right(self.null)[inner], self.fpr_knots[inner])
+        return max(0.0, float(np.max(left + _score(self.tpr_knots[inner], self.fnr_knots[inner]))))
+
+
+def _score(probability: Floats, complement: Floats) -> Floats:
+    """Φ⁻¹(probability), from the smaller of the two."""
+    from scipy.special import ndtri
+
+    return np.where(probability < complement, ndtri(probability), -ndtri(complement))
 
 
 def lowest(curves: Sequence[TradeOff]) -> PiecewiseTradeOff:
