@@ -100,8 +100,9 @@ class GuaranteedTradeOff(TradeOff):
 
     def knots(self) -> PiecewiseTradeOff:
         """The polygon of the lines, in floats."""
-        x = np.append(self._corners, 0.0)
-        power = self.deltas + np.exp(self.epsilons) * x
+        # Three lines through one point meet in three that differ by rounding.
+        x = np.minimum.accumulate(np.append(self._corners, 0.0))
+        power = np.minimum.accumulate(self.deltas + np.exp(self.epsilons) * x)
         null, alternative = -np.diff(x), -np.diff(power)
         null, alternative = np.append(null, 0.0), np.append(alternative, power[-1])
         rest = 1.0 - float(null.sum()), 1.0 - float(alternative.sum())
