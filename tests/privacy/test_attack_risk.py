@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from shuffledp import KRR, AttackRisk, VariationRatio, amplify, privacy_curve
+from shuffledp import KRR, AttackRisk, VariationRatio, amplify, privacy_curve, trade_off
 from shuffledp.privacy.gaussian import GaussianTradeOff
 from shuffledp.privacy.shuffled_trade_off import shuffled_trade_off
 
@@ -24,6 +24,17 @@ def test_the_power_of_the_best_test(parameters: VariationRatio, users: int, fpr:
     assert risk.value <= exact * 1.001
     assert risk.certified
     assert risk.guarantee
+
+
+def test_a_known_trade_off_guides_the_search() -> None:
+    """The same numbers to 1e-4, never below the exact pair's."""
+    parameters = VariationRatio.of_ldp(2.0)
+    curve = amplify(parameters, 100)
+    exact = shuffled_trade_off(parameters.pair(0.0), 100)
+    guided, plain = AttackRisk(curve, trade_off(curve)), AttackRisk(curve)
+    for fpr in (1e-5, 0.01, 0.5, 0.9):
+        assert float(exact.tpr(fpr)) <= guided.tpr(fpr).value * (1 + 1e-13)
+        assert guided.tpr(fpr).value == pytest.approx(plain.tpr(fpr).value, rel=1e-4)
 
 
 def test_the_ends() -> None:

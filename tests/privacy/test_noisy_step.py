@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def expectation(gradient: Gradient, of) -> float:
         return of(size) * math.exp(-start * start / 2) / math.sqrt(2 * math.pi)
 
     kinks = [-12.0, -1.0, 0.0, 1.0, 2.0, 3.0, 12.0]
-    return math.fsum(quad(inside, a, b, epsabs=1e-13)[0] for a, b in zip(kinks[:-1], kinks[1:], strict=True))
+    return math.fsum(quad(inside, a, b, epsabs=1e-13)[0] for a, b in pairwise(kinks))
 
 
 @pytest.mark.parametrize(("gradient", "advantage", "plain"), FIGURES)

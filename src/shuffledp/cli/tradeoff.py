@@ -193,7 +193,8 @@ class Report:
     extra: dict[str, Any]
 
     def document(self, points: int) -> dict[str, Any]:
-        risk = AttackRisk(self.curve)
+        # A target was checked by the search's own ε, so its number is shown by the same.
+        risk = AttackRisk(self.curve, None if "calibrated" in self.extra else self.whole)
         advantage = risk.advantage()
         x = np.linspace(0.0, 1.0, points)
         prior = self.prior

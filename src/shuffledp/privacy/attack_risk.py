@@ -10,7 +10,8 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.numerics.ball import precision, round_down, round_up
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve
-from shuffledp.privacy.guaranteed import reach
+from shuffledp.privacy.guaranteed import GuaranteedTradeOff, reach
+from shuffledp.privacy.trade_off import Floats
 
 WHO = "AttackRisk"
 BITS = 96
@@ -50,6 +51,8 @@ class AttackRisk:
     """
 
     curve: PrivacyCurve
+    guide: GuaranteedTradeOff | None = None
+    """The curve's trade-off, where it is known already: tells at once at which ε to look."""
 
     def advantage(self) -> Risk:
         """The largest true-positive rate minus false-positive rate: δ at ε = 0 (the total variation)."""
@@ -91,19 +94,35 @@ class AttackRisk:
         rarer = min(fpr, 1.0 - fpr)
         if rarer == 0.0:
             return LARGEST_EPSILON if fpr == 0.0 else 0.0
-        low, high = 0.0, reach(self.curve, max(rarer * NEGLIGIBLE, 1e-300))
+        low, high, stages = self._where(fpr, rarer)
         if high == 0.0:
             return 0.0
-        for points in STAGES:
+        for points in stages:
             epsilons = np.linspace(low, high, points)
-            deltas = np.minimum(1.0, self.curve.profile(epsilons).upper)
-            steep, flat = deltas + np.exp(epsilons) * fpr, 1.0 - (1.0 - deltas - fpr) * np.exp(-epsilons)
-            best = int(np.argmin(np.minimum(steep, flat)))
-            low, high = float(epsilons[max(0, best - 1)]), float(epsilons[min(points - 1, best + 1)])
+            best = _best_line(fpr, epsilons, np.minimum(1.0, self.curve.profile(epsilons).upper))
+            low, high = _about(epsilons, best)
         return float(epsilons[best])
+
+    def _where(self, fpr: float, rarer: float) -> tuple[float, float, tuple[int, ...]]:
+        """Between which ε to look, and how closely in turn."""
+        if self.guide is None:
+            return 0.0, reach(self.curve, max(rarer * NEGLIGIBLE, 1e-300)), STAGES
+        lines = self.guide.epsilons
+        return *_about(lines, _best_line(fpr, lines, self.guide.deltas)), STAGES[-1:]
 
     def _risk(self, number: float, epsilon: float, value: BoundValue, attained: float | None) -> Risk:
         return Risk(number, epsilon, value.bound, value.theorem, value.certified, value.guarantee, attained)
+
+
+def _about(epsilons: Floats, place: int) -> tuple[float, float]:
+    """The neighbours of one ε."""
+    return float(epsilons[max(0, place - 1)]), float(epsilons[min(len(epsilons) - 1, place + 1)])
+
+
+def _best_line(fpr: float, epsilons: Floats, deltas: Floats) -> int:
+    """Which (ε, δ) bounds the power best."""
+    steep, flat = deltas + np.exp(epsilons) * fpr, 1.0 - (1.0 - deltas - fpr) * np.exp(-epsilons)
+    return int(np.argmin(np.minimum(steep, flat)))
 
 
 def _power(fpr: float, epsilon: float, delta: float) -> float:

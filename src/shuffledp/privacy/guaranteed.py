@@ -17,7 +17,7 @@ from shuffledp.privacy.trade_off import Floats, PiecewiseTradeOff, TradeOff, che
 
 ULPS = 4 * np.finfo(np.float64).eps
 """Covers the two or three roundings of one line's value, relative to 1."""
-POINTS = 400
+POINTS = 250
 LEAST_DELTA = 1e-15
 """Lines down to this δ are drawn closely; a few more follow until δ vanishes."""
 BEYOND = np.geomspace(1.05, 3.0, 12)

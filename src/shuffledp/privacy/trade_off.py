@@ -234,7 +234,7 @@ def _score(probability: Floats, complement: Floats) -> Floats:
     """Φ⁻¹(probability), from the smaller of the two."""
     from scipy.special import ndtri
 
-    return np.where(probability < complement, ndtri(probability), -ndtri(complement))
+    return np.asarray(np.where(probability < complement, ndtri(probability), -ndtri(complement)))
 
 
 def lowest(curves: Sequence[TradeOff]) -> PiecewiseTradeOff:
