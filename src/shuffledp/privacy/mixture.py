@@ -88,7 +88,7 @@ def advanced(curves: Quadruple, weight: float, gamma: float, eta: float) -> Piec
     e^ε0 = e^ε·(η−w)/((1−w)(η−γ)) and e^ε1 = e^ε·(w−γ)/(w(η−γ)).
     Requires: ``curves[i][j]`` = T(P_i, Q_j); 0 < w < 1; γ, η in [0, 1] on different sides of w.
     Returns: a lower curve; the conjugates are added, so that segments are scaled and sorted by slope.
-    Deviates: with T(P, Q)'s conjugate giving D(Q‖P) it is the first argument that γ and η mix (FD-7).
+    Deviates: with T(P, Q)'s conjugate giving D(Q‖P) it is the first argument that γ and η mix (FD-14).
     """
     w = argument.open_probability("advanced", "weight", weight)
     gamma, eta = _share("advanced", "gamma", gamma), _share("advanced", "eta", eta)
