@@ -1,12 +1,9 @@
 """Standard normal and exponential numbers from uniform words, with a known distance to the real-number laws.
 
 Box–Muller: the radius is √(2E) with E exponential, the angle uniform. A word stands for a cell of real numbers, and the
-float that is computed from it is near to what every real number of the cell gives:
-
-- the radius to a relative 2^-44 (``normals``, which draws more words where 52 bits would not do), the direction of a
-  pair to 2^-49: together a pair is moved by at most 2^-43 of its length;
-- without more words (``normals_of_words``), pairs with a first word in one of the two outermost 2^-44 parts of its
-  range excepted, a pair is moved by at most 2^-43 of its length plus 2^-28.
+float that is computed from it is near to what every real number of the cell gives: the radius to a relative 2^-44, the direction of a pair to 2^-49, together 2^-43 of the pair's length. Near the ends of
+its range a uniform number of 52 digits would not do, and more are used: as many as needed (``normals``), or 52 more
+(``normals_of_words``, where this fails for a pair with probability 2^-51).
 
 Sine and cosine are Taylor polynomials: faster here than the library's, and their error is known.
 """
@@ -42,23 +39,38 @@ def normals(source: RandomSource, rows: int, columns: int) -> Floats:
 
 
 def normals_of_words(words: Words) -> Floats:
-    """As many standard normal numbers as words, an even number a row; the same words give the same numbers.
+    """Two standard normal numbers from three words each, a row from a row; the same words give the same numbers.
 
-    Turning the highest bit of the second half of a row's words turns the row's sign.
+    Turning the highest bit of each of the last third of a row's words turns the signs of all its numbers.
     """
-    pairs = words.shape[1] // 2
-    return _pairs(-np.log(_uniform(words[:, :pairs])), words[:, pairs:])
+    rows, pairs = len(words), words.shape[1] // 3
+    first = words[:, :pairs].reshape(-1)
+    exponential, outer = _first_digits(first)
+    more = _uniform(words[:, pairs : 2 * pairs].reshape(-1)[outer])
+    exponential[outer] = _End(first[outer]).minus_log(more)
+    return _pairs(exponential.reshape(rows, pairs), words[:, 2 * pairs :])
 
 
 def exponentials(source: RandomSource, count: int) -> Floats:
     """Independent exponential numbers of mean 1, each right to a relative 2^-43."""
     words = source.words(count)
+    result, outer = _first_digits(words)
+    end = _End(words[outer])
+    more = _uniform(source.words(outer.size))
+    while (empty := end.empty()).size:
+        end.take(empty, more)
+        more[empty] = _uniform(source.words(empty.size))
+    result[outer] = end.minus_log(more)
+    return result
+
+
+def _first_digits(words: Words) -> tuple[Floats, NDArray[np.int64]]:
+    """−log of the uniform numbers of 52 digits, and the places where these do not suffice."""
     uniform = _uniform(words)
     outer = np.flatnonzero((uniform < OUTER) | (uniform > 1 - OUTER))
     result: Floats = np.log(uniform, out=uniform)
     np.negative(result, out=result)
-    result[outer] = _with_more_digits(words[outer] >> np.uint64(64 - MANTISSA), source)
-    return result
+    return result, outer
 
 
 def _uniform(words: Words) -> Floats:
@@ -70,23 +82,28 @@ def _uniform(words: Words) -> Floats:
     return result
 
 
-def _with_more_digits(digits: Words, source: RandomSource) -> Floats:
-    """−log of uniform numbers whose first 52 digits are given and more are drawn: as many as the smaller side needs.
+class _End:
+    """Uniform numbers by their distance to the nearer end of (0, 1): (whole + more)·2^-places, ``more`` below 1."""
 
-    The distance to the nearer end is (whole + part)·2^-places; digits are added while ``whole`` is 0.
-    """
-    upper = digits >> np.uint64(MANTISSA - 1) == 1
-    whole = np.where(upper, MANTISSA_MASK - digits, digits).astype(np.float64)
-    places = np.full(len(digits), float(MANTISSA))
-    part = _uniform(source.words(len(digits)))
-    while (empty := np.flatnonzero(whole == 0)).size:
-        shifted = part[empty] * 2.0**MANTISSA
-        whole[empty] = np.floor(shifted)
-        places[empty] += MANTISSA
-        part[empty] = _uniform(source.words(empty.size))
-    near = whole + part
-    low = places * math.log(2) - np.log(near)
-    return np.where(upper, -np.log1p(-near * np.exp2(-places)), low)
+    def __init__(self, words: Words) -> None:
+        digits = words >> np.uint64(64 - MANTISSA)
+        self.upper = digits >> np.uint64(MANTISSA - 1) == 1
+        self.whole = np.where(self.upper, MANTISSA_MASK - digits, digits).astype(np.float64)
+        self.places = np.full(len(words), float(MANTISSA))
+
+    def empty(self) -> NDArray[np.int64]:
+        """Where no digit but 0 has been seen."""
+        return np.flatnonzero(self.whole == 0)
+
+    def take(self, at: NDArray[np.int64], more: Floats) -> None:
+        """The digits of ``more`` become the whole ones."""
+        self.whole[at] = np.floor(more[at] * 2.0**MANTISSA)
+        self.places[at] += MANTISSA
+
+    def minus_log(self, more: Floats) -> Floats:
+        distance = self.whole + more
+        low = self.places * math.log(2) - np.log(distance)
+        return np.where(self.upper, -np.log1p(-distance * np.exp2(-self.places)), low)
 
 
 def _pairs(exponential: Floats, words: Words) -> Floats:
