@@ -32,7 +32,9 @@ class PrivUnit(CapReport):
     """
 
     name = "privunit"
-    summary = "mean of vectors in the unit ball: a point of the sphere, often near the vector; as published; float error counts in ε"
+    summary = (
+        "mean of vectors in the unit ball: a point of the sphere near the vector, as published; ε covers float error"
+    )
 
     @cached_property
     def _best(self) -> tuple[float, float]:

@@ -25,7 +25,9 @@ class PrivUnitOptimized(CapReport):
     """
 
     name = "privunit-optimized"
-    summary = "mean of vectors in the unit ball: a point of the sphere, often near the vector; the smallest error; float error counts in ε"
+    summary = (
+        "mean of vectors in the unit ball: a point of the sphere near the vector, least error; ε covers float error"
+    )
 
     @cached_property
     def height(self) -> float:
