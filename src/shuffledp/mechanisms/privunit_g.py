@@ -38,7 +38,7 @@ class PrivUnitG(ReferenceReport):
 
     The height makes the error least: m = φ(h)(e^ε−1)/(1+q(e^ε−1)) is largest at h = m.
 
-    Theorem: [LC] §4, PrivUnitG: C_x ≤ ρ/s as in ``CapReport``; error (E|V|²)/m² − 1.
+    Theorem: [LC] Appendix C, PrivUnitG: C_x ≤ ρ/s as in ``CapReport``; error (E|V|²)/m² − 1.
     Deviates: h at most 3.4, which binds from about ε = 8.9 on.
     """
 
