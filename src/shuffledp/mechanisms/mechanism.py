@@ -111,6 +111,8 @@ class Mechanism(ABC):
     """
     tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("epsilon", False, False, 1e-6, 64.0),)
     """The arguments that may be searched for a privacy target, the usual one first; empty where there is none."""
+    has_table: ClassVar[bool] = True
+    """Whether the examples' output law can be written down; a vector of many numbers cannot, and ``table`` refuses."""
     epsilon: float
 
     def settings(self) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -44,6 +46,32 @@ class GivesBlankets(Protocol):
     """
 
     def blankets(self) -> Sequence[HidingPair]: ...
+
+
+@runtime_checkable
+class GivesReference(Protocol):
+    """Every output law R(x) is within a bounded ratio of one reference law ρ that needs no input."""
+
+    @property
+    def reference_ratio(self) -> float:
+        """C: at least the largest R(x)(y)/ρ(y) over all inputs and messages, rounded up."""
+
+    @property
+    def deletion_epsilon(self) -> float:
+        """Every R(x) is within e^{±this} of ρ, rounded up."""
+
+    @property
+    def reference_words(self) -> int:
+        """How many uniform 64-bit words one draw from ρ consumes."""
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> NDArray[Any]:
+        """One message of law ρ per row of ``reference_words`` uniform words; the same words give the same message."""
+
+    def acceptance(self, values: NDArray[Any], messages: NDArray[Any]) -> NDArray[np.float64]:
+        """R(x)(y)/(C·ρ(y)), between 0 and 1, for each row's checked value x and message y.
+
+        Each is right to a relative 2^-50, and the same for one (x, y) however the rows are batched.
+        """
 
 
 @runtime_checkable
