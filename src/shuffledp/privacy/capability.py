@@ -61,5 +61,5 @@ class GivesReference(Protocol):
     def acceptance(self, values: NDArray[Any], messages: NDArray[Any]) -> NDArray[np.float64]:
         """R(x)(y)/(C·ρ(y)), between 0 and 1, for each row's checked value x and message y.
 
-        Each is right to a relative 2^-50, and the same for one (x, y) however the rows are batched.
+        Right to a relative 2^-50, what the law of ``reference_messages`` lacks to ρ included.
         """
