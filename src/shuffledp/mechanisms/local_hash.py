@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.mechanisms import hash_decoding
+from shuffledp.mechanisms import hash_decoding, reference
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_length
 from shuffledp.mechanisms.mechanism import (
@@ -24,6 +24,7 @@ from shuffledp.mechanisms.mechanism import (
     wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion
+from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -34,7 +35,7 @@ LARGEST_PRODUCT_TABLE = 1 << 20
 
 
 @dataclass(frozen=True)
-class LocalHash(SupportOracle):
+class LocalHash(UniformReference, SupportOracle):
     """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
 
     l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
@@ -159,6 +160,17 @@ class LocalHash(SupportOracle):
         if self.counts_messages:
             total = hash_decoding.supports_of_counts(total, self.buckets, self.hashing.degree, self.options)
         return super().finish(total, users)
+
+    @property
+    def reference_words(self) -> int:
+        return reference.WORDS_OF_AN_INTEGER
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
+        return reference.integers_below(self.messages, words)
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        seeds, buckets = np.divmod(messages, self.buckets)
+        return np.asarray(self._products(seeds, values) == buckets)
 
     @property
     def _only_one(self) -> Fraction:
