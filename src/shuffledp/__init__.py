@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
+from shuffledp.compression.compressed import Compressed
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
@@ -20,6 +21,7 @@ globals().update(_CATALOGUE)
 
 __all__ = [
     "BoundValue",
+    "Compressed",
     "Estimate",
     "Mechanism",
     "NotApplicable",

@@ -23,7 +23,8 @@ def all_mechanisms() -> dict[str, type[Mechanism]]:
 
 def _final_kinds(kind: Any) -> Iterator[type[Mechanism]]:
     for child in kind.__subclasses__():
-        if not child.__abstractmethods__ and child.__module__.startswith("shuffledp."):
+        # What is built around a mechanism elsewhere in the package is no entry of its own.
+        if not child.__abstractmethods__ and child.__module__.startswith(shuffledp.mechanisms.__name__ + "."):
             yield child
         yield from _final_kinds(child)
 

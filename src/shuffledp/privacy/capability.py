@@ -63,3 +63,19 @@ class GivesReference(Protocol):
 
         Right to a relative 2^-50, what the law of ``reference_messages`` lacks to ρ included.
         """
+
+
+@runtime_checkable
+class GivesApproximateReference(GivesReference, Protocol):
+    """The same for a randomizer that is private only up to δ: ``acceptance`` may exceed 1 where a ratio exceeds C."""
+
+    @property
+    def deletion_delta(self) -> float:
+        """Every R(x) and ρ are (deletion_epsilon, this)-close both ways; C is e^deletion_epsilon, rounded up."""
+
+    @property
+    def replacement_epsilon(self) -> float:
+        """Every two output laws are (this, replacement_delta)-close."""
+
+    @property
+    def replacement_delta(self) -> float: ...
