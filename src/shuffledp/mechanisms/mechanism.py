@@ -69,6 +69,8 @@ class Mechanism(ABC):
     """Whether epsilon and numbers suffice to build it, so that the command line can."""
     tight: ClassVar[bool] = True
     """Whether some pair of inputs attains β and the blanket; otherwise they are proved upper bounds."""
+    has_table: ClassVar[bool] = True
+    """Whether the examples' output law can be written down; a vector of many numbers cannot, and ``table`` refuses."""
     epsilon: float
 
     def settings(self) -> dict[str, Any]:
