@@ -81,6 +81,7 @@ class Spiked:
         return float(max(both_ways(a, b, self.replacement_epsilon) for a in rows for b in rows)) * (1 + 1e-12)
 
     reference_words = 1
+    acceptance_error = 0.0
 
     def reference_messages(self, words: Any) -> Any:
         return (words[:, 0] >> np.uint64(60)).astype(np.int64)

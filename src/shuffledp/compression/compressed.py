@@ -64,8 +64,8 @@ class Compressed(Mechanism):
             )
         if not self.guarantee.holds():
             raise ValueError(
-                f"Compressed: needs δ + C·β_G + rounding below 1/4, got "
-                f"{float(self.guarantee.disturbance) + self._base.deletion_delta:.3g}; lower the local epsilon."
+                f"Compressed: needs δ + C·β_G + rounding below 1/4, got {float(self.guarantee.reach):.3g}; lower the "
+                f"local epsilon."
             )
         object.__setattr__(self, "epsilon", self.promise.replacement_epsilon)
 
@@ -97,7 +97,8 @@ class Compressed(Mechanism):
     def guarantee(self) -> SeedGuarantee:
         """How the guarantees follow from those of the randomizer."""
         ratio = self.randomizer.reference_ratio
-        return SeedGuarantee(ratio, self.tries, self.gamma, self.generator.advantage, self._base)
+        excess = self.randomizer.acceptance_error
+        return SeedGuarantee(ratio, self.tries, self.gamma, self.generator.advantage, excess, self._base)
 
     @property
     def promise(self) -> Promise:

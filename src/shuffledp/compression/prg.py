@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,15 +45,16 @@ class _StreamCipher(PseudorandomGenerator):
     """The key stream of a cipher of a maintained library whose key is the seed; every seed is used for one stream."""
 
     @abstractmethod
-    def _cipher(self, key: bytes) -> Any:
-        """The cipher with this key and a fixed start."""
+    def _cipher(self) -> Callable[[bytes], Any]:
+        """The cipher with a fixed start, for a key."""
 
     def expand(self, seeds: Seeds, count: int) -> Words:
         size, width = WORD_BYTES * count, self.seed_bytes
         result = np.empty(len(seeds) * size + SPARE_BYTES, dtype=np.uint8)
         room, zeros, keys = memoryview(result.data), bytes(size), np.ascontiguousarray(seeds).tobytes()
+        cipher = self._cipher()
         for row in range(len(seeds)):
-            stream = self._cipher(keys[row * width : (row + 1) * width]).encryptor()
+            stream = cipher(keys[row * width : (row + 1) * width]).encryptor()
             # Writing a row may spill into the next one, which is written after it.
             stream.update_into(zeros, room[row * size : (row + 1) * size + SPARE_BYTES])
         words = result[: len(seeds) * size].view("<u8").reshape(len(seeds), count)
@@ -69,10 +71,11 @@ class AESCounter(_StreamCipher):
         "output from uniform bits with an advantage above 2^-64."
     )
 
-    def _cipher(self, key: bytes) -> Any:
+    def _cipher(self) -> Callable[[bytes], Any]:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        return Cipher(algorithms.AES(key), modes.CTR(bytes(16)))
+        start, block_cipher = modes.CTR(bytes(16)), algorithms.AES
+        return lambda key: Cipher(block_cipher(key), start)
 
 
 class ChaCha20(_StreamCipher):
@@ -85,10 +88,11 @@ class ChaCha20(_StreamCipher):
         "uniform bits with an advantage above 2^-64."
     )
 
-    def _cipher(self, key: bytes) -> Any:
+    def _cipher(self) -> Callable[[bytes], Any]:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-        return Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None)
+        start, stream_cipher = bytes(16), algorithms.ChaCha20
+        return lambda key: Cipher(stream_cipher(key, start), None)
 
 
 class Shake128(PseudorandomGenerator):

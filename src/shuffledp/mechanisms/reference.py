@@ -53,6 +53,10 @@ class UniformReference(Mechanism):
     def deletion_epsilon(self) -> float:
         return log_above(max(self.region.inside, 1 / self.region.outside))
 
+    @property
+    def acceptance_error(self) -> float:
+        return 0.0
+
     def acceptance(self, values: Array, messages: Array) -> Floats:
         ratio = Fraction(self.reference_ratio)
         inside, outside = float(self.region.inside / ratio), float(self.region.outside / ratio)

@@ -92,6 +92,10 @@ class UnaryEncoding(SupportOracle):
     def reference_messages(self, words: NDArray[np.uint64]) -> Array:
         return np.packbits(words < np.uint64(int(self.other_support * WORD)), axis=1, bitorder="little")
 
+    @property
+    def acceptance_error(self) -> float:
+        return 0.0
+
     def acceptance(self, values: Array, messages: Array) -> Floats:
         own = messages[np.arange(len(values)), values >> 3] >> (values & 7).astype(np.uint8) & 1
         chances = [float(ratio / Fraction(self.reference_ratio)) for ratio in self._bit_ratios]

@@ -61,8 +61,13 @@ class GivesReference(Protocol):
     def acceptance(self, values: NDArray[Any], messages: NDArray[Any]) -> NDArray[np.float64]:
         """R(x)(y)/(C·ρ(y)), between 0 and 1, for each row's checked value x and message y.
 
-        Right to a relative 2^-50, what the law of ``reference_messages`` lacks to ρ included.
+        Right to a relative 2^-50 and up to e^acceptance_error too large, what the law of ``reference_messages`` lacks
+        to ρ included.
         """
+
+    @property
+    def acceptance_error(self) -> float:
+        """κ: the log of the largest factor by which ``acceptance`` may be too large; 0 where it is computed exactly."""
 
 
 @runtime_checkable
