@@ -51,6 +51,7 @@ class Compressed(Mechanism):
     summary = "the seed of a message instead of the message; private if the seeds' generator is pseudorandom"
     built_from_numbers = False
     tight = False
+    has_table = False
 
     def __post_init__(self) -> None:
         if isinstance(self.randomizer, type) or not isinstance(self.randomizer, GivesReference):
