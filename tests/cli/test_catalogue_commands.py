@@ -27,6 +27,8 @@ SETTINGS: dict[str, list[str]] = {
     "privkv": ["keys=5"],
     "privset": ["options=10", "items=2"],
     "rappor": ["options=16"],
+    "pi-rappor": ["options=100", "variant=deletion"],
+    "projective-geometry": ["options=100"],
     "sampling-rappor": ["options=10", "items=2"],
     "subset": ["options=16"],
     "wheel": ["options=20", "items=2"],

@@ -215,6 +215,19 @@ def test_seeds_are_amplified_like_messages() -> None:
         assert base.upper <= value.upper <= base.upper * (1 + 1e-6)
         assert value.guarantee
         assert value.certified
+        assert value.bound in ("variation-ratio", "stronger-clone")
+        with pytest.raises(sdp.NotApplicable, match="Compressed gives no blanket, only parameters"):
+            sdp.amplify(compressed, 1000, bound="optimal")
+
+
+def test_a_central_target_is_met_by_calibration() -> None:
+    """calibrate takes a function of the local ε, and finds what it finds for the randomizer itself."""
+    target: dict[str, Any] = {"users": 100_000, "epsilon": 0.1, "delta": 1e-8}
+    plain = sdp.calibrate(sdp.RAPPOR, options=100, bound="variation-ratio", **target)
+    found = sdp.calibrate(lambda epsilon: Compressed(sdp.RAPPOR(epsilon, 100)), **target)
+    assert isinstance(found.mechanism, Compressed)
+    assert found.epsilon.upper <= 0.1
+    assert found.value == pytest.approx(plain.value, rel=2e-3)
 
 
 def test_a_capped_acceptance_keeps_the_promises_exactly() -> None:
@@ -270,3 +283,15 @@ def test_it_is_no_entry_of_the_catalogue() -> None:
     """It is built around an entry."""
     assert "compressed" not in all_mechanisms()
     assert all(isinstance(example, Compressed) for example in Compressed.examples())
+
+
+def test_no_certificate_hides_the_assumption() -> None:
+    """A certificate claims what is proved; what rests on a generator is refused with a sentence."""
+    from shuffledp.certificate.claim import claim_of
+
+    compressed = Compressed(sdp.RAPPOR(1.0, 10))
+    value = sdp.amplify(compressed, 1000).epsilon(1e-6)
+    with pytest.raises(
+        ValueError, match=r"^certificate: expected a randomizer that can be written down, got Compressed"
+    ):
+        claim_of(compressed, 1000, value, delta=1e-6)

@@ -155,8 +155,10 @@ def _description(randomizer: object) -> dict[str, Any]:
         return {"table": randomizer.matrix.tolist()}
     if isinstance(randomizer, Mechanism):
         settings = randomizer.settings()
-        epsilon = settings.pop("epsilon")
-        described = {"mechanism": randomizer.name, "epsilon": epsilon, "settings": settings}
+        described: dict[str, Any] = {"mechanism": randomizer.name}
+        if "epsilon" in settings:
+            described["epsilon"] = settings.pop("epsilon")
+        described["settings"] = settings
         try:
             if json.loads(json.dumps(described)) == described and type(build(described)) is type(randomizer):
                 return described

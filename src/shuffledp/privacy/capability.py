@@ -41,7 +41,7 @@ class GivesCoin(Protocol):
 class GivesBlankets(Protocol):
     """Knows, for each kind of input pair that may be the worst one, its pair against the privacy blanket.
 
-    The blanket is the pointwise infimum of the output laws over all inputs, or a smaller law.
+    The blanket is the pointwise infimum of the output laws over all inputs, or a smaller law. Empty where unknown.
     """
 
     def blankets(self) -> Sequence[HidingPair]: ...
