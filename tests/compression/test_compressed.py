@@ -216,6 +216,8 @@ def test_seeds_are_amplified_like_messages() -> None:
         assert value.guarantee
         assert value.certified
         assert value.bound in ("variation-ratio", "stronger-clone")
+        assert sdp.amplify(compressed, 100_000).note == compressed.assumption
+        assert sdp.amplify(randomizer, 100_000).note == ""
         with pytest.raises(sdp.NotApplicable, match="Compressed gives no blanket, only parameters"):
             sdp.amplify(compressed, 1000, bound="optimal")
 

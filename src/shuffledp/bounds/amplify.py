@@ -5,7 +5,7 @@ from __future__ import annotations
 from shuffledp import argument
 from shuffledp.bounds import best, binary
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import GivesAttacks, GivesCoin, GivesVariationRatio
+from shuffledp.privacy.capability import GivesAssumption, GivesAttacks, GivesCoin, GivesVariationRatio
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 
 
@@ -29,11 +29,16 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
     hidden = total - lost
     attack = _attack(randomizer, hidden)
     if bound == best.NAME:
-        return best.best_curve(randomizer, hidden).attacked_by(attack)
+        return best.best_curve(randomizer, hidden).attacked_by(attack).assuming(_assumption(randomizer))
     known = all_bounds()
     if bound not in known:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    return known[bound].curve(randomizer, hidden).attacked_by(attack)
+    return known[bound].curve(randomizer, hidden).attacked_by(attack).assuming(_assumption(randomizer))
+
+
+def _assumption(randomizer: object) -> str:
+    """What the randomizer's own guarantee rests on besides mathematics; empty where there is nothing."""
+    return randomizer.assumption if isinstance(randomizer, GivesAssumption) else ""
 
 
 def _attack(randomizer: object, users: int) -> AttackCurve | None:

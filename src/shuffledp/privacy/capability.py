@@ -48,6 +48,15 @@ class GivesBlankets(Protocol):
 
 
 @runtime_checkable
+class GivesAssumption(Protocol):
+    """Is private only under an assumption beyond mathematics, such as that a cipher is unbroken."""
+
+    @property
+    def assumption(self) -> str:
+        """What must hold, in one or two sentences."""
+
+
+@runtime_checkable
 class GivesReference(Protocol):
     """Every output law R(x) is within a bounded ratio of one reference law ρ that needs no input."""
 

@@ -164,6 +164,11 @@ class PrivacyCurve(ABC):
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
 
+    def assuming(self, sentence: str) -> Self:
+        """The same curve, its note followed by what it rests on besides mathematics; an empty sentence adds nothing."""
+        note = f"{self.note} {sentence}".strip()
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, note=note))
+
     @abstractmethod
     def _epsilon(self, delta: float) -> BoundValue:
         """The value at δ; what is known from below is added by the caller."""
