@@ -22,7 +22,7 @@ from shuffledp.privacy.capability import GivesApproximateReference, GivesReferen
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-WORDS_AT_ONCE = 1 << 18
+WORDS_AT_ONCE = 1 << 17
 """Words expanded at a time, so that they and what becomes of them stay in the processor's cache."""
 MOST_TRIES = 1 << 40
 
