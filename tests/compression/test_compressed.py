@@ -16,7 +16,7 @@ from flint import arb, ctx
 
 import shuffledp as sdp
 from shuffledp.compression.compressed import Compressed
-from shuffledp.mechanisms.catalogue import all_mechanisms
+from shuffledp.mechanisms.catalogue import all_mechanisms, build
 from shuffledp.privacy.capability import GivesApproximateReference
 from tests.compression.toy import (
     SEEDS,
@@ -281,9 +281,21 @@ def test_bad_arguments_are_refused() -> None:
         compressed.table()
 
 
-def test_it_is_no_entry_of_the_catalogue() -> None:
-    """It is built around an entry."""
-    assert "compressed" not in all_mechanisms()
+def test_it_is_built_by_name_around_an_entry_of_the_catalogue() -> None:
+    """compressed- before the name; settings are the randomizer's or its own, and lead back to the same object."""
+    built = build("compressed-rappor", 2.0, {"options": "40", "gamma": "1e-6", "prg": "chacha20"})
+    assert built == Compressed(sdp.RAPPOR(2.0, 40), 1e-6, "chacha20")
+    assert built.name == "compressed-rappor"
+    assert built.settings() == {"epsilon": 2.0, "options": 40, "gamma": 1e-6, "prg": "chacha20"}
+    texts = {key: str(value) for key, value in built.settings().items() if key != "epsilon"}
+    assert build(built.name, 2.0, texts) == built
+    with pytest.raises(ValueError, match=r"^rappor: expected settings among options, got 'prime'\.$"):
+        build("compressed-rappor", 2.0, {"options": "40", "prime": "7"})
+    with pytest.raises(ValueError, match=r"^mechanism must be one of .*, got 'nothing'\.$"):
+        build("compressed-nothing", 2.0, {})
+    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law"):
+        build("compressed-laplace", 2.0, {})
+    assert not any(name.startswith("compressed") for name in all_mechanisms())
     assert all(isinstance(example, Compressed) for example in Compressed.examples())
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.compression.guarantee import Promise, SeedGuarantee
 from shuffledp.compression.prg import PseudorandomGenerator, Seeds, generator
+from shuffledp.mechanisms.catalogue import WRAPPERS
 from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism, OutputTable, WireBytes
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.random import WORD, RandomSource
@@ -24,6 +25,8 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 
 WORDS_AT_ONCE = 1 << 17
 """Words expanded at a time, so that they and what becomes of them stay in the processor's cache."""
+PREFIX = "compressed"
+"""Before the name of the randomizer, on the command line and in plans."""
 MOST_TRIES = 1 << 40
 
 
@@ -47,7 +50,6 @@ class Compressed(Mechanism):
     prg: str | PseudorandomGenerator = "aes-ctr"
     epsilon: float = field(init=False)
 
-    name = "compressed"
     summary = "the seed of a message instead of the message; private if the seeds' generator is pseudorandom"
     built_from_numbers = False
     tight = False
@@ -81,6 +83,14 @@ class Compressed(Mechanism):
         with precision(128):
             budget = arb(self.randomizer.reference_ratio) * -arb(self.gamma).log()
             return math.ceil(round_up(budget / (1 - arb(self._base.deletion_delta))))
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{PREFIX}-{self.randomizer.name}"
+
+    def settings(self) -> dict[str, Any]:
+        """The randomizer's settings and its own, as the catalogue builds it from its name."""
+        return {**self.randomizer.settings(), "gamma": self.gamma, "prg": self.generator.name}
 
     # --- its guarantee ----------------------------------------------------------------------------------------
 
@@ -236,6 +246,9 @@ class Compressed(Mechanism):
         from shuffledp.mechanisms.subset import Subset
 
         return [cls(RAPPOR(2.0, 40)), cls(Subset(1.0, 8), prg="chacha20")]
+
+
+WRAPPERS[PREFIX] = Compressed
 
 
 def _log_up(number: float) -> float:
