@@ -45,7 +45,7 @@ class CapReport(LatticeVector):
     Theorem: R(x) = γρ + (1−γ)·C_x with C_x ≤ ρ/s is dominated by two disjoint own sets of share s: for densities
     between γ and γ + (1−γ)/s with mean 1, E φ(f − e^ε·g) is largest, φ convex, where both take the two ends only, in
     opposite order.
-    Requires: d from 2 to 2^20; ε above 2κ.
+    Requires: d from 2 to 2^20.
     """
 
     def __post_init__(self) -> None:
@@ -53,11 +53,6 @@ class CapReport(LatticeVector):
         who = type(self).__name__
         if self.dimension > LARGEST_DIMENSION:
             raise ValueError(f"{who}: dimension must be at most {LARGEST_DIMENSION}, got {self.dimension}.")
-        if self.epsilon <= 4 * self.realisation_error:
-            raise ValueError(
-                f"{who}: epsilon must be above {4 * self.realisation_error:.3g} for {self.dimension} numbers, "
-                f"or float arithmetic would drown it, got {self.epsilon!r}."
-            )
 
     @property
     @abstractmethod

@@ -32,7 +32,7 @@ class PrivUnit(CapReport):
     """
 
     name = "privunit"
-    summary = "mean of vectors in the unit ball: a point of the sphere, often near the vector; as published"
+    summary = "mean of vectors in the unit ball: a point of the sphere, often near the vector; as published; float error counts in ε"
 
     @cached_property
     def _best(self) -> tuple[float, float]:

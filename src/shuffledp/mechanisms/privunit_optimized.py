@@ -25,7 +25,7 @@ class PrivUnitOptimized(CapReport):
     """
 
     name = "privunit-optimized"
-    summary = "mean of vectors in the unit ball: a point of the sphere, often near the vector; the smallest error"
+    summary = "mean of vectors in the unit ball: a point of the sphere, often near the vector; the smallest error; float error counts in ε"
 
     @cached_property
     def height(self) -> float:
