@@ -26,7 +26,7 @@ class ToyGenerator(PseudorandomGenerator):
 
     name = "toy"
     seed_bits = 8
-    assumption = "The test's own generator is as good as the test says."
+    assumption = "the test's own generator is as good as the test says."
 
     def expand(self, seeds: Seeds, count: int) -> Words:
         return self.words(count)[seeds[:, 0]]

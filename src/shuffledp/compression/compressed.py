@@ -119,12 +119,12 @@ class Compressed(Mechanism):
     @property
     def assumption(self) -> str:
         """What must hold for the guarantees, in words, and what is left where it does not."""
-        fallback = self.guarantee.whatever_the_generator
+        fallback, sentence = self.guarantee.whatever_the_generator, f"Assumes that {self.generator.assumption}"
         if fallback is None:
-            return self.generator.assumption
+            return sentence
         return (
-            f"{self.generator.assumption} Whatever the generator is, replacing a value changes no probability "
-            f"by more than e^{fallback.replacement_epsilon:.4g}."
+            f"{sentence} Whatever the generator is, replacing a value changes no probability of a report by more than "
+            f"e^{fallback.replacement_epsilon:.4g}."
         )
 
     @property

@@ -30,7 +30,7 @@ class PseudorandomGenerator(ABC):
     """β_G: the largest advantage that is assumed for any test that can be run. A test of 2^60 steps that tries keys has
     2^-68 against a key of 128 bits."""
     assumption: ClassVar[str]
-    """What must hold for the guarantees, in words."""
+    """What must hold for the guarantees, in words that continue "assumes that"."""
 
     @property
     def seed_bytes(self) -> int:
