@@ -44,9 +44,7 @@ class HadamardFrame:
         words = np.frombuffer(hashlib.shake_256(text.encode()).digest(24 * self.size), dtype="<u8")
         keys, row_words, column_words = np.split(words, 3)
         rows = np.sort(np.argsort(keys, kind="stable")[: self.dimension])
-        row_signs, column_signs = (
-            np.where(part >> np.uint64(63) == 1, -1.0, 1.0) for part in (row_words, column_words)
-        )
+        row_signs, column_signs = (np.where(part >> np.uint64(63) == 1, -1.0, 1.0) for part in (row_words, column_words))
         return rows, row_signs[: self.dimension], column_signs / np.sqrt(self.size)
 
     def analyse(self, vectors: Floats) -> Floats:

@@ -88,7 +88,7 @@ class PrivUnitG(ReferenceReport):
     def _mean_height(self) -> float:
         """E[N | N ≥ h] = φ(h)/q."""
         share = math.erfc(self.height / math.sqrt(2)) / 2
-        return math.exp(-(self.height**2) / 2) / math.sqrt(2 * math.pi) / share
+        return math.exp(-self.height**2 / 2) / math.sqrt(2 * math.pi) / share
 
     @cached_property
     def scale(self) -> float:
