@@ -26,14 +26,19 @@ def integral(cap: Cap, power: int, low: float) -> Any:
     start = mpmath.asin(mpmath.mpf(low))
     width = 1 / mpmath.sqrt(cap.dimension)
     points = [start + k * width for k in range(12) if start + k * width < mpmath.pi / 2]
-    return mpmath.quad(lambda t: mpmath.sin(t) ** power * mpmath.cos(t) ** (cap.dimension - 2), [*points, mpmath.pi / 2])
+    return mpmath.quad(
+        lambda t: mpmath.sin(t) ** power * mpmath.cos(t) ** (cap.dimension - 2), [*points, mpmath.pi / 2]
+    )
 
 
 @pytest.mark.parametrize("cap", CAPS, ids=repr)
 def test_share_and_moments_against_quadrature(cap: Cap) -> None:
     """q, E[t] and E[t²], by integrating over the elevation."""
     with mpmath.workdps(30), ctx.workprec(120):
-        whole, inside = integral(cap, 0, -1.0) if cap.dimension < 10 else 2 * integral(cap, 0, 0.0), integral(cap, 0, cap.height)
+        whole, inside = (
+            integral(cap, 0, -1.0) if cap.dimension < 10 else 2 * integral(cap, 0, 0.0),
+            integral(cap, 0, cap.height),
+        )
         assert float(cap.share()) == pytest.approx(float(inside / whole), rel=1e-13)
         wanted = [float(integral(cap, power, cap.height) / inside) for power in (1, 2)]
     np.testing.assert_allclose(cap.moments, wanted, rtol=1e-13)
@@ -98,7 +103,7 @@ def test_points_are_within_a_thousandth_of_the_allowed_distance(dimension: int) 
     with (
         mock.patch.object(cap_module, "normals", lambda source, rows, columns: drawn[:rows].copy()),
         mock.patch.object(cap_module, "WORST_SHARE", 1e9),
-        mock.patch.object(Cap, "elevations", lambda self, source, count: elevations),
+        mock.patch.object(Cap, "elevations", return_value=elevations),
     ):
         points = cap.points(SeededSource(rng), poles, np.ones(rows, dtype=np.bool_))
     with mpmath.workdps(50):

@@ -64,7 +64,9 @@ def test_an_exponential_number_is_right_to_2_to_the_minus_43(word: int) -> None:
 def test_normal_numbers_of_words_against_high_precision() -> None:
     """Both coordinates, for hard and random first words, are within 2^-43 of the pair's length."""
     rng = np.random.default_rng(1)
-    first = [word for word in HARD if word >> 12 not in (0, DIGITS - 1)] + rng.integers(0, 1 << 64, 60, np.uint64).tolist()
+    first = [word for word in HARD if word >> 12 not in (0, DIGITS - 1)] + rng.integers(
+        0, 1 << 64, 60, np.uint64
+    ).tolist()
     rest = rng.integers(0, 1 << 64, (2, len(first)), dtype=np.uint64)
     rest[1, :4] = [0, ONES, 1 << 63, (1 << 52) - 1]
     words = np.concatenate([np.array([first], dtype=np.uint64), rest]).reshape(1, -1)

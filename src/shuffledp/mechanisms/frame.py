@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from shuffledp.mechanisms.mechanism import Floats
 from shuffledp.numerics.random import Integers
 
-FACTOR = 64
-"""The transform is taken in factors of this size, each a product of matrices."""
 CUTS = (*[0.95] * 20, *[0.999] * 280)
 """Coefficients are cut a little below the limit, so that putting back what was cut may add a little. Most vectors need
 three or four rounds; the few that are nearly a column of the frame need the finer cut."""
@@ -44,7 +42,9 @@ class HadamardFrame:
         words = np.frombuffer(hashlib.shake_256(text.encode()).digest(24 * self.size), dtype="<u8")
         keys, row_words, column_words = np.split(words, 3)
         rows = np.sort(np.argsort(keys, kind="stable")[: self.dimension])
-        row_signs, column_signs = (np.where(part >> np.uint64(63) == 1, -1.0, 1.0) for part in (row_words, column_words))
+        row_signs, column_signs = (
+            np.where(part >> np.uint64(63) == 1, -1.0, 1.0) for part in (row_words, column_words)
+        )
         return rows, row_signs[: self.dimension], column_signs / np.sqrt(self.size)
 
     def analyse(self, vectors: Floats) -> Floats:
@@ -80,20 +80,19 @@ class HadamardFrame:
 
 
 def transform(rows: Floats) -> Floats:
-    """Each row times the Hadamard matrix of its length, a power of two, in the natural order."""
-    result, length, done = rows, rows.shape[1], 1
-    while done < length:
-        size = min(FACTOR, length // done)
-        if done == 1:
-            result = result.reshape(-1, size) @ _matrix(size)
-        else:
-            result = np.matmul(_matrix(size), result.reshape(-1, size, done))
-        done *= size
-    return np.asarray(result.reshape(rows.shape))
+    """Each row times the Hadamard matrix of its length, a power of two, in the natural order.
 
-
-@cache
-def _matrix(size: int) -> Floats:
-    """The entry is −1 where the two numbers have an odd number of ones in common."""
-    both = np.arange(size)[:, None] & np.arange(size)[None, :]
-    return np.where(np.bitwise_count(both) % 2 == 1, -1.0, 1.0)
+    Users run along the last axis meanwhile, so that every step adds and subtracts long stretches of memory.
+    """
+    users, length = rows.shape
+    columns = np.array(rows.T, order="C")
+    difference = np.empty(length // 2 * users)
+    half = 1
+    while half < length:
+        pairs = columns.reshape(-1, 2, half, users)
+        first, second = pairs[:, 0], pairs[:, 1]
+        np.subtract(first, second, out=difference.reshape(first.shape))
+        first += second
+        second[...] = difference.reshape(first.shape)
+        half *= 2
+    return np.ascontiguousarray(columns.T)

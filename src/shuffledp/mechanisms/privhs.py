@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from shuffledp.mechanisms.mechanism import Array, Floats
 from shuffledp.mechanisms.reference_report import ReferenceReport
+from shuffledp.mechanisms.two_level import TwoLevel
+from shuffledp.numerics.ball import rational
 from shuffledp.numerics.cap import Cap
 from shuffledp.numerics.random import RandomSource
+from shuffledp.privacy.pair import HidingPair
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,15 @@ class PrivHS(ReferenceReport):
     """A uniform point V of the sphere; with probability 1−γ it is moved to the user's side, V or −V.
 
     A row of words and the row with turned sign bits give V and −V, so both are equally likely, and exactly one of them
-    is on the user's side: ⟨V, x⟩ > 0 as computed (float arithmetic turns its sign with V), a 0 being decided by the
-    first coordinate of V that is not 0. Each own set is thus exactly one half: the guarantee is exact.
+    is on the user's side: ⟨V, x⟩ > 0 as computed (float arithmetic turns its sign with V and with x), a 0 being decided
+    by the first coordinates of V and x that are not 0. Each own set is thus exactly one half, and that of −x the other
+    half: the guarantee is exact, and attained.
 
-    Theorem: [LC] §4, PrivHS: p = q = e^ε, β = (e^ε−1)/(e^ε+1), scale (e^ε+1)/(e^ε−1)·√π·Γ((d+1)/2)/Γ(d/2).
+    Theorem: [LC] Appendix C, PrivHS: p = q = e^ε, β = (e^ε−1)/(e^ε+1), scale (e^ε+1)/(e^ε−1)·√π·Γ((d+1)/2)/Γ(d/2).
     """
 
     name = "privhs"
+    tight = True
     summary = "mean of vectors in the unit ball: a point of the sphere on the vector's side; a seed can stand for it"
 
     @property
@@ -56,14 +61,23 @@ class PrivHS(ReferenceReport):
         ahead = height > 0
         even = np.flatnonzero(height == 0)
         if even.size:
-            ties = messages[even]
-            ahead[even] = ties[np.arange(even.size), (ties != 0).argmax(axis=1)] > 0
+            ahead[even] = _first_signs(messages[even]) == _first_signs(directions[even])
         return np.asarray(ahead)
 
     def _move(self, messages: Array, directions: Floats, chosen: NDArray[np.int64], source: RandomSource) -> None:
         behind = chosen[~self.in_own_set(directions[chosen], messages[chosen])]
         messages[behind] *= -1
 
+    def attacks(self) -> Sequence[HidingPair]:
+        """A direction against the opposite one; the others all hold the first, or all hold 0."""
+        half = rational(self.own_share)
+        return [*TwoLevel.attacks(self), self._pair_against(half, half, 1 - 2 * half)]
+
     @classmethod
     def examples(cls) -> Sequence[PrivHS]:
         return [cls(epsilon=1.0, dimension=2), cls(epsilon=3.0, dimension=5), cls(epsilon=0.5, dimension=64)]
+
+
+def _first_signs(rows: Array) -> NDArray[np.bool_]:
+    """Whether the first number of each row that is not 0 is positive."""
+    return np.asarray(rows[np.arange(len(rows)), (rows != 0).argmax(axis=1)] > 0)

@@ -26,13 +26,15 @@ class PrivUnit(CapReport):
     ½·log d + log 6 − (d−1)/2·log(1−h²) + log h ≤ ε1. Of 64 splits, the one of the smallest error. The closed form is
     cautious, so that the executed law has room to ε: its own parameters are what is amplified.
 
-    Theorem: [LC] §4, PrivUnit(p, h), conditions of Bhowmick et al. 2018; error 1/m²−1.
+    Theorem: [LC] Appendix C, PrivUnit(p, h), conditions of Bhowmick et al. 2018; error 1/m²−1.
     Deviates: the conditions only choose; the guarantee is that of the certified share of the cap. A message is a
     vector of whole numbers with noise of a few steps; see ``CapReport``.
     """
 
     name = "privunit"
-    summary = "mean of vectors in the unit ball: a point of the sphere, often near the vector; as published; float error counts in ε"
+    summary = (
+        "mean of vectors in the unit ball: a point of the sphere near the vector, as published; ε covers float error"
+    )
 
     @cached_property
     def _best(self) -> tuple[float, float]:

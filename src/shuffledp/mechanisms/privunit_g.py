@@ -38,12 +38,12 @@ class PrivUnitG(ReferenceReport):
 
     The height makes the error least: m = φ(h)(e^ε−1)/(1+q(e^ε−1)) is largest at h = m.
 
-    Theorem: [LC] §4, PrivUnitG: C_x ≤ ρ/s as in ``CapReport``; error (E|V|²)/m² − 1.
+    Theorem: [LC] Appendix C, PrivUnitG: C_x ≤ ρ/s as in ``CapReport``; error (E|V|²)/m² − 1.
     Deviates: h at most 3.4, which binds from about ε = 8.9 on.
     """
 
     name = "privunit-g"
-    summary = "mean of vectors in the unit ball: a normal vector, often near the vector; a seed can stand for it"
+    summary = "mean of vectors in the unit ball: a normal vector near the vector; a seed can stand for it"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,7 +88,7 @@ class PrivUnitG(ReferenceReport):
     def _mean_height(self) -> float:
         """E[N | N ≥ h] = φ(h)/q."""
         share = math.erfc(self.height / math.sqrt(2)) / 2
-        return math.exp(-self.height**2 / 2) / math.sqrt(2 * math.pi) / share
+        return math.exp(-(self.height**2) / 2) / math.sqrt(2 * math.pi) / share
 
     @cached_property
     def scale(self) -> float:

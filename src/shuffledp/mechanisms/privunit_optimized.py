@@ -20,12 +20,14 @@ class PrivUnitOptimized(CapReport):
     The error 1/m²−1 is least where m = f·(e^ε−1)/(1+q(e^ε−1)) is largest, f = C(1−h²)^((d−1)/2)/(d−1) for a cap from
     height h on: at (d−1)h/(1−h²) = C(1−h²)^((d−3)/2)·(e^ε−1)/(1+q(e^ε−1)), C = 1/B(½, (d−1)/2).
 
-    Theorem: [LC] §4, PrivUnitOptimized: p(1−q)/(q(1−p)) = e^ε with the exact q; error 1/m²−1.
+    Theorem: [LC] Appendix C, PrivUnitOptimized: p(1−q)/(q(1−p)) = e^ε with the exact q; error 1/m²−1.
     Deviates: a message is a vector of whole numbers with noise of a few steps; see ``CapReport``.
     """
 
     name = "privunit-optimized"
-    summary = "mean of vectors in the unit ball: a point of the sphere, often near the vector; the smallest error; float error counts in ε"
+    summary = (
+        "mean of vectors in the unit ball: a point of the sphere near the vector, least error; ε covers float error"
+    )
 
     @cached_property
     def height(self) -> float:

@@ -32,7 +32,7 @@ class SQKR(UnitBall):
     reported is drawn without looking at them, and is part of the message: b pairs (coefficient, sign), in ascending
     order. With probability γ the signs are uniform. b is by default the one of the smallest error.
 
-    Theorem: [LC] §4, SQKR: κ = (e^ε+2^b−1)/(e^ε−1) and error about dκ²·level²/b; two-level with s = 2^-b.
+    Theorem: [LC] Appendix C, SQKR: κ = (e^ε+2^b−1)/(e^ε−1) and error about dκ²·level²/b; two-level with s = 2^-b.
     Deviates: the frame is random, as published; public implementations take the first rows, and are biased.
     """
 

@@ -79,8 +79,8 @@ class Cap:
     def _propose(self, source: RandomSource, count: int) -> tuple[Floats, Floats]:
         power, start = self.dimension - 2, self._start
         if self.dimension < FEW_DIMENSIONS:
-            share = source.below(1 << 53, count) * 2.0**-53
-            angle = start + (math.pi / 2 - start) * share
+            share: Floats = source.below(1 << 53, count).astype(np.float64) * 2.0**-53
+            angle: Floats = start + (math.pi / 2 - start) * share
             cost = power * (math.log(math.cos(start)) - _log_cosine(angle))
         elif start * math.sqrt(power) < NEAR_THE_EQUATOR:
             angle = np.abs(normals(source, count, 1)[:, 0]) / math.sqrt(power)

@@ -1,9 +1,10 @@
 """Standard normal and exponential numbers from uniform words, with a known distance to the real-number laws.
 
 Box–Muller: the radius is √(2E) with E exponential, the angle uniform. A word stands for a cell of real numbers, and the
-float that is computed from it is near to what every real number of the cell gives: the radius to a relative 2^-44, the direction of a pair to 2^-49, together 2^-43 of the pair's length. Near the ends of
-its range a uniform number of 52 digits would not do, and more are used: as many as needed (``normals``), or 52 more
-(``normals_of_words``, where this fails for a pair with probability 2^-51).
+float that is computed from it is near to what every real number of the cell gives: the radius to a relative 2^-44, the
+direction of a pair to 2^-49, together 2^-43 of the pair's length. Near the ends of its range a uniform number of 52
+digits would not do, and more are used: as many as needed (``normals``), or 52 more (``normals_of_words``, where this
+fails for a pair with probability 2^-51).
 
 Sine and cosine are Taylor polynomials: faster here than the library's, and their error is known.
 """

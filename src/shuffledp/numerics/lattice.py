@@ -23,7 +23,7 @@ def _noise_table() -> np.ndarray:
     zeros = np.bitwise_count((byte & -byte) - 1)
     difference = zeros[:, None].astype(np.int8) - zeros[None, :].astype(np.int8)
     difference[0, :] = difference[:, 0] = MISSING
-    return difference.reshape(-1)
+    return np.asarray(difference.reshape(-1))
 
 
 NOISE = _noise_table()
@@ -61,4 +61,4 @@ def _geometric(byte: Integers, source: RandomSource) -> Integers:
     while (empty := np.flatnonzero(byte == 0)).size:
         count[empty] += 8
         byte[empty] = (source.words(empty.size) & np.uint64(255)).astype(np.int64)
-    return count + np.bitwise_count((byte & -byte) - 1)
+    return np.asarray(count + np.bitwise_count((byte & -byte) - 1))
