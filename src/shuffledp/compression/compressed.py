@@ -122,9 +122,10 @@ class Compressed(Mechanism):
         fallback, sentence = self.guarantee.whatever_the_generator, f"Assumes that {self.generator.assumption}"
         if fallback is None:
             return sentence
+        rounded_up = math.ceil(fallback.replacement_epsilon * 1000) / 1000
         return (
             f"{sentence} Whatever the generator is, replacing a value changes no probability of a report by more than "
-            f"e^{fallback.replacement_epsilon:.4g}."
+            f"e^{rounded_up:g}."
         )
 
     @property
