@@ -11,6 +11,7 @@ from shuffledp.bounds.risk_target import RiskTarget, calibrate_local, calibrate_
 from shuffledp.composition.calibrate import Calibration, calibrate
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import poisson, subsample
+from shuffledp.compression.compressed import Compressed
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
@@ -31,6 +32,7 @@ __all__ = [
     "AttackRisk",
     "BoundValue",
     "Calibration",
+    "Compressed",
     "Estimate",
     "Mechanism",
     "NotApplicable",

@@ -34,6 +34,8 @@ SETTINGS: dict[str, list[str]] = {
     "privset": ["options=10", "items=2"],
     "range-queries": ["height=4"],
     "rappor": ["options=16"],
+    "pi-rappor": ["options=100", "variant=deletion"],
+    "projective-geometry": ["options=100"],
     "sampling-rappor": ["options=10", "items=2"],
     "subset": ["options=16"],
     "wheel": ["options=20", "items=2"],

@@ -212,7 +212,8 @@ class Mechanism(ABC):
     def blankets(self) -> Sequence[HidingPair]:
         """For each kind of input pair that may be the worst one: its pair against the privacy blanket.
 
-        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest.
+        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest. Empty where
+        only the parameters are known.
         """
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:

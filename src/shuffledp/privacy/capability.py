@@ -42,10 +42,19 @@ class GivesCoin(Protocol):
 class GivesBlankets(Protocol):
     """Knows, for each kind of input pair that may be the worst one, its pair against the privacy blanket.
 
-    The blanket is the pointwise infimum of the output laws over all inputs, or a smaller law.
+    The blanket is the pointwise infimum of the output laws over all inputs, or a smaller law. Empty where unknown.
     """
 
     def blankets(self) -> Sequence[HidingPair]: ...
+
+
+@runtime_checkable
+class GivesAssumption(Protocol):
+    """Is private only under an assumption beyond mathematics, such as that a cipher is unbroken."""
+
+    @property
+    def assumption(self) -> str:
+        """What must hold, in one or two sentences."""
 
 
 @runtime_checkable
@@ -70,8 +79,29 @@ class GivesReference(Protocol):
     def acceptance(self, values: NDArray[Any], messages: NDArray[Any]) -> NDArray[np.float64]:
         """R(x)(y)/(C·ρ(y)), between 0 and 1, for each row's checked value x and message y.
 
-        Each is right to a relative 2^-50, and the same for one (x, y) however the rows are batched.
+        Right to a relative 2^-50 and up to e^acceptance_error too large, what the law of ``reference_messages`` lacks
+        to ρ included.
         """
+
+    @property
+    def acceptance_error(self) -> float:
+        """κ: the log of the largest factor by which ``acceptance`` may be too large; 0 where it is computed exactly."""
+
+
+@runtime_checkable
+class GivesApproximateReference(GivesReference, Protocol):
+    """The same for a randomizer that is private only up to δ: ``acceptance`` may exceed 1 where a ratio exceeds C."""
+
+    @property
+    def deletion_delta(self) -> float:
+        """Every R(x) and ρ are (deletion_epsilon, this)-close both ways; C is e^deletion_epsilon, rounded up."""
+
+    @property
+    def replacement_epsilon(self) -> float:
+        """Every two output laws are (this, replacement_delta)-close."""
+
+    @property
+    def replacement_delta(self) -> float: ...
 
 
 @runtime_checkable
