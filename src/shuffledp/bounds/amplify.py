@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from shuffledp import argument
 from shuffledp.bounds import best
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import GivesAttacks, GivesVariationRatio
+from shuffledp.privacy.capability import GivesAttacks, GivesNeighbours, GivesVariationRatio
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 
 
@@ -14,11 +17,21 @@ def bound_names() -> list[str]:
     return [best.NAME, *all_bounds()]
 
 
-def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colluding: float = 0) -> PrivacyCurve:
+def amplify(
+    randomizer: object,
+    users: float,
+    *,
+    bound: str = best.NAME,
+    colluding: float = 0,
+    pair: Sequence[Any] | None = None,
+    diameter: float | None = None,
+) -> PrivacyCurve:
     """The privacy curve of the shuffled messages of ``users`` users who all run ``randomizer``.
 
     ``users`` counts the messages that hide each other, the user's own included; ``colluding`` of them tell the
-    analyst their message and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters.
+    analyst their message and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. A metric
+    mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs at most
+    that far apart, in the unit of the inputs; otherwise it is for all inputs.
     """
     total = argument.count("amplify", "users", users)
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
@@ -26,6 +39,7 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
     if isinstance(randomizer, type) or not isinstance(randomizer, GivesVariationRatio):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
+    randomizer = _neighbours(randomizer, pair, diameter)
     hidden = total - lost
     attack = None
     if isinstance(randomizer, GivesAttacks) and (pairs := tuple(randomizer.attacks())):
@@ -36,3 +50,18 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
     if bound not in known:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
     return known[bound].curve(randomizer, hidden).attacked_by(attack)
+
+
+def _neighbours(randomizer: object, pair: Sequence[Any] | None, diameter: float | None) -> object:
+    """What is asked about: chosen inputs of a metric mechanism, or the randomizer as it is."""
+    if pair is None and diameter is None:
+        return randomizer
+    if not isinstance(randomizer, GivesNeighbours):
+        raise TypeError(f"amplify: pair and diameter need a metric mechanism, got {type(randomizer).__name__}.")
+    if pair is None:
+        return randomizer.within(argument.positive_finite("amplify", "diameter", diameter))
+    if diameter is not None:
+        raise ValueError("amplify: give either pair or diameter, not both.")
+    if len(pair) != 2:
+        raise ValueError(f"amplify: pair must be two inputs, got {len(pair)}.")
+    return randomizer.between(pair[0], pair[1])

@@ -218,7 +218,7 @@ class Tabulated(Mechanism):
         if len(rows) == 1:
             return [self._pair([(self.whole, self.whole, self.whole)])]
         hiding = rows.min(axis=0)
-        kinds = dict.fromkeys(_either_way(_classes(a, b, hiding)) for a, b in combinations(rows, 2))
+        kinds = dict.fromkeys(_either_way(merged_columns(a, b, hiding)) for a, b in combinations(rows, 2))
         return [self._pair(kind) for kind in kinds]
 
     def attacks(self) -> Sequence[HidingPair]:
@@ -229,7 +229,7 @@ class Tabulated(Mechanism):
         _, first, second = max(self._total_variations())
         others = [*rows[:MOST_ATTACKS], (rows[first] + rows[second])]
         victim = rows[first], rows[second]
-        return [self._pair(_classes(*victim, other), others=sum(other.tolist())) for other in others]
+        return [self._pair(merged_columns(*victim, other), others=sum(other.tolist())) for other in others]
 
     def _pair(self, classes: Sequence[Triple], others: int | None = None) -> HidingPair:
         whole, crowd = self.whole, others or self.whole
@@ -294,7 +294,7 @@ def _whole_units(probabilities: Floats) -> Integers:
     return units
 
 
-def _classes(first: Integers, second: Integers, hiding: Integers) -> list[Triple]:
+def merged_columns(first: Integers, second: Integers, hiding: Integers) -> list[Triple]:
     """The columns with proportional entries put together, in a fixed order."""
     columns = np.stack([first, second, hiding])
     _, kinds = np.unique(columns // np.gcd.reduce(columns, axis=0), axis=1, return_inverse=True)

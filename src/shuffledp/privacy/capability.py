@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -34,3 +35,16 @@ class GivesBlankets(Protocol):
     """
 
     def blankets(self) -> Sequence[HidingPair]: ...
+
+
+@runtime_checkable
+class GivesNeighbours(Protocol):
+    """A metric mechanism: near inputs are better protected than far ones, and it says how well."""
+
+    def between(self, first: Any, second: Any) -> Neighbours:
+        """What is known of one pair of inputs."""
+        ...
+
+    def within(self, diameter: float) -> Neighbours:
+        """What holds for every two inputs at most this far apart, in the unit of the inputs."""
+        ...

@@ -1,0 +1,196 @@
+"""Mechanisms on a finite space whose table is private for a distance, to the last unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.mechanisms.tabulated import Tabulated, merged_columns
+from shuffledp.numerics.ball import above, precision, round_up
+from shuffledp.privacy.metric import DistanceMatrix
+from shuffledp.privacy.neighbours import Neighbours, at_most, of_one_pair
+from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+Whole = NDArray[np.object_]
+"""Python's integers, which never overflow."""
+UNITS = 1 << 61
+"""About how many units a row has in all."""
+RATIO_BITS = 100
+LARGEST_DISTANCE = 36.0
+"""At this distance a weight still has thousands of units."""
+SMALLEST_DISTANCE = 1e-9
+"""Two inputs this near still get different whole weights."""
+MOST_PAIRS = 66
+"""Up to this many pairs of inputs each one's blanket is looked at; beyond, the worst parameters speak for all."""
+
+
+class MetricTable(Tabulated):
+    """A table whose rows a, b differ by a factor of at most e^D(a,b) in every column, exactly.
+
+    Each input sends one of the inputs or nothing (the last column). Whole weights near the wished-for ones are lowered
+    until no entry exceeds e^D times another of its column; what each row then lacks to the common sum goes to the last
+    column, and the sum is the least for which that column keeps its ratios too.
+    """
+
+    space: DistanceMatrix
+    """The privacy distances D."""
+
+    def _adopt_weights(self, weights: Sequence[Sequence[arb]]) -> None:
+        """Make this table, given as balls of any common scale, the one that is run."""
+        ratios = ratios_below(self.space)
+        rows = np.array([[_units_of(weight, self._scale(weights)) for weight in row] for row in weights], dtype=object)
+        self._adopt_units(with_rest(lowered(rows, ratios), ratios))
+
+    def _scale(self, weights: Sequence[Sequence[arb]]) -> arb:
+        """Units of weight 1, so that a row's sum stays below UNITS."""
+        sums = [float(sum(row, arb(0)).mid()) for row in weights]
+        distances = self.space.matrix
+        most = max(sums)
+        for a, b in self.space.pairs():
+            ratio = float(np.exp(distances[a, b]))
+            most = max(most, (ratio * max(sums[a], sums[b]) - min(sums[a], sums[b])) / (ratio - 1))
+        return arb(UNITS) / arb(most)
+
+    def _adopt_units(self, rows: Whole) -> None:
+        units = rows.astype(np.int64)
+        units.setflags(write=False)
+        object.__setattr__(self, "units", units)
+        object.__setattr__(self, "epsilon", self._log_of_largest_ratio())
+
+    @cached_property
+    def _floor(self) -> NDArray[np.int64]:
+        """The least entry of each column: what every input's law contains."""
+        return np.asarray(self.units.min(axis=0))
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """Every pair on a small space; on a large one the parameters that hold for all."""
+        if self.space.size * (self.space.size - 1) // 2 <= MOST_PAIRS:
+            return super().blankets()
+        return [self.variation_ratio().pair(0.0)]
+
+    # --- near inputs ------------------------------------------------------------------------------------------
+
+    def between(self, first: Any, second: Any) -> Neighbours:
+        """The exact laws of two inputs against what every input's law contains."""
+        return self._between(self.space.place(first), self.space.place(second))
+
+    def _between(self, a: int, b: int) -> Neighbours:
+        columns = merged_columns(self.units[a], self.units[b], self._floor)
+
+        def classes() -> Classes:
+            return [MessageClass(*(arb(fmpq(unit, self.whole)) for unit in triple)) for triple in columns]
+
+        return of_one_pair(classes, self._attacks(a, b))
+
+    def _attacks(self, a: int, b: int) -> list[HidingPair]:
+        """All others hold the input that is farthest from both, or one of the two by chance."""
+        far = int(np.argmax(np.exp(self.space.matrix[a]) + np.exp(self.space.matrix[b])))
+        crowds = [(self.units[far], self.whole), (self.units[a] + self.units[b], 2 * self.whole)]
+        return [self._attack(a, b, crowd, total) for crowd, total in crowds]
+
+    def _attack(self, a: int, b: int, crowd: NDArray[np.int64], total: int) -> HidingPair:
+        classes = [
+            (fmpq(x, self.whole), fmpq(y, self.whole), fmpq(h, total))
+            for x, y, h in merged_columns(self.units[a], self.units[b], crowd)
+        ]
+        return exact_pair(classes, symmetric=False)
+
+    def within(self, diameter: float) -> Neighbours:
+        """Every two inputs at most this far apart."""
+        near = list(self._near(argument.positive_finite(type(self).__name__, "diameter", diameter)))
+        if not near:
+            raise ValueError(
+                f"{type(self).__name__}: diameter must be at least the smallest distance {self._smallest!r}, "
+                f"got {diameter!r}."
+            )
+        found = [self._between(a, b) for a, b in near[:MOST_PAIRS]] if len(near) <= MOST_PAIRS else []
+        parameters = [one.variation_ratio() for one in found] or [self._worst(near)]
+        worst = at_most(
+            max(each.p for each in parameters),
+            max(each.beta for each in parameters),
+            max(each.largest_ratio for each in parameters),
+        )
+        if not found:
+            return worst
+        pairs = tuple(pair for one in found for pair in one.blankets())
+        return Neighbours(worst.parameters, pairs, tuple(found[int(np.argmax([p.beta for p in parameters]))].attacks()))
+
+    def _worst(self, near: Sequence[tuple[int, int]]) -> VariationRatio:
+        """The largest ratio, total variation and ratio to the others among many pairs."""
+        variation = max(int(np.maximum(self.units[a] - self.units[b], 0).sum()) for a, b in near)
+        with precision(2 * RATIO_BITS):
+            p = round_up(arb(max(float(self.space.matrix[pair]) for pair in near)).exp())
+        ratio = self.variation_ratio().p
+        beta = min(above(Fraction(variation, self.whole)), (p - 1) / (p + 1))
+        return VariationRatio(p=p, beta=beta, q=max(p, ratio))
+
+    def _near(self, diameter: float) -> Iterator[tuple[int, int]]:
+        return ((a, b) for a, b in self.space.pairs() if self.space.matrix[a, b] <= diameter)
+
+    @property
+    def _smallest(self) -> float:
+        return self.space.smallest
+
+
+def ratios_below(space: DistanceMatrix) -> Whole:
+    """e^D in units of 2^-100, rounded down."""
+    with precision(4 * RATIO_BITS):
+        return np.array([[ratio_below(float(distance)) for distance in row] for row in space.matrix], dtype=object)
+
+
+def ratio_below(distance: float) -> int:
+    """e^distance in units of 2^-100, rounded down."""
+    return int((arb(distance).exp() * arb(2) ** RATIO_BITS).lower().floor().unique_fmpz())
+
+
+def _units_of(weight: arb, scale: arb) -> int:
+    return max(1, int((weight * scale).mid().floor().unique_fmpz()))
+
+
+def lowered(rows: Whole, ratios: Whole) -> Whole:
+    """The largest whole entries below the given ones with entry(a) ≤ e^D(a,b)·entry(b) in every column.
+
+    Entries only fall, and none below 1, so that this ends; where the weights were private but for rounding it ends
+    after a step or two.
+    """
+    rows = rows.copy()
+    for column in rows.T:
+        while True:
+            least = ((ratios * column) >> RATIO_BITS).min(axis=1)
+            if (least >= column).all():
+                break
+            np.minimum(column, least, out=column)
+    return rows
+
+
+def with_rest(rows: Whole, ratios: Whole) -> Whole:
+    """The rows with a last column that fills them up to the least common sum for which it keeps its ratios.
+
+    The rest W − Σa is at most e^D times W − Σb exactly if W ≥ (e^D·Σb − Σa)/(e^D − 1).
+    """
+    sums = rows.sum(axis=1)
+    one, whole = 1 << RATIO_BITS, max(sums)
+    for a, line in enumerate(ratios):
+        for b, ratio in enumerate(line):
+            if a != b:
+                whole = max(whole, -((one * sums[a] - ratio * sums[b]) // (ratio - one)))
+    return np.concatenate([rows, (whole - sums)[:, None]], axis=1)
+
+
+def checked_space(who: str, distances: Any) -> DistanceMatrix:
+    """A metric whose distances a table of whole units can follow."""
+    space = distances if isinstance(distances, DistanceMatrix) else DistanceMatrix(distances)
+    space.must_be_metric(who)
+    if space.diameter > LARGEST_DISTANCE:
+        raise ValueError(f"{who}: distances must be at most {LARGEST_DISTANCE:g}, got {space.diameter!r}.")
+    if space.smallest < SMALLEST_DISTANCE:
+        raise ValueError(f"{who}: distances must be at least {SMALLEST_DISTANCE:g}, got {space.smallest!r}.")
+    return space
