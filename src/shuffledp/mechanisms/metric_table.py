@@ -46,24 +46,15 @@ class MetricTable(Tabulated):
     def _adopt_weights(self, weights: Sequence[Sequence[arb]]) -> None:
         """Make this table, given as balls of any common scale, the one that is run."""
         ratios = ratios_below(self.space)
-        rows = np.array([[_units_of(weight, self._scale(weights)) for weight in row] for row in weights], dtype=object)
+        scale = units_of_one(self.space, np.array([float(sum(row, arb(0)).mid()) for row in weights]))
+        rows = np.array([[whole_units(weight, scale) for weight in row] for row in weights], dtype=object)
         self._adopt_units(with_rest(lowered(rows, ratios), ratios))
-
-    def _scale(self, weights: Sequence[Sequence[arb]]) -> arb:
-        """Units of weight 1, so that a row's sum stays below UNITS."""
-        sums = [float(sum(row, arb(0)).mid()) for row in weights]
-        distances = self.space.matrix
-        most = max(sums)
-        for a, b in self.space.pairs():
-            ratio = float(np.exp(distances[a, b]))
-            most = max(most, (ratio * max(sums[a], sums[b]) - min(sums[a], sums[b])) / (ratio - 1))
-        return arb(UNITS) / arb(most)
+        object.__setattr__(self, "epsilon", self._log_of_largest_ratio())
 
     def _adopt_units(self, rows: Whole) -> None:
         units = rows.astype(np.int64)
         units.setflags(write=False)
         object.__setattr__(self, "units", units)
-        object.__setattr__(self, "epsilon", self._log_of_largest_ratio())
 
     @cached_property
     def _floor(self) -> NDArray[np.int64]:
@@ -151,7 +142,16 @@ def ratio_below(distance: float) -> int:
     return int((arb(distance).exp() * arb(2) ** RATIO_BITS).lower().floor().unique_fmpz())
 
 
-def _units_of(weight: arb, scale: arb) -> int:
+def units_of_one(space: DistanceMatrix, sums: NDArray[np.float64]) -> arb:
+    """Units of weight 1 with which the common sum of rows with these sums of weights is about UNITS."""
+    excess = np.expm1(space.matrix)
+    np.fill_diagonal(excess, np.inf)
+    most = sums[:, None] + (sums[:, None] - sums) / excess
+    return arb(UNITS) / arb(float(most.max()))
+
+
+def whole_units(weight: arb, scale: arb) -> int:
+    """A weight in whole units, at least one."""
     return max(1, int((weight * scale).mid().floor().unique_fmpz()))
 
 
