@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -15,8 +15,8 @@ from shuffledp import argument
 from shuffledp.mechanisms.tabulated import Tabulated, merged_columns
 from shuffledp.numerics.ball import above, precision, round_up
 from shuffledp.privacy.metric import DistanceMatrix
-from shuffledp.privacy.neighbours import Neighbours, at_most, of_one_pair
-from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.neighbours import Neighbours, at_most, attack_of, of_one_pair
+from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 Whole = NDArray[np.object_]
@@ -74,25 +74,23 @@ class MetricTable(Tabulated):
         return self._between(self.space.place(first), self.space.place(second))
 
     def _between(self, a: int, b: int) -> Neighbours:
-        columns = merged_columns(self.units[a], self.units[b], self._floor)
+        return of_one_pair(self._classes(a, b, self._floor, self.whole), self._attacks(a, b))
+
+    def _classes(self, a: int, b: int, hiding: NDArray[np.int64], total: int) -> Callable[[], Classes]:
+        """Two rows and a hiding law in units of 1/total."""
+        columns = merged_columns(self.units[a], self.units[b], hiding)
+        sums = (self.whole, self.whole, total)
 
         def classes() -> Classes:
-            return [MessageClass(*(arb(fmpq(unit, self.whole)) for unit in triple)) for triple in columns]
+            return [MessageClass(*(arb(fmpq(x, whole)) for x, whole in zip(c, sums, strict=True))) for c in columns]
 
-        return of_one_pair(classes, self._attacks(a, b))
+        return classes
 
     def _attacks(self, a: int, b: int) -> list[HidingPair]:
         """All others hold the input that is farthest from both, or one of the two by chance."""
         far = int(np.argmax(np.exp(self.space.matrix[a]) + np.exp(self.space.matrix[b])))
         crowds = [(self.units[far], self.whole), (self.units[a] + self.units[b], 2 * self.whole)]
-        return [self._attack(a, b, crowd, total) for crowd, total in crowds]
-
-    def _attack(self, a: int, b: int, crowd: NDArray[np.int64], total: int) -> HidingPair:
-        classes = [
-            (fmpq(x, self.whole), fmpq(y, self.whole), fmpq(h, total))
-            for x, y, h in merged_columns(self.units[a], self.units[b], crowd)
-        ]
-        return exact_pair(classes, symmetric=False)
+        return [attack_of(self._classes(a, b, crowd, total)) for crowd, total in crowds]
 
     def within(self, diameter: float) -> Neighbours:
         """Every two inputs at most this far apart."""

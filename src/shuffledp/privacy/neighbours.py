@@ -6,8 +6,9 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from flint import arb
+from flint import arb, ctx
 
 from shuffledp.errors import NumericalError
 from shuffledp.numerics.ball import precision, round_up
@@ -19,6 +20,9 @@ MOST_LINES = 40
 """Different ratios to the hiding law that are kept in either direction; more cost time and change ε in the fifth digit."""
 MOST_CLASSES = 160
 """Up to this many classes nothing is put together."""
+BINS_OF_A_UNIT = 16
+"""Groups of messages per factor e in a ratio."""
+NOTHING = MessageClass(arb(0), arb(0), arb(0))
 SAME = 1e-12
 BESIDE = 1e-11
 """Ratios that are equal up to rounding, and how far from them a line is drawn."""
@@ -57,13 +61,43 @@ def of_one_pair(classes: Callable[[], Classes], attacks: Sequence[HidingPair] = 
     with precision(BITS):
         parameters, corners = _parameters(told()), _Corners.of(told())
 
-    def kept() -> Classes:
+    @cache
+    def kept_at(bits: int) -> Classes:
         all_told = told()
         rest = 1 - sum((c.hiding for c in all_told), arb(0))
         result = all_told if corners is None else corners.divided(all_told)
         return [*result, MessageClass(arb(0), arb(0), rest)] if rest > 0 else result
 
+    def kept() -> Classes:
+        """Every ε asks again, mostly at one precision."""
+        return kept_at(ctx.prec)
+
     return Neighbours(parameters, (HidingPair(kept, symmetric=False),), tuple(attacks))
+
+
+def attack_of(classes: Callable[[], Classes]) -> HidingPair:
+    """An attacker who looks at groups of messages with about the same two ratios to the crowd's law (``hiding``).
+
+    Putting messages together only takes from the attacker, so that what it attains is a lower bound.
+    """
+    with precision(BITS):
+        places = [_bin(c) for c in classes()]
+
+    @cache
+    def grouped_at(bits: int) -> Classes:
+        groups: dict[object, MessageClass] = {}
+        for place, c in zip(places, classes(), strict=True):
+            before = groups.get(place, NOTHING)
+            groups[place] = MessageClass(before.first + c.first, before.second + c.second, before.hiding + c.hiding)
+        return list(groups.values())
+
+    return HidingPair(lambda: grouped_at(ctx.prec), symmetric=False)
+
+
+def _bin(c: MessageClass) -> tuple[int, int]:
+    ratios = (float((c.first / c.hiding).mid()), float((c.second / c.hiding).mid()))
+    first, second = (round(BINS_OF_A_UNIT * math.log(ratio)) for ratio in ratios)
+    return first, second
 
 
 def at_most(p: float, beta: float, q: float) -> Neighbours:
