@@ -10,7 +10,10 @@ from shuffledp.bounds.compare import compare
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.metric.amplified import AmplifiedMetric
+from shuffledp.metric.solver import LocalMetricSolver
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.metric import Box, DistanceMatrix, Interval
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 __version__ = "0.1.0"
@@ -19,8 +22,13 @@ _CATALOGUE = {kind.__name__: kind for kind in all_mechanisms().values()}
 globals().update(_CATALOGUE)
 
 __all__ = [
+    "AmplifiedMetric",
     "BoundValue",
+    "Box",
+    "DistanceMatrix",
     "Estimate",
+    "Interval",
+    "LocalMetricSolver",
     "Mechanism",
     "NotApplicable",
     "NumericalError",

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.mechanisms.tabulated import Tabulated, merged_columns
-from shuffledp.numerics.ball import above, precision, round_up
+from shuffledp.numerics.ball import above, precision, round_up, whole_below
 from shuffledp.privacy.metric import DistanceMatrix
-from shuffledp.privacy.neighbours import Neighbours, at_most, attack_of, of_one_pair
+from shuffledp.privacy.neighbours import Neighbours, attack_of, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -102,7 +102,7 @@ class MetricTable(Tabulated):
             )
         found = [self._between(a, b) for a, b in near[:MOST_PAIRS]] if len(near) <= MOST_PAIRS else []
         parameters = [one.variation_ratio() for one in found] or [self._worst(near)]
-        worst = at_most(
+        worst = of_parameters(
             max(each.p for each in parameters),
             max(each.beta for each in parameters),
             max(each.largest_ratio for each in parameters),
@@ -137,7 +137,7 @@ def ratios_below(space: DistanceMatrix) -> Whole:
 
 def ratio_below(distance: float) -> int:
     """e^distance in units of 2^-100, rounded down."""
-    return int((arb(distance).exp() * arb(2) ** RATIO_BITS).lower().floor().unique_fmpz())
+    return whole_below(arb(distance).exp() * arb(2) ** RATIO_BITS)
 
 
 def units_of_one(space: DistanceMatrix, sums: NDArray[np.float64]) -> arb:
@@ -150,7 +150,7 @@ def units_of_one(space: DistanceMatrix, sums: NDArray[np.float64]) -> arb:
 
 def whole_units(weight: arb, scale: arb) -> int:
     """A weight in whole units, at least one."""
-    return max(1, int((weight * scale).mid().floor().unique_fmpz()))
+    return max(1, whole_below(weight * scale))
 
 
 def lowered(rows: Whole, ratios: Whole) -> Whole:

@@ -70,14 +70,17 @@ class PlanarLaplace(MetricTable):
     built_from_numbers = True
 
     def __post_init__(self) -> None:
-        if not SMALLEST_DISTANCE <= argument.positive_finite("PlanarLaplace", "epsilon", self.epsilon) <= LARGEST_DISTANCE:
+        level = argument.positive_finite("PlanarLaplace", "epsilon", self.epsilon)
+        if not SMALLEST_DISTANCE <= level <= LARGEST_DISTANCE:
             raise ValueError(
-                f"PlanarLaplace: epsilon must be from {SMALLEST_DISTANCE:g} to {LARGEST_DISTANCE:g}, got {self.epsilon!r}."
+                f"PlanarLaplace: epsilon must be from {SMALLEST_DISTANCE:g} to {LARGEST_DISTANCE:g}, got {level!r}."
             )
         for low, high in (("west", "east"), ("south", "north")):
             ends = [argument.real("PlanarLaplace", name, getattr(self, name)) for name in (low, high)]
             if not 0.0 < ends[1] - ends[0] < math.inf:
-                raise ValueError(f"PlanarLaplace: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}.")
+                raise ValueError(
+                    f"PlanarLaplace: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}."
+                )
         self._check_coordinates()
         columns = argument.count("PlanarLaplace", "columns", self.columns)
         rows = argument.count("PlanarLaplace", "rows", self.rows, at_least=0)
@@ -99,7 +102,9 @@ class PlanarLaplace(MetricTable):
     def _check_coordinates(self) -> None:
         if self.coordinates not in COORDINATES:
             raise ValueError(f"PlanarLaplace: coordinates must be plane or degrees, got {self.coordinates!r}.")
-        if self.coordinates == "degrees" and not (-85 <= self.south and self.north <= 85 and self.east - self.west <= 180):
+        if self.coordinates == "degrees" and not (
+            self.south >= -85 and self.north <= 85 and self.east - self.west <= 180
+        ):
             raise ValueError(
                 "PlanarLaplace: a region in degrees must lie between latitudes -85 and 85 and be at most 180 wide, "
                 f"got {self.south!r} to {self.north!r} and {self.west!r} to {self.east!r}."
@@ -193,7 +198,9 @@ class PlanarLaplace(MetricTable):
             [(arb(width) * i) ** 2 + (arb(height) * j) ** 2 for i in range(self.columns)] for j in range(self.rows)
         ]
         far = squares[-1][-1]
-        numbers = [[min(round_up(arb(self.epsilon) * (s / far).sqrt()), self.epsilon) for s in line] for line in squares]
+        numbers = [
+            [min(round_up(arb(self.epsilon) * (s / far).sqrt()), self.epsilon) for s in line] for line in squares
+        ]
         return np.array(numbers)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:

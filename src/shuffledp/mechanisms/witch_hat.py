@@ -26,12 +26,13 @@ from shuffledp.mechanisms.mechanism import (
     wire_of_integers,
 )
 from shuffledp.mechanisms.metric_table import LARGEST_DISTANCE, SMALLEST_DISTANCE
-from shuffledp.numerics.ball import above, precision, rational, round_up
+from shuffledp.numerics.ball import above, precision, rational, round_up, whole_below
 from shuffledp.numerics.random import Integers, RandomSource
-from shuffledp.privacy.neighbours import Neighbours, at_most, attack_of, of_one_pair
+from shuffledp.privacy.neighbours import Neighbours, attack_of, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 
+Law = Sequence[Fraction]
 UNITS = 1 << 61
 RATIO_BITS = 100
 MOST_STEPS = 1 << 16
@@ -45,9 +46,9 @@ class WitchHat(Mechanism):
 
     The number, from −B to B (``half_width``), is rounded at random without bias to one of the points 0 … g (``grid``).
     With F = ``scale`` and the level m = ε, the message is a point z of −s … g+s with weight t_|z−k|: t_j is e^(−jρ) for
-    j < s and e^(−m) from there on, ρ = 4B/(gF) and s = ⌈m/ρ⌉. Weights are whole numbers of units, from the brim up, each
-    at most e^ρ times the next and e^m times the brim, so that points k, l differ by a factor of at most
-    e^min(ρ|k−l|, m), exactly. Every input has the same sum of weights; one exactly uniform number draws the message.
+    j < s and e^(−m) from there on, ρ = 4B/(gF) and s = ⌈m/ρ⌉. Weights are whole units, from the brim up, each at most
+    e^ρ times the next and e^m times the brim, so that points k, l differ by a factor of at most e^min(ρ|k−l|, m),
+    exactly. Every input has the same sum of weights; one exactly uniform number draws the message.
 
     Theorem: [MDP] WitchHat(B, m, F), private for min(2|a−b|/F, m), unbiased estimator N·z/(Fκ); total variation
     corrected.
@@ -104,8 +105,8 @@ class WitchHat(Mechanism):
             brim = (-arb(self.epsilon)).exp()
             total = 2 * sum(falls, arb(0)) + (self.grid + 2) * brim
             scale = arb(UNITS) / arb(float(total.mid()))
-            wished = [int((fall * scale).mid().floor().unique_fmpz()) for fall in falls]
-            lowest = 1 + int((brim * scale).mid().floor().unique_fmpz())
+            wished = [whole_below(fall * scale) for fall in falls]
+            lowest = 1 + whole_below(brim * scale)
             step, most = (_ratio_below(arb(rational(d))) for d in (self.step_distance, Fraction(self.epsilon)))
         result = [lowest]
         for wish in reversed(wished):
@@ -123,7 +124,7 @@ class WitchHat(Mechanism):
         distance = np.abs(np.arange(-self.reach, self.grid + self.reach + 1) - k)
         return np.asarray(np.array(self.units)[np.minimum(distance, self.reach)])
 
-    def _law(self, value: float) -> list[Fraction]:
+    def _law(self, value: float) -> Law:
         """The exact law of the message of one value."""
         (unit,) = self._units_of(np.array([value])).tolist()
         law = [Fraction(0)] * self.messages
@@ -219,7 +220,7 @@ class WitchHat(Mechanism):
 
     @cached_property
     def _fixed(self) -> float:
-        """Σ over all messages of the brim times distance² from the middle, and of the peak times distance² from its tip."""
+        """Σ of the brim times distance² from the middle over all messages, and of the peak times distance² from its tip."""
         brim, last = self.units[-1], self.messages
         around = sum((t - brim) * 2 * j * j for j, t in enumerate(self.units))
         return float(Fraction(brim * last * (last * last - 1), 12) + around)
@@ -236,15 +237,13 @@ class WitchHat(Mechanism):
     def within(self, diameter: float) -> Neighbours:
         """Inputs at most this far apart are mixtures of points that are no more than ⌈diameter/step⌉ steps apart."""
         size = argument.positive_finite("WitchHat", "diameter", diameter)
-        # Two values are rounded to units of 2^-53 of the range first, each by less than one.
-        steps = math.ceil((Fraction(size) / (2 * Fraction(self.half_width)) + Fraction(4, 1 << 53)) * self.grid)
-        return self._steps_apart(min(self.grid, steps))
+        return self._steps_apart(rounding.steps_within(size, -self.half_width, self.half_width, self.grid))
 
     def _steps_apart(self, steps: int) -> Neighbours:
         """Points at most this many steps apart; everyone's law contains 1/max ratio of any other's."""
         with precision(4 * RATIO_BITS):
             p, q = (round_up(self._distance(d).exp()) for d in (steps, self.grid))
-        return at_most(p, above(self.total_variation(steps)), q)
+        return of_parameters(p, above(self.total_variation(steps)), q)
 
     def _distance(self, steps: int) -> arb:
         return arb(rational(self.step_distance * steps)).min(arb(self.epsilon))
@@ -261,7 +260,7 @@ class WitchHat(Mechanism):
         floor = np.minimum(self._weights(0), self._weights(self.grid)).tolist()
         blanket = [Fraction(unit, self.whole) for unit in floor]
         far = -self.half_width if a + b > 0 else self.half_width
-        attacks = [attack_of(_classes(*laws, self._law(far)))]
+        attacks = [attack_of(_classes(*laws, self._law(others))) for others in (far, 0.0)]
         return of_one_pair(_classes(*laws, blanket), attacks)
 
     # --- for tests and the catalogue --------------------------------------------------------------------------
@@ -286,7 +285,7 @@ class WitchHat(Mechanism):
         ]
 
 
-def _classes(first: Sequence[Fraction], second: Sequence[Fraction], hiding: Sequence[Fraction]) -> Callable[[], Classes]:
+def _classes(first: Law, second: Law, hiding: Law) -> Callable[[], Classes]:
     """Messages with the same three probabilities put together."""
     times: dict[tuple[Fraction, Fraction, Fraction], int] = {}
     for triple in zip(first, second, hiding, strict=True):
@@ -300,4 +299,4 @@ def _rational(number: Fraction) -> fmpq:
 
 
 def _ratio_below(distance: arb) -> int:
-    return int((distance.exp() * arb(2) ** RATIO_BITS).lower().floor().unique_fmpz())
+    return whole_below(distance.exp() * arb(2) ** RATIO_BITS)

@@ -1,10 +1,10 @@
-"""How far a distance shrinks when messages are shuffled: the published closed forms, the clones and the numeric bound."""
+"""How far a distance shrinks when messages are shuffled: published closed forms, exact clones, the numeric bound."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from flint import arb
@@ -196,7 +196,7 @@ class MetricVariationRatio(_Numeric):
     Returns: a certified upper bound with its numerical slack.
     """
 
-    noise: Noise = AnyNoise()
+    noise: Noise = field(default_factory=AnyNoise)
 
     name = "variation-ratio"
     theorem = "sound variation-ratio reduction [VR §4, corrected] with metric parameters"

@@ -66,7 +66,9 @@ def _classes(part: DistanceMatrix, crowd: int) -> Classes:
 def _worst_crowd(space: DistanceMatrix, a: int, b: int) -> int:
     """The c of R_ab."""
     with precision(SEARCH_BITS):
-        sums = [arb(float(x)).exp() + arb(float(y)).exp() for x, y in zip(space.matrix[a], space.matrix[b], strict=True)]
+        sums = [
+            arb(float(x)).exp() + arb(float(y)).exp() for x, y in zip(space.matrix[a], space.matrix[b], strict=True)
+        ]
         return max(range(len(sums)), key=lambda c: (float(sums[c].mid()), -c))
 
 

@@ -45,7 +45,7 @@ class LocalMetric:
 
     @property
     def closure(self) -> DistanceMatrix:
-        """Its shortest paths: a metric. What is private for the raw distances is private for it, and conversely less."""
+        """Its shortest paths, a metric: what is private for the raw distances is private for these."""
         return self.raw.closure()
 
 
@@ -53,8 +53,8 @@ class LocalMetric:
 class LocalMetricSolver:
     """Finds local distances D with D̂ ≤ target for every pair, as large as the bound allows.
 
-    Theorem: [MDP] Algorithms 1 and 3: for each diameter m, D(a,b) = min(m, max(target, v)), v the largest distance whose
-    amplified value at D_max = m meets the target; those that no other dominates are kept.
+    Theorem: [MDP] Algorithms 1 and 3: for each diameter m, D(a,b) = min(m, max(target, v)), v the largest distance
+    whose amplified value at D_max = m meets the target; those that no other dominates are kept.
     Requires: a target matrix; users; δ.
     Returns: the Pareto set, each with its shortest paths; every pair is checked in ball arithmetic.
     Deviates: any bound may be used. Without ``uniform`` (which the paper's algorithms have) each pair counts only the
@@ -177,7 +177,9 @@ class LocalMetricSolver:
         for a, b in space.pairs():
             target = float(self.target.matrix[a, b])
             if self._excess(space.surroundings(a, b), target) > 0:
-                raise NumericalError(f"LocalMetricSolver: inputs {a} and {b} miss their target {target!r}; please report.")
+                raise NumericalError(
+                    f"LocalMetricSolver: inputs {a} and {b} miss their target {target!r}; please report."
+                )
         amplified = AmplifiedMetric(space, self.users, self.delta, self.amplification).matrix
         # The targets themselves were proved just now; a search for ε may end a hair above.
         return LocalMetric(space, np.minimum(amplified, self.target.matrix))

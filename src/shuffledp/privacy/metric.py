@@ -343,7 +343,9 @@ def checked_points(who: str, points: Any, axes: int | None = None) -> Floats:
     bad = np.argwhere(~np.isfinite(places))
     if len(bad):
         row, column = bad[0].tolist()
-        raise ValueError(f"{who}: row {row}, column {column} must be a finite number, got {float(places[row, column])!r}.")
+        raise ValueError(
+            f"{who}: row {row}, column {column} must be a finite number, got {float(places[row, column])!r}."
+        )
     return places
 
 
@@ -365,5 +367,3 @@ def _between(who: str, value: Any, low: float, high: float) -> float:
 def _representable(who: str, diameter: float) -> None:
     if diameter > LARGEST_DISTANCE:
         raise ValueError(f"{who}: the largest distance must be at most {LARGEST_DISTANCE:g}, got {diameter!r}.")
-
-

@@ -17,7 +17,7 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 192
 MOST_LINES = 40
-"""Different ratios to the hiding law that are kept in either direction; more cost time and change ε in the fifth digit."""
+"""Different ratios to the hiding law that are kept for either input; more cost time and change the fifth digit of ε."""
 MOST_CLASSES = 160
 """Up to this many classes nothing is put together."""
 BINS_OF_A_UNIT = 16
@@ -100,7 +100,7 @@ def _bin(c: MessageClass) -> tuple[int, int]:
     return first, second
 
 
-def at_most(p: float, beta: float, q: float) -> Neighbours:
+def of_parameters(p: float, beta: float, q: float) -> Neighbours:
     """Pairs of which only the worst ratio, total variation and ratio to the others are known."""
     parameters = VariationRatio(p=p, beta=min(beta, (p - 1) / (p + 1)), q=q)
     return Neighbours(parameters, (parameters.pair(0.0),))
