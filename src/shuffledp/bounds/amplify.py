@@ -39,7 +39,7 @@ def amplify(
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
     if isinstance(randomizer, type) or not isinstance(randomizer, GivesVariationRatio):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
-    randomizer = _neighbours(randomizer, pair, diameter)
+    randomizer = chosen_inputs(randomizer, pair, diameter)
     hidden = total - lost
     attack = None
     if isinstance(randomizer, GivesAttacks) and (pairs := tuple(randomizer.attacks())):
@@ -52,7 +52,7 @@ def amplify(
     return known[bound].curve(randomizer, hidden).attacked_by(attack)
 
 
-def _neighbours(randomizer: object, pair: Sequence[Any] | None, diameter: float | None) -> object:
+def chosen_inputs(randomizer: object, pair: Sequence[Any] | None, diameter: float | None) -> object:
     """What is asked about: chosen inputs of a metric mechanism, or the randomizer as it is."""
     if pair is None and diameter is None:
         return randomizer

@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 import shuffledp
-from shuffledp.cli import amplify, audit, compare, mechanisms, tour, verify
+from shuffledp.cli import amplify, audit, compare, mechanisms, metric, tour, verify
 from shuffledp.errors import ShuffledpError
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ app.command("compare")(compare.command)
 app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)
+app.add_typer(metric.app, name="metric")
 
 
 def run() -> None:

@@ -28,12 +28,10 @@ from shuffledp.mechanisms.metric_table import (
 )
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.random import RandomSource
-from shuffledp.privacy.metric import DistanceMatrix
+from shuffledp.privacy.metric import EARTH_RADIUS, DistanceMatrix
 from shuffledp.privacy.neighbours import Neighbours
 
 BITS = 4 * RATIO_BITS
-EARTH_RADIUS = 6_371_008.8
-"""Mean radius in metres."""
 MOST_CELLS = 1024
 COORDINATES = ("plane", "degrees")
 

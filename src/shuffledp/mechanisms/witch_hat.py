@@ -220,7 +220,7 @@ class WitchHat(Mechanism):
 
     @cached_property
     def _fixed(self) -> float:
-        """Σ of the brim times distance² from the middle over all messages, and of the peak times distance² from its tip."""
+        """Brim times distance² from the middle, over all messages, and peak times distance² from its tip."""
         brim, last = self.units[-1], self.messages
         around = sum((t - brim) * 2 * j * j for j, t in enumerate(self.units))
         return float(Fraction(brim * last * (last * last - 1), 12) + around)

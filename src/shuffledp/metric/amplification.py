@@ -25,6 +25,8 @@ class Amplification(ABC):
 
     name: ClassVar[str]
     theorem: ClassVar[str]
+    uniform: ClassVar[bool] = False
+    """Whether it counts the largest distance of all for every pair, as the solvers of the paper do."""
 
     def epsilon(self, pair: Surroundings, users: int, delta: float) -> BoundValue:
         """ε for which the two inputs are (ε, δ)-indistinguishable; never above their local distance."""
@@ -105,6 +107,7 @@ class Corollary1(Theorem1):
 
     name = "corollary-1"
     theorem = "[MDP] Corollary 1"
+    uniform = True
 
     def clones(self, pair: Surroundings) -> arb:
         return 2 * arb(pair.diameter).exp()
@@ -139,6 +142,7 @@ class UniformCorollary2(Corollary2):
 
     name = "corollary-2-uniform"
     theorem = "[MDP] Corollary 2, R = 2·exp(largest distance)"
+    uniform = True
 
     def clones(self, pair: Surroundings) -> arb:
         return 2 * arb(pair.diameter).exp()

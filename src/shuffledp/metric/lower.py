@@ -7,6 +7,7 @@ from functools import partial
 
 from flint import arb
 
+from shuffledp import argument
 from shuffledp.numerics.ball import precision
 from shuffledp.privacy.curve import AttackCurve
 from shuffledp.privacy.metric import DistanceMatrix
@@ -79,4 +80,5 @@ def lower_bound(space: DistanceMatrix, first: int, second: int, users: int, delt
     Requires: distances that obey the triangle inequality among the three inputs.
     Returns: a certified lower bound of ε for this pair, by one randomizer and one dataset.
     """
+    argument.open_probability("lower bound", "delta", delta)
     return AttackCurve((attacked_pair(space, first, second),), users).epsilon(delta)

@@ -57,15 +57,15 @@ class LocalMetricSolver:
     whose amplified value at D_max = m meets the target; those that no other dominates are kept.
     Requires: a target matrix; users; δ.
     Returns: the Pareto set, each with its shortest paths; every pair is checked in ball arithmetic.
-    Deviates: any bound may be used. Without ``uniform`` (which the paper's algorithms have) each pair counts only the
-    largest distance from its own two inputs, and distances are then raised one by one until none can grow by 1%.
+    Deviates: any bound may be used; the paper's are Corollary 1 (Algorithm 1) and Corollary 2 with R = 2e^m (Algorithm
+    3). With the others each pair counts only the largest distance from its own two inputs, and distances are then
+    raised one by one until none can grow by 1%.
     """
 
     target: DistanceMatrix
     users: int
     delta: float
     amplification: Amplification = field(default_factory=MetricVariationRatio)
-    uniform: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "users", argument.count("LocalMetricSolver", "users", self.users))
@@ -93,7 +93,7 @@ class LocalMetricSolver:
         """The distances for one diameter m."""
         limits = np.full(self.target.size, argument.positive_finite("LocalMetricSolver", "diameter", diameter))
         matrix = self._filled(limits)
-        if self.uniform:
+        if self.amplification.uniform:
             return matrix
         return self._raised(self._filled(matrix.max(axis=1)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 BITS = 128
 HAIR = 1e-9
 """Relative amount by which rounded distances may break the triangle inequality."""
+EARTH_RADIUS = 6_371_008.8
+"""Mean radius in metres."""
 LARGEST_DISTANCE = 700.0
 """e^D is still a float."""
 
@@ -80,17 +82,31 @@ class DistanceMatrix(Space):
         """``rate`` times the Euclidean distance of points, one row of coordinates each, rounded up."""
         rate = argument.positive_finite("DistanceMatrix", "rate", rate)
         places = checked_points("DistanceMatrix", points)
+        return cls._of_pairs(places, lambda a, b: euclidean(a, b, rate))
+
+    @classmethod
+    def _of_pairs(cls, places: Floats, distance: Callable[[Floats, Floats], float]) -> DistanceMatrix:
         size = len(places)
         matrix = np.zeros((size, size))
         for a in range(size):
             for b in range(a):
-                matrix[a, b] = matrix[b, a] = euclidean(places[a], places[b], rate)
-                if matrix[a, b] == 0.0:
+                if (places[a] == places[b]).all():
                     raise ValueError(f"DistanceMatrix: points {b} and {a} must differ, got {places[a].tolist()} twice.")
+                matrix[a, b] = matrix[b, a] = distance(places[a], places[b])
         return cls(matrix)
 
-    def __len__(self) -> int:
-        return len(self.matrix)
+    @classmethod
+    def from_degrees(cls, points: Any, rate: float) -> DistanceMatrix:
+        """``rate`` times the great-circle distance in metres of points (latitude, longitude), rounded up."""
+        rate = argument.positive_finite("DistanceMatrix", "rate", rate)
+        places = checked_points("DistanceMatrix", points, axes=2)
+        for row, (latitude, longitude) in enumerate(places.tolist()):
+            if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
+                raise ValueError(
+                    f"DistanceMatrix: row {row} must be a latitude from -90 to 90 and a longitude from -180 to 180, "
+                    f"got {latitude!r} and {longitude!r}."
+                )
+        return cls._of_pairs(places, lambda a, b: great_circle(a, b, rate))
 
     @property
     def size(self) -> int:
@@ -355,6 +371,16 @@ def euclidean(first: Sequence[float] | Floats, second: Sequence[float] | Floats,
         squares = [(arb(float(x)) - arb(float(y))) ** 2 for x, y in zip(first, second, strict=True)]
         total = sum(squares, arb(0))
         return 0.0 if total.is_zero() else round_up(arb(rate) * total.sqrt())
+
+
+def great_circle(first: Floats, second: Floats, rate: float = 1.0) -> float:
+    """rate times the metres between two points (latitude, longitude) on the sphere, rounded up."""
+    with precision(BITS):
+        degree = arb.pi() / 180
+        (lat_a, lon_a), (lat_b, lon_b) = ([arb(x) for x in point] for point in (first.tolist(), second.tolist()))
+        up, along = (((x - y) * degree / 2).sin() for x, y in ((lat_a, lat_b), (lon_a, lon_b)))
+        half = up * up + (lat_a * degree).cos() * (lat_b * degree).cos() * along * along
+        return round_up(arb(rate) * 2 * arb(EARTH_RADIUS) * half.sqrt().min(arb(1)).asin())
 
 
 def _between(who: str, value: Any, low: float, high: float) -> float:
