@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from shuffledp import argument
-from shuffledp.bounds import best
+from shuffledp.bounds import best, binary
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import GivesAttacks, GivesNeighbours, GivesVariationRatio
+from shuffledp.privacy.capability import GivesAttacks, GivesCoin, GivesNeighbours, GivesVariationRatio
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 
 
@@ -41,9 +41,7 @@ def amplify(
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
     randomizer = chosen_inputs(randomizer, pair, diameter)
     hidden = total - lost
-    attack = None
-    if isinstance(randomizer, GivesAttacks) and (pairs := tuple(randomizer.attacks())):
-        attack = AttackCurve(pairs, hidden)
+    attack = _attack(randomizer, hidden)
     if bound == best.NAME:
         return best.best_curve(randomizer, hidden).attacked_by(attack)
     known = all_bounds()
@@ -65,3 +63,11 @@ def chosen_inputs(randomizer: object, pair: Sequence[Any] | None, diameter: floa
     if len(pair) != 2:
         raise ValueError(f"amplify: pair must be two inputs, got {len(pair)}.")
     return randomizer.between(pair[0], pair[1])
+
+
+def _attack(randomizer: object, users: int) -> AttackCurve | None:
+    """What is known from below, for every bound of this randomizer."""
+    pairs = tuple(randomizer.attacks()) if isinstance(randomizer, GivesAttacks) else ()
+    coin = randomizer.coin_range() if isinstance(randomizer, GivesCoin) else None
+    crowds = () if coin is None else tuple(c for way in binary.directions_of(coin, users) for c in way.attacks())
+    return AttackCurve(pairs, users, crowds) if pairs or crowds else None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from shuffledp.bounds.amplify import amplify, bound_names
-from shuffledp.certificate.claim import claim_of
+from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
+from shuffledp.bounds.best import NAME as BEST
+from shuffledp.certificate.claim import claim_of, provable
 from shuffledp.cli import show
 from shuffledp.cli.randomizer import Choice
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.privacy.capability import GivesVariationRatio
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -32,6 +35,8 @@ def command(
     q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
     q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
     q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
+    pair: Annotated[list[str] | None, typer.Option(help="Metric mechanisms: one of two inputs; give it twice.")] = None,
+    diameter: Annotated[float | None, typer.Option(help="Metric mechanisms: inputs at most this far apart.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = "best",
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
     certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
@@ -40,20 +45,33 @@ def command(
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
     randomizer = choice.build()
-    curve = amplify(randomizer, users, bound=bound, colluding=colluding)
+    inputs = None if pair is None else [_input(text) for text in pair]
+    subject = chosen_inputs(randomizer, inputs, diameter)
+    if certificate is not None and subject is not randomizer:
+        raise ValueError("amplify: a certificate is for all inputs; leave out --pair and --diameter.")
+    curve = amplify(subject, users, bound=bound, colluding=colluding)
     if (delta is None) == (epsilon is None):
         raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
     value = curve.epsilon(delta) if delta is not None else curve.delta(_given(epsilon))
     if certificate is not None:
-        claim = claim_of(randomizer, curve.users, value, epsilon=epsilon, delta=delta)
+        proved = value
+        if bound == BEST:
+            proved = provable(randomizer, curve.users, value, epsilon=epsilon, delta=delta)
+            if proved is not value:
+                show.note(f"{value.bound} has no second proof, so the certificate claims what {proved.bound} gives.")
+        claim = claim_of(randomizer, curve.users, proved, epsilon=epsilon, delta=delta)
         try:
             certificate.write_text(claim.text(), encoding="utf-8")
         except OSError as error:
             raise ValueError(f"amplify: cannot write {certificate}: {error.strerror}.") from None
     if json:
-        typer.echo(show.as_json(_document(randomizer, curve, value, delta, epsilon)))
+        document = _document(randomizer, curve, value, delta, epsilon)
+        document["parameters"] = _parameters(subject)
+        chosen = {"pair": inputs, "diameter": diameter}
+        document |= {name: given for name, given in chosen.items() if given is not None}
+        typer.echo(show.as_json(document))
     else:
-        _table(randomizer, curve, value, delta, epsilon)
+        _table(randomizer, subject, curve, value, delta, epsilon)
 
 
 command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
@@ -83,21 +101,38 @@ def _document(
         "certified": value.certified,
         "guarantee": value.guarantee,
         "note": curve.note,
-        "parameters": randomizer.variation_ratio().describe(),
+        "parameters": {},
     }
     if isinstance(randomizer, Mechanism):
         document["mechanism"] = {"name": randomizer.name, **randomizer.settings()}
     return document
 
 
+def _parameters(subject: object) -> dict[str, float]:
+    assert isinstance(subject, GivesVariationRatio)
+    return subject.variation_ratio().describe()
+
+
+def _input(text: str) -> Any:
+    """One input as typed: a number or a JSON list."""
+    try:
+        return json_module.loads(text)
+    except json_module.JSONDecodeError:
+        raise ValueError(f"amplify: --pair must be a number or a JSON list, got {text!r}.") from None
+
+
 def _table(
-    randomizer: Randomizer, curve: PrivacyCurve, value: BoundValue, delta: float | None, epsilon: float | None
+    randomizer: Randomizer,
+    subject: object,
+    curve: PrivacyCurve,
+    value: BoundValue,
+    delta: float | None,
+    epsilon: float | None,
 ) -> None:
     known, answer = ("δ", "ε") if epsilon is None else ("ε", "δ")
     given = delta if epsilon is None else epsilon
     label = f"{answer} (guaranteed)" if value.guarantee else f"{answer} (published, NOT guaranteed)"
-    described = randomizer.variation_ratio().describe()
-    parameters = ", ".join(f"{name} = {text:.6g}" for name, text in described.items())
+    parameters = ", ".join(f"{name} = {text:.6g}" for name, text in _parameters(subject).items())
     pairs = [
         (label, show.upper(value.upper)),
         ("lower bound", "none known" if value.lower is None else show.lower(value.lower)),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.mechanisms import domain
-from shuffledp.mechanisms.mechanism import Array, Floats, Mechanism, OutputTable
+from shuffledp.mechanisms.mechanism import Array, Floats, Mechanism, OutputTable, Tuning
 from shuffledp.mechanisms.metric_table import (
     LARGEST_DISTANCE,
     RATIO_BITS,
@@ -66,6 +66,7 @@ class PlanarLaplace(MetricTable):
     task = "location"
     summary = "where users are: the cell of a map, with planar Laplace noise"
     built_from_numbers = True
+    tuning = (Tuning("epsilon", False, False, 1e-6, LARGEST_DISTANCE),)
 
     def __post_init__(self) -> None:
         level = argument.positive_finite("PlanarLaplace", "epsilon", self.epsilon)

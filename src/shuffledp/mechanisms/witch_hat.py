@@ -21,6 +21,7 @@ from shuffledp.mechanisms.mechanism import (
     Floats,
     Mechanism,
     OutputTable,
+    Tuning,
     WireBytes,
     integers_of_wire,
     wire_of_integers,
@@ -65,6 +66,7 @@ class WitchHat(Mechanism):
     task = "mean"
     summary = "mean of numbers in an interval: near numbers are better protected than far ones"
     tight = False
+    tuning = (Tuning("epsilon", False, False, 1e-6, LARGEST_DISTANCE),)
 
     def __post_init__(self) -> None:
         level = argument.positive_finite("WitchHat", "epsilon", self.epsilon)
