@@ -92,7 +92,7 @@ def _document(
     randomizer: Randomizer, curve: PrivacyCurve, value: BoundValue, delta: float | None, epsilon: float | None
 ) -> dict[str, Any]:
     answer = {"lower": value.lower, "upper": value.upper, "slack": value.slack}
-    document = {
+    document: dict[str, Any] = {
         "epsilon": answer if epsilon is None else epsilon,
         "delta": answer if delta is None else delta,
         "users": curve.users,

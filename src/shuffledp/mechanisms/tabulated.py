@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb, fmpq
@@ -19,6 +19,7 @@ from shuffledp.mechanisms.mechanism import (
     Floats,
     Mechanism,
     OutputTable,
+    Tuning,
     WireBytes,
     integers_of_wire,
     wire_of_integers,
@@ -49,7 +50,7 @@ class Tabulated(Mechanism):
 
     task = "frequency"
     built_from_numbers = False
-    tuning = ()
+    tuning: ClassVar[tuple[Tuning, ...]] = ()
     units: Integers
     """The executed table: whole numbers, all rows with the same sum."""
 
