@@ -31,7 +31,7 @@ from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.dyadic import at_most
 from shuffledp.numerics.geometric import TwoSidedGeometric
 from shuffledp.numerics.random import RandomSource
-from shuffledp.privacy.neighbours import Neighbours, attack_of, of_one_pair, of_parameters
+from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -205,6 +205,8 @@ class Laplace(Mechanism):
     def between(self, first: Any, second: Any) -> Neighbours:
         """The exact laws of two numbers against the blanket, which is at each point the law of the farther end."""
         a, b = self.check([first, second]).tolist()
+        if self._units(np.array([a])) == self._units(np.array([b])):
+            return identical()
         far = self.low if a + b > self.low + self.high else self.high
         middle = self.low + (self.high - self.low) / 2
         attacks = [attack_of(partial(self._classes, a, b, partial(self._mixture, x))) for x in (far, middle)]

@@ -15,7 +15,7 @@ from shuffledp import argument
 from shuffledp.mechanisms.tabulated import Tabulated, merged_columns
 from shuffledp.numerics.ball import above, precision, round_up, whole_below
 from shuffledp.privacy.metric import DistanceMatrix
-from shuffledp.privacy.neighbours import Neighbours, attack_of, of_one_pair, of_parameters
+from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -74,11 +74,14 @@ class MetricTable(Tabulated):
         return self._between(self.space.place(first), self.space.place(second))
 
     def _between(self, a: int, b: int) -> Neighbours:
+        if a == b:
+            return identical()
         return of_one_pair(self._classes(a, b, self._floor, self.whole), self._attacks(a, b))
 
     def _classes(self, a: int, b: int, hiding: NDArray[np.int64], total: int) -> Callable[[], Classes]:
         """Two rows and a hiding law in units of 1/total."""
-        columns = merged_columns(self.units[a], self.units[b], hiding)
+        sent = self.units.any(axis=0)
+        columns = merged_columns(self.units[a][sent], self.units[b][sent], hiding[sent])
         sums = (self.whole, self.whole, total)
 
         def classes() -> Classes:

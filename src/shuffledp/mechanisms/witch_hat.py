@@ -29,7 +29,7 @@ from shuffledp.mechanisms.mechanism import (
 from shuffledp.mechanisms.metric_table import LARGEST_DISTANCE, SMALLEST_DISTANCE
 from shuffledp.numerics.ball import above, precision, rational, round_up, whole_below
 from shuffledp.numerics.random import Integers, RandomSource
-from shuffledp.privacy.neighbours import Neighbours, attack_of, of_one_pair, of_parameters
+from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -259,6 +259,8 @@ class WitchHat(Mechanism):
         """The exact laws of two values against what every value's law contains: at each point the farther end's."""
         a, b = self.check([first, second]).tolist()
         laws = self._law(a), self._law(b)
+        if laws[0] == laws[1]:
+            return identical()
         floor = np.minimum(self._weights(0), self._weights(self.grid)).tolist()
         blanket = [Fraction(unit, self.whole) for unit in floor]
         far = -self.half_width if a + b > 0 else self.half_width

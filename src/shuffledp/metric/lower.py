@@ -77,7 +77,7 @@ def lower_bound(space: DistanceMatrix, first: int, second: int, users: int, delt
     """No theorem that holds for every randomizer private for these distances can promise less than this.
 
     Theorem: [MDP] Supplementary B, padded exponential lower bound, the larger of both directions.
-    Requires: distances that obey the triangle inequality among the three inputs.
+    Requires: distances that obey the triangle inequality among the three inputs, up to rounding.
     Returns: a certified lower bound of ε for this pair, by one randomizer and one dataset.
     """
     argument.open_probability("lower bound", "delta", delta)

@@ -25,7 +25,7 @@ TOLERANCE = 1e-7
 """Relative width to which a largest distance is searched; what is returned is on the proved side."""
 FINE = 1e-11
 """The same for the largest diameter."""
-WORTH_RAISING = 0.004
+WORTH_RAISING = 0.009
 """A distance is raised as long as it can grow by this much; at the end none can grow by a hundredth."""
 MOST_SWEEPS = 60
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
 
 from shuffledp.errors import NumericalError
 from shuffledp.numerics.ball import precision, round_up
-from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 192
@@ -75,13 +75,20 @@ def of_one_pair(classes: Callable[[], Classes], attacks: Sequence[HidingPair] = 
     return Neighbours(parameters, (HidingPair(kept, symmetric=False),), tuple(attacks))
 
 
+def identical() -> Neighbours:
+    """Two inputs with one and the same law."""
+    barely = math.nextafter(1.0, 2.0)
+    return Neighbours(VariationRatio(barely, 0.0, barely), (exact_pair([(fmpq(1),) * 3], symmetric=True),))
+
+
 def attack_of(classes: Callable[[], Classes]) -> HidingPair:
-    """An attacker who looks at groups of messages with about the same two ratios to the crowd's law (``hiding``).
+    """An attacker who looks at the messages, or at groups of about the same two ratios to the crowd's law (``hiding``).
 
     Putting messages together only takes from the attacker, so that what it attains is a lower bound.
     """
     with precision(BITS):
-        places = [_bin(c) for c in classes()]
+        told = classes()
+        places = [_bin(c) for c in told] if len(told) > MOST_CLASSES else range(len(told))
 
     @cache
     def grouped_at(bits: int) -> Classes:
@@ -94,7 +101,7 @@ def attack_of(classes: Callable[[], Classes]) -> HidingPair:
     return HidingPair(lambda: grouped_at(ctx.prec), symmetric=False)
 
 
-def _bin(c: MessageClass) -> tuple[int, int]:
+def _bin(c: MessageClass) -> object:
     ratios = (float((c.first / c.hiding).mid()), float((c.second / c.hiding).mid()))
     first, second = (round(BINS_OF_A_UNIT * math.log(ratio)) for ratio in ratios)
     return first, second
