@@ -140,6 +140,26 @@ def test_a_pair_covers_the_real_protocol() -> None:
         assert near.upper >= float(truth)
 
 
+def test_farther_points_are_worse_against_the_brim() -> None:
+    """Exact: (1/n)·E(ΣG)_+ grows with the distance of two points, and no more once the hats are apart."""
+    mechanism = sdp.WitchHat(2.0, half_width=1.0, scale=0.4, grid=12)
+    brim, whole = mechanism.units[-1], mechanism.whole
+    assert mechanism.grid >= 2 * mechanism.reach
+    for ratio in (Fraction(1), Fraction(6, 5), Fraction(3)):
+        before = Fraction(0)
+        for steps in range(1, mechanism.grid + 1):
+            first, second = (mechanism._weights(k).tolist() for k in (0, steps))
+            weights: dict[Fraction, Fraction] = {}
+            for x, y in zip(first, second, strict=True):
+                value = (x - ratio * y) / Fraction(brim)
+                weights[value] = weights.get(value, Fraction(0)) + Fraction(brim, whole)
+            weights[Fraction(0)] = weights.get(Fraction(0), Fraction(0)) + 1 - sum(weights.values())
+            now = exact.positive_part_mean(list(weights), list(weights.values()), 2)
+            assert now >= before
+            assert steps <= 2 * mechanism.reach or now == before
+            before = now
+
+
 def test_near_numbers_are_better_protected() -> None:
     mechanism = sdp.WitchHat(3.0, scale=0.5)
     users, delta = 20_000, 1e-6

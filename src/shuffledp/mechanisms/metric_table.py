@@ -12,12 +12,11 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.mechanisms.tabulated import Tabulated, merged_columns
+from shuffledp.mechanisms.tabulated import Tabulated, Triple, either_way, merged_columns
 from shuffledp.numerics.ball import above, precision, round_up, whole_below
 from shuffledp.privacy.metric import DistanceMatrix
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
-from shuffledp.privacy.variation_ratio import VariationRatio
 
 Whole = NDArray[np.object_]
 """Python's integers, which never overflow."""
@@ -28,8 +27,8 @@ LARGEST_DISTANCE = 36.0
 """At this distance a weight still has thousands of units."""
 SMALLEST_DISTANCE = 1e-9
 """Two inputs this near still get different whole weights."""
-MOST_PAIRS = 66
-"""Up to this many pairs of inputs each one's blanket is looked at; beyond, the worst parameters speak for all."""
+MOST_PAIRS, MOST_KINDS = 1000, 100
+"""Up to this many pairs, and kinds of pairs, each has its blanket; beyond, the worst parameters speak for all."""
 
 
 class MetricTable(Tabulated):
@@ -62,10 +61,23 @@ class MetricTable(Tabulated):
         return np.asarray(self.units.min(axis=0))
 
     def blankets(self) -> Sequence[HidingPair]:
-        """Every pair on a small space; on a large one the parameters that hold for all."""
-        if self.space.size * (self.space.size - 1) // 2 <= MOST_PAIRS:
-            return super().blankets()
-        return [self.variation_ratio().pair(0.0)]
+        """Every kind of pair, the one that differs most first; where there are too many, the worst parameters."""
+        return self._kinds(list(self.space.pairs())) or [self.variation_ratio().pair(0.0)]
+
+    def _kinds(self, pairs: Sequence[tuple[int, int]]) -> list[HidingPair]:
+        """The different pairs against what every input's law contains, those that differ most first; [] if too many."""
+        if len(pairs) > MOST_PAIRS:
+            return []
+        kinds = {either_way(self._columns_of(a, b, self._floor)) for a, b in pairs}
+        if len(kinds) > MOST_KINDS:
+            return []
+        ordered = sorted(kinds, key=lambda kind: (sum(abs(x - y) for x, y, _ in kind), kind), reverse=True)
+        return [self._pair(kind) for kind in ordered]
+
+    def _columns_of(self, a: int, b: int, hiding: NDArray[np.int64]) -> list[Triple]:
+        """Two rows and a hiding law, proportional columns put together, those that are never sent left out."""
+        sent = self.units.any(axis=0)
+        return merged_columns(self.units[a][sent], self.units[b][sent], hiding[sent])
 
     # --- near inputs ------------------------------------------------------------------------------------------
 
@@ -80,8 +92,7 @@ class MetricTable(Tabulated):
 
     def _classes(self, a: int, b: int, hiding: NDArray[np.int64], total: int) -> Callable[[], Classes]:
         """Two rows and a hiding law in units of 1/total."""
-        sent = self.units.any(axis=0)
-        columns = merged_columns(self.units[a][sent], self.units[b][sent], hiding[sent])
+        columns = self._columns_of(a, b, hiding)
         sums = (self.whole, self.whole, total)
 
         def classes() -> Classes:
@@ -103,26 +114,16 @@ class MetricTable(Tabulated):
                 f"{type(self).__name__}: diameter must be at least the smallest distance {self._smallest!r}, "
                 f"got {diameter!r}."
             )
-        found = [self._between(a, b) for a, b in near[:MOST_PAIRS]] if len(near) <= MOST_PAIRS else []
-        parameters = [one.variation_ratio() for one in found] or [self._worst(near)]
-        worst = of_parameters(
-            max(each.p for each in parameters),
-            max(each.beta for each in parameters),
-            max(each.largest_ratio for each in parameters),
-        )
-        if not found:
-            return worst
-        pairs = tuple(pair for one in found for pair in one.blankets())
-        return Neighbours(worst.parameters, pairs, tuple(found[int(np.argmax([p.beta for p in parameters]))].attacks()))
-
-    def _worst(self, near: Sequence[tuple[int, int]]) -> VariationRatio:
-        """The largest ratio, total variation and ratio to the others among many pairs."""
-        variation = max(int(np.maximum(self.units[a] - self.units[b], 0).sum()) for a, b in near)
+        worst = max(near, key=lambda pair: self._variation(*pair))
         with precision(2 * RATIO_BITS):
             p = round_up(arb(max(float(self.space.matrix[pair]) for pair in near)).exp())
-        ratio = self.variation_ratio().p
-        beta = min(above(Fraction(variation, self.whole)), (p - 1) / (p + 1))
-        return VariationRatio(p=p, beta=beta, q=max(p, ratio))
+        found = of_parameters(p, above(Fraction(self._variation(*worst), self.whole)), self.variation_ratio().p)
+        pairs = self._kinds(near) or found.blankets()
+        return Neighbours(found.parameters, tuple(pairs), tuple(self._attacks(*worst)))
+
+    def _variation(self, a: int, b: int) -> int:
+        """The total variation of two inputs in units."""
+        return int(np.maximum(self.units[a] - self.units[b], 0).sum())
 
     def _near(self, diameter: float) -> Iterator[tuple[int, int]]:
         return ((a, b) for a, b in self.space.pairs() if self.space.matrix[a, b] <= diameter)

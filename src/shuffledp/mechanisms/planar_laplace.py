@@ -58,7 +58,7 @@ class PlanarLaplace(MetricTable):
     east: float = 1.0
     south: float = 0.0
     north: float = 1.0
-    columns: int = 8
+    columns: int = 6
     rows: int = 0
     coordinates: str = "plane"
 

@@ -226,7 +226,7 @@ class Tabulated(Mechanism):
         if len(rows) == 1:
             return [self._pair([(self.whole, self.whole, self.whole)])]
         hiding = rows.min(axis=0)
-        kinds = dict.fromkeys(_either_way(merged_columns(a, b, hiding)) for a, b in combinations(rows, 2))
+        kinds = dict.fromkeys(either_way(merged_columns(a, b, hiding)) for a, b in combinations(rows, 2))
         return [self._pair(kind) for kind in kinds]
 
     def attacks(self) -> Sequence[HidingPair]:
@@ -315,6 +315,6 @@ def _swapped(classes: Sequence[Triple]) -> list[Triple]:
     return sorted((second, first, hiding) for first, second, hiding in classes)
 
 
-def _either_way(classes: Sequence[Triple]) -> tuple[Triple, ...]:
+def either_way(classes: Sequence[Triple]) -> tuple[Triple, ...]:
     """The same for a pair and the pair the other way round."""
     return tuple(min(list(classes), _swapped(classes)))

@@ -233,8 +233,12 @@ class WitchHat(Mechanism):
         return self._steps_apart(self.grid).variation_ratio()
 
     def blankets(self) -> Sequence[HidingPair]:
-        """The parameters that hold for every two inputs."""
+        """Two points as far apart as can be, against the brim."""
         return self._steps_apart(self.grid).blankets()
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """The two ends."""
+        return self.between(-self.half_width, self.half_width).attacks()
 
     def within(self, diameter: float) -> Neighbours:
         """Inputs at most this far apart are mixtures of points that are no more than ⌈diameter/step⌉ steps apart."""
@@ -242,10 +246,19 @@ class WitchHat(Mechanism):
         return self._steps_apart(rounding.steps_within(size, -self.half_width, self.half_width, self.grid))
 
     def _steps_apart(self, steps: int) -> Neighbours:
-        """Points at most this many steps apart; everyone's law contains 1/max ratio of any other's."""
+        """Points at most this many steps apart; everyone's law contains the brim everywhere.
+
+        Against the brim, points that are farther apart are worse: ΣΦ(t_|z| − c·t_|z−d|), Φ convex, is a sum over levels
+        of minus the overlap of an interval around 0 with one around d, which shrinks as d grows. From 2s steps on the
+        two hats are disjoint and nothing changes.
+        """
         with precision(4 * RATIO_BITS):
             p, q = (round_up(self._distance(d).exp()) for d in (steps, self.grid))
-        return of_parameters(p, above(self.total_variation(steps)), q)
+        worst = [Fraction(1, self.whole) * t for t in self._weights(min(steps, 2 * self.reach)).tolist()]
+        brim = [Fraction(self.units[-1], self.whole)] * self.messages
+        first = [Fraction(1, self.whole) * t for t in self._weights(0).tolist()]
+        pairs = of_one_pair(_classes(first, worst, brim)).blankets()
+        return Neighbours(of_parameters(p, above(self.total_variation(steps)), q).parameters, tuple(pairs))
 
     def _distance(self, steps: int) -> arb:
         return arb(rational(self.step_distance * steps)).min(arb(self.epsilon))
@@ -284,7 +297,7 @@ class WitchHat(Mechanism):
     def examples(cls) -> Sequence[WitchHat]:
         return [
             cls(epsilon=1.0, grid=1, scale=4.0),
-            cls(epsilon=2.0, half_width=3.0, scale=2.0, grid=8),
+            cls(epsilon=2.0, half_width=3.0, scale=2.0, grid=5),
             cls(epsilon=3.0, half_width=1.0, scale=0.7, grid=9),
         ]
 
