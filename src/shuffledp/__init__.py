@@ -12,7 +12,7 @@ from shuffledp.composition.sequential import compose
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
-from shuffledp.metric.amplified import AmplifiedMetric
+from shuffledp.metric.amplified import AmplifiedMetric, MechanismMetric
 from shuffledp.metric.solver import LocalMetricSolver
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.metric import Box, DistanceMatrix, Interval
@@ -33,6 +33,7 @@ __all__ = [
     "Interval",
     "LocalMetricSolver",
     "Mechanism",
+    "MechanismMetric",
     "NotApplicable",
     "NumericalError",
     "PrivacyCurve",

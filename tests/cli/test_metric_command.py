@@ -1,4 +1,4 @@
-"""shuffledp metric: amplified distances, the lower bound and the solver, from files and ranges; --pair and --diameter."""
+"""shuffledp metric: amplified distances, lower bound and solver, from files and ranges; --pair and --diameter."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from shuffledp.mechanisms.krr import KRR
+from shuffledp.mechanisms.padded_exponential import PaddedExponential
 from shuffledp.metric.amplification import (
     Amplification,
     Corollary1,
@@ -21,7 +23,7 @@ from shuffledp.metric.amplification import (
     all_amplifications,
     amplification_of,
 )
-from shuffledp.metric.amplified import AmplifiedMetric
+from shuffledp.metric.amplified import AmplifiedMetric, MechanismMetric
 from shuffledp.metric.noise import LaplaceNoise, PlanarLaplaceNoise
 from shuffledp.privacy.metric import Box, DistanceMatrix, Interval
 from tests.oracle import exact
@@ -150,3 +152,16 @@ def test_the_amplified_metric_is_an_object() -> None:
         AmplifiedMetric(space, 0, 1e-6)
     with pytest.raises(ValueError, match="bound must be one of theorem-1"):
         amplification_of("nothing")
+
+
+def test_a_mechanism_does_better_than_any_randomizer() -> None:
+    """Its own laws are at least as good as its distances alone, and its attack is below."""
+    space = triangle(1.0)
+    own = MechanismMetric(PaddedExponential(space.matrix), 10_000, 1e-6)
+    general = AmplifiedMetric(space, 10_000, 1e-6)
+    assert (own.matrix([0, 1, 2]) <= general.matrix * (1 + 1e-9)).all()
+    value = own(0, 1)
+    assert value.lower is not None
+    assert 0 < value.lower <= value.upper == own.within(1.0).upper
+    with pytest.raises(TypeError, match="expected a metric mechanism, got KRR"):
+        MechanismMetric(KRR(1.0, 4), 100, 1e-6)  # type: ignore[arg-type]
