@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from shuffledp.bounds.amplify import amplify
+from shuffledp.mechanisms.padded_exponential import PaddedExponential
 from shuffledp.metric.amplification import Corollary1, ExactClone, MetricVariationRatio, UniformCorollary2
 from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.solver import LocalMetricSolver, largest_uniform_distance, pareto
@@ -82,6 +84,9 @@ def test_seven_random_points() -> None:
         assert (again <= target.matrix + 1e-12 + 1e-10 * target.matrix).all()
         assert (answer.amplified <= target.matrix + 1e-12).all()
         assert not any(solver.can_be_raised(raw, a, b, 1.01) for a, b in target.pairs())
+        answer.metric.must_be_metric("metric")
+        assert (AmplifiedMetric(answer.metric, USERS, DELTA).matrix <= target.matrix * (1 + 1e-9)).all()
+        assert (answer.metric.matrix >= answer.closure.matrix * (1 - 1e-12)).all()
         closed = answer.closure
         closed.must_be_metric("closure")
         assert (closed.matrix <= raw).all()
@@ -114,6 +119,16 @@ def test_three_points_are_feasible_and_cannot_grow() -> None:
     # Far above what the paper's solver may spend at the same diameter.
     paper = LocalMetricSolver(target, USERS, DELTA, Corollary1()).distances(2.0)
     assert raw.sum() > paper.sum()
+
+
+def test_the_metric_can_be_run() -> None:
+    """The padded exponential mechanism takes it, and its pairs meet the target after shuffling."""
+    target = DistanceMatrix([[0, 0.1, 0.3], [0.1, 0, 0.2], [0.3, 0.2, 0]])  # type: ignore[arg-type]
+    (answer,) = LocalMetricSolver(target, USERS, DELTA).solve(diameters=1)
+    assert answer.metric.matrix.sum() > 1.2 * answer.closure.matrix.sum()
+    mechanism = PaddedExponential(answer.metric.matrix)
+    for a, b in target.pairs():
+        assert amplify(mechanism, USERS, pair=(a, b)).epsilon(DELTA).upper <= target.matrix[a, b] * (1 + 1e-9)
 
 
 def test_pareto_keeps_what_is_not_dominated() -> None:

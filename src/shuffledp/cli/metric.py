@@ -209,8 +209,8 @@ def solve(
     typer.echo(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {delta:g}.")
     typer.echo(f"Bound: {solver.amplification.theorem}. If all were equal: at most {show.lower(largest)}.")
     for number, answer in enumerate(answers, 1):
-        typer.echo(f"\n{number} of {len(answers)}: largest {show.lower(answer.diameter)}; shortest paths:")
-        _print_matrix(answer.closure.matrix, up=False)
+        typer.echo(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")
+        _print_matrix(answer.metric.matrix, up=False)
 
 
 def _solutions(solver: LocalMetricSolver, largest: float, answers: list[LocalMetric]) -> dict[str, Any]:
@@ -228,6 +228,7 @@ def _solutions(solver: LocalMetricSolver, largest: float, answers: list[LocalMet
                 "diameter": answer.diameter,
                 "raw": answer.raw.matrix.tolist(),
                 "closure": answer.closure.matrix.tolist(),
+                "metric": answer.metric.matrix.tolist(),
                 "amplified": answer.amplified.tolist(),
             }
             for answer in answers

@@ -38,6 +38,8 @@ class LocalMetric:
     """As found; the triangle inequality may fail."""
     amplified: Floats
     """The distances after shuffling; none is above its target."""
+    metric: DistanceMatrix
+    """For mechanisms that need a metric: the shortest paths, raised as far as targets and triangle inequality allow."""
 
     @property
     def diameter(self) -> float:
@@ -56,7 +58,7 @@ class LocalMetricSolver:
     Theorem: [MDP] Algorithms 1 and 3: for each diameter m, D(a,b) = min(m, max(target, v)), v the largest distance
     whose amplified value at D_max = m meets the target; those that no other dominates are kept.
     Requires: a target matrix; users; δ.
-    Returns: the Pareto set, each with its shortest paths; every pair is checked in ball arithmetic.
+    Returns: the Pareto set, each with its shortest paths and a metric; every pair is checked in ball arithmetic.
     Deviates: any bound may be used; the paper's are Corollary 1 (Algorithm 1) and Corollary 2 with R = 2e^m (Algorithm
     3). With the others each pair counts only the largest distance from its own two inputs, and distances are then
     raised one by one until none can grow by 1%.
@@ -95,7 +97,7 @@ class LocalMetricSolver:
         matrix = self._filled(limits)
         if self.amplification.uniform:
             return matrix
-        return self._raised(self._filled(matrix.max(axis=1)))
+        return self._raised(self._filled(matrix.max(axis=1)), keep_triangles=False)
 
     def _filled(self, limits: Floats) -> Floats:
         """Every distance as large as its target allows if nothing is farther from an input than its limit."""
@@ -130,28 +132,31 @@ class LocalMetricSolver:
 
     # --- one by one -------------------------------------------------------------------------------------------
 
-    def _raised(self, matrix: Floats) -> Floats:
+    def _raised(self, matrix: Floats, *, keep_triangles: bool) -> Floats:
         """Distances raised one at a time, smallest first, until none can grow."""
         matrix = matrix.copy()
         for _ in range(MOST_SWEEPS):
             pairs = sorted(self.target.pairs(), key=lambda pair: matrix[pair])
-            if not sum(self._raise(matrix, a, b) for a, b in pairs):
+            if not sum(self._raise(matrix, a, b, keep_triangles) for a, b in pairs):
                 return matrix
         return matrix
 
-    def _raise(self, matrix: Floats, a: int, b: int) -> bool:
+    def _raise(self, matrix: Floats, a: int, b: int, keep_triangles: bool) -> bool:
         """Raise one distance as far as all pairs that it touches allow; whether that was worth it."""
-        start = float(matrix[a, b])
+        start, most = float(matrix[a, b]), LARGEST_DISTANCE
+        if keep_triangles:
+            ways = [matrix[a, c] + matrix[c, b] for c in range(len(matrix)) if c not in (a, b)]
+            most = min([most, *map(float, ways)])
 
         def excess(distance: float) -> float:
             matrix[a, b] = matrix[b, a] = distance
             return self._worst_excess(matrix, a, b)
 
         low, step = start, 1 + WORTH_RAISING
-        while low * step < LARGEST_DISTANCE and excess(low * step) <= 0:
+        while low * step < most and excess(low * step) <= 0:
             low, step = low * step, min(step * step, 2.0)
         if low > start:
-            low = find_crossing(excess, low, min(low * step, LARGEST_DISTANCE), relative=TOLERANCE).below
+            low = find_crossing(excess, low, min(low * step, most), relative=TOLERANCE).below
         matrix[a, b] = matrix[b, a] = low
         return low > start
 
@@ -173,16 +178,21 @@ class LocalMetricSolver:
         return worst
 
     def _checked(self, matrix: Floats) -> LocalMetric:
-        space = DistanceMatrix(matrix)
+        raw = self._proved(DistanceMatrix(matrix))
+        amplified = AmplifiedMetric(raw, self.users, self.delta, self.amplification).matrix
+        closed = raw.closure()
+        if not self.amplification.uniform:
+            closed = DistanceMatrix(self._raised(closed.matrix, keep_triangles=True))
+        # The targets themselves were proved just now; a search for ε may end a hair above.
+        return LocalMetric(raw, np.minimum(amplified, self.target.matrix), self._proved(closed.closure()))
+
+    def _proved(self, space: DistanceMatrix) -> DistanceMatrix:
+        """The same distances, every pair checked against its target."""
         for a, b in space.pairs():
             target = float(self.target.matrix[a, b])
             if self._excess(space.surroundings(a, b), target) > 0:
-                raise NumericalError(
-                    f"LocalMetricSolver: inputs {a} and {b} miss their target {target!r}; please report."
-                )
-        amplified = AmplifiedMetric(space, self.users, self.delta, self.amplification).matrix
-        # The targets themselves were proved just now; a search for ε may end a hair above.
-        return LocalMetric(space, np.minimum(amplified, self.target.matrix))
+                raise NumericalError(f"LocalMetricSolver: inputs {a}, {b} miss their target {target!r}; please report.")
+        return space
 
 
 def largest_uniform_distance(target: float, users: float, delta: float, amplification: Amplification) -> float:
