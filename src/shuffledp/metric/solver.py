@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 Progress = Callable[[str], None]
 TOLERANCE = 1e-7
 """Relative width to which a largest distance is searched; what is returned is on the proved side."""
+ROUGH = 1e-3
+"""The same where distances are raised one by one, each of which is in the way of others."""
 FINE = 1e-11
 """The same for the largest diameter."""
 WORTH_RAISING = 0.009
@@ -156,7 +158,7 @@ class LocalMetricSolver:
         while low * step < most and excess(low * step) <= 0:
             low, step = low * step, min(step * step, 2.0)
         if low > start:
-            low = find_crossing(excess, low, min(low * step, most), relative=TOLERANCE).below
+            low = find_crossing(excess, low, min(low * step, most), relative=ROUGH).below
         matrix[a, b] = matrix[b, a] = low
         return low > start
 
