@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 import shuffledp
-from shuffledp.cli import amplify, audit, calibrate, compare, mechanisms, tour, tradeoff, verify
+from shuffledp.cli import amplify, audit, calibrate, compare, mechanisms, metric, tour, tradeoff, verify
 from shuffledp.errors import ShuffledpError
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ app.command("tradeoff")(tradeoff.command)
 app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)
+app.add_typer(metric.app, name="metric")
 
 
 def run() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -136,3 +137,16 @@ def hiding_messages(randomizer: object, users: int) -> int:
 def attack_messages(randomizer: object, users: int) -> int:
     """The same number in the datasets of the randomizer's attacks."""
     return randomizer.attack_messages(users) if isinstance(randomizer, GivesHidingMessages) else users
+
+
+@runtime_checkable
+class GivesNeighbours(Protocol):
+    """A metric mechanism: near inputs are better protected than far ones, and it says how well."""
+
+    def between(self, first: Any, second: Any) -> Neighbours:
+        """What is known of one pair of inputs."""
+        ...
+
+    def within(self, diameter: float) -> Neighbours:
+        """What holds for every two inputs at most this far apart, in the unit of the inputs."""
+        ...
