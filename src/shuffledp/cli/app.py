@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 import shuffledp
-from shuffledp.cli import amplify, audit, compare, mechanisms, tour, verify
+from shuffledp.cli import amplify, audit, collect, compare, ledger, mechanisms, tour, verify
 from shuffledp.errors import ShuffledpError
 
 app = typer.Typer(
@@ -45,6 +45,11 @@ app.command("compare")(compare.command)
 app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)
+app.command("collect")(collect.command)
+app.command("encode")(collect.encode)
+app.command("shuffle")(collect.shuffle)
+app.command("estimate")(collect.estimate)
+app.command("ledger")(ledger.command)
 
 
 def run() -> None:

@@ -28,6 +28,11 @@ class Values(ABC):
         """How many different options there are; None where values are numbers."""
         return None
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What users' data call the options; None where they are numbered, or values are numbers."""
+        return None
+
     def label(self, option: int) -> str:
         """What the report calls this option, or this coordinate of a vector."""
         return str(option)
@@ -58,6 +63,10 @@ class Categories(Values):
     @property
     def size(self) -> int | None:
         return len(self.labels)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        return self.labels
 
     def label(self, option: int) -> str:
         return self.labels[option]
