@@ -107,7 +107,7 @@ class Column(ABC):
             )
         low, high = self.mechanism.value_range
         share = (numbers - interval.low) / (interval.high - interval.low)
-        return np.clip(low + share * (high - low), low, high)
+        return np.asarray(np.clip(low + share * (high - low), low, high))
 
     def lists(self, array: pa.Array) -> tuple[Array, pa.Array]:
         """How many entries each row has, and all entries."""

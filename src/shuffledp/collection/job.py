@@ -157,10 +157,16 @@ class Job:
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
     """A directory to fill; it gets its name only when the block ends well."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    for old in path.parent.glob(f"{path.name}.unfinished-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    # A name of its own: a worker of a run that was killed may still be writing.
+    unfinished = path.with_name(f"{path.name}.unfinished-{os.urandom(8).hex()}")
     unfinished.mkdir(parents=True)
-    yield unfinished
+    try:
+        yield unfinished
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
     os.replace(unfinished, path)
 
 

@@ -60,7 +60,7 @@ class Table:
 
         # Reading in small pieces keeps memory small whatever the size of the row groups.
         with pq.ParquetFile(self.path, buffer_size=READ_BYTES, pre_buffer=False) as file:
-            self._has(column, file.schema_arrow.names)
+            self.demand_column(column.name, file.schema_arrow.names)
             for batch in file.iter_batches(batch_size=rows, columns=[column.name]):
                 yield batch.column(0)
 
@@ -70,17 +70,18 @@ class Table:
         kind = column.csv_type()
         reading = csv.ReadOptions(block_size=CSV_BLOCK_BYTES)
         with csv.open_csv(self.path, read_options=reading) as whole:
-            self._has(column, whole.schema.names)
+            self.demand_column(column.name, whole.schema.names)
         converting = csv.ConvertOptions(include_columns=[column.name], column_types={column.name: kind})
         with csv.open_csv(self.path, read_options=reading, convert_options=converting) as file:
             for batch in file:
                 for start in range(0, len(batch), rows):
                     yield batch.column(0).slice(start, rows)
 
-    def _has(self, column: Column, names: list[str]) -> None:
-        if column.name not in names:
+    def demand_column(self, name: str, names: list[str]) -> None:
+        """Stop if the file has no such column."""
+        if name not in names:
             shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-            raise ValueError(f"input: {self.path.name} has no column {column.name!r}; it has {shown}.")
+            raise ValueError(f"input: {self.path.name} has no column {name!r}; it has {shown}.")
 
 
 def chunks(arrays: Iterator[pa.Array], rows: int) -> Iterator[pa.Array]:
