@@ -24,7 +24,7 @@ def spark() -> Iterator[Spark]:
     engine.close()
 
 
-@pytest.fixture(params=["embedded", "spark"])
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.slow)])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn."""
     if request.param == "spark":
