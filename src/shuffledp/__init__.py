@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
+from shuffledp.composition.calibrate import Calibration, calibrate
+from shuffledp.composition.sequential import compose
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
@@ -20,6 +22,7 @@ globals().update(_CATALOGUE)
 
 __all__ = [
     "BoundValue",
+    "Calibration",
     "Estimate",
     "Mechanism",
     "NotApplicable",
@@ -28,7 +31,9 @@ __all__ = [
     "ShuffledpError",
     "VariationRatio",
     "amplify",
+    "calibrate",
     "compare",
+    "compose",
     *_CATALOGUE,
 ]
 

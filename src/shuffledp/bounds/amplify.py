@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from shuffledp import argument
-from shuffledp.bounds import best
+from shuffledp.bounds import best, binary
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import GivesAttacks, GivesVariationRatio
+from shuffledp.privacy.capability import GivesAttacks, GivesCoin, GivesVariationRatio
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 
 
@@ -27,12 +27,18 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
     if isinstance(randomizer, type) or not isinstance(randomizer, GivesVariationRatio):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
     hidden = total - lost
-    attack = None
-    if isinstance(randomizer, GivesAttacks) and (pairs := tuple(randomizer.attacks())):
-        attack = AttackCurve(pairs, hidden)
+    attack = _attack(randomizer, hidden)
     if bound == best.NAME:
         return best.best_curve(randomizer, hidden).attacked_by(attack)
     known = all_bounds()
     if bound not in known:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
     return known[bound].curve(randomizer, hidden).attacked_by(attack)
+
+
+def _attack(randomizer: object, users: int) -> AttackCurve | None:
+    """What is known from below, for every bound of this randomizer."""
+    pairs = tuple(randomizer.attacks()) if isinstance(randomizer, GivesAttacks) else ()
+    coin = randomizer.coin_range() if isinstance(randomizer, GivesCoin) else None
+    crowds = () if coin is None else tuple(c for way in binary.directions_of(coin, users) for c in way.attacks())
+    return AttackCurve(pairs, users, crowds) if pairs or crowds else None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from shuffledp.bounds.bound import Bound, all_bounds
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.profile import Floats
 
 NAME = "best"
 SAME = 5e-13
@@ -26,6 +29,10 @@ class BestCurve(PrivacyCurve):
 
     def _delta(self, epsilon: float) -> BoundValue:
         return _smallest([curve.delta(epsilon) for curve in self.curves])
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        found = [curve.profile(epsilons) for curve in self.curves]
+        return np.min([one.upper for one in found], axis=0), np.min([one.lower for one in found], axis=0)
 
 
 def _smallest(values: list[BoundValue]) -> BoundValue:

@@ -16,6 +16,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp.bounds.bound import all_bounds
+from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.from_table import FromTable
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -120,6 +121,22 @@ def claim_of(
     assert isinstance(curve, NumericCurve)
     law = tuple(_classes(direction(claimed[0])) for direction in curve.directions)
     return Claim(_description(randomizer), users, *claimed, value.bound, value.theorem, law, _software())
+
+
+def provable(
+    randomizer: object, users: int, value: BoundValue, *, epsilon: float | None, delta: float | None
+) -> BoundValue:
+    """The value itself where `verify` can prove its bound, else the smallest of a bound that it can prove."""
+    if value.bound in BOUNDS or not value.guarantee:
+        return value
+    found: list[BoundValue] = []
+    for name in BOUNDS:
+        try:
+            curve = all_bounds()[name].curve(randomizer, users)
+        except NotApplicable:
+            continue
+        found.append(curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0))
+    return min(found, key=float, default=value)
 
 
 def rounded_up(value: float, margin: Decimal) -> Decimal:

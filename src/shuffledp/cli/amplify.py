@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from shuffledp.bounds.amplify import amplify, bound_names
-from shuffledp.certificate.claim import claim_of
+from shuffledp.bounds.best import NAME as BEST
+from shuffledp.certificate.claim import claim_of, provable
 from shuffledp.cli import show
 from shuffledp.cli.randomizer import Choice
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -45,7 +46,12 @@ def command(
         raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
     value = curve.epsilon(delta) if delta is not None else curve.delta(_given(epsilon))
     if certificate is not None:
-        claim = claim_of(randomizer, curve.users, value, epsilon=epsilon, delta=delta)
+        proved = value
+        if bound == BEST:
+            proved = provable(randomizer, curve.users, value, epsilon=epsilon, delta=delta)
+            if proved is not value:
+                show.note(f"{value.bound} has no second proof, so the certificate claims what {proved.bound} gives.")
+        claim = claim_of(randomizer, curve.users, proved, epsilon=epsilon, delta=delta)
         try:
             certificate.write_text(claim.text(), encoding="utf-8")
         except OSError as error:

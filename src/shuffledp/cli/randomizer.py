@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +47,18 @@ class Choice:
             self._alone("--epsilon-local without --mechanism", *raw)
             return VariationRatio.of_ldp(self.epsilon_local)
         return self._raw()
+
+    def with_setting(self, name: str) -> Callable[[float], Mechanism | VariationRatio]:
+        """The randomizer as a function of its local ε or of one more setting."""
+        if self.table is not None:
+            raise ValueError(f"{self.command}: --table leaves only users to find; add --find users.")
+        if name == "epsilon":
+            if self.epsilon_local is not None:
+                raise ValueError(f"{self.command}: --epsilon-local is what is searched for; leave it out.")
+            return lambda value: dataclasses.replace(self, epsilon_local=value).build()
+        if name in self._settings():
+            raise ValueError(f"{self.command}: {name} is what is searched for; leave out --set {name}=….")
+        return lambda value: dataclasses.replace(self, settings=(*self.settings, f"{name}={value!r}")).build()
 
     def _raw(self) -> VariationRatio:
         if self.p is None or self.beta is None:

@@ -46,6 +46,11 @@ def _rounded(value: float, digits: int, direction: str) -> str:
     return f"{float(shown):.{digits}g}"
 
 
+def note(sentence: str) -> None:
+    """A remark beside the result, on stderr."""
+    Console(stderr=True, soft_wrap=True).print(Text(sentence))
+
+
 def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:
     """A two-column table on stdout, with a warning below it where there is one."""
     table = Table(title=Text(title), title_justify="left", show_header=False, box=None, pad_edge=False)

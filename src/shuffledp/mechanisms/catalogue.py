@@ -38,12 +38,17 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
-def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanism:
-    """A mechanism from its name, local ε and settings as text, each a number."""
+def kind_of(name: str) -> type[Mechanism]:
+    """The mechanism of a name, among those that numbers suffice to build."""
     kinds = {known: kind for known, kind in all_mechanisms().items() if kind.built_from_numbers}
     if name not in kinds:
         raise ValueError(f"mechanism must be one of {', '.join(kinds)}, got {name!r}.")
-    kind = kinds[name]
+    return kinds[name]
+
+
+def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanism:
+    """A mechanism from its name, local ε and settings as text, each a number."""
+    kind = kind_of(name)
     known = {field.name: field for field in settings(kind)}
     unknown = [key for key in given if key not in known]
     if unknown:

@@ -105,6 +105,9 @@ class KRR(SupportOracle):
             )
         ]
 
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        return (self.other_support, self.own_support) if self.options == 2 else None
+
     def attacks(self) -> Sequence[HidingPair]:
         own, other = rational(self.own_support), rational(self.other_support)
         mixed = (own + other) / 2

@@ -51,6 +51,22 @@ class OutputTable:
     probabilities: tuple[tuple[Fraction, ...], ...]
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """A constructor argument that may be searched for a privacy target: privacy is monotone in it.
+
+    ``whole``: only whole numbers. ``more_is_more_private``: whether a larger value gives more privacy. From ``least``
+    to ``most``, both included: where a search looks. A value in this range may still be refused by the constructor
+    with a ValueError, at the end where the mechanism tells nothing; infinity stands for no limit.
+    """
+
+    name: str
+    whole: bool
+    more_is_more_private: bool
+    least: float
+    most: float
+
+
 class Mechanism(ABC):
     """A local randomizer: the law of its message, how to run it, how to read the messages.
 
@@ -69,6 +85,8 @@ class Mechanism(ABC):
     """Whether epsilon and numbers suffice to build it, so that the command line can."""
     tight: ClassVar[bool] = True
     """Whether some pair of inputs attains β and the blanket; otherwise they are proved upper bounds."""
+    tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("epsilon", False, False, 1e-6, 64.0),)
+    """The arguments that may be searched for a privacy target, the usual one first; empty where there is none."""
     epsilon: float
 
     def settings(self) -> dict[str, Any]:
@@ -149,6 +167,10 @@ class Mechanism(ABC):
 
         The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest.
         """
+
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        """Where there are only two messages: the least and the largest probability of one of them, over all inputs."""
+        return None
 
     # --- for tests and the catalogue --------------------------------------------------------------------------
 

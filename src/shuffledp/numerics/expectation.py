@@ -12,7 +12,7 @@ Five routes, one contract (a certified ``Bracket``); the engine takes the exact 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +35,8 @@ LEFT_OUT = 40.0
 """What a window leaves out is e^LEFT_OUT times smaller than the result."""
 SEARCH_TOLERANCE = 1e-5
 CERTIFIED_TOLERANCE = 5e-10
-"""Relative width in x that the contour aims at while searching, and in a certified value."""
+BATCH_TOLERANCE = 1e-6
+"""Relative width in x that the contour aims at while searching, in a certified value, and in one of many."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,22 @@ class PositivePartMean:
     def bracket(self, x: float, tolerance: float = CERTIFIED_TOLERANCE) -> Bracket:
         """Certified enclosure of D(x)."""
         return positive_part_mean(self.law_at(x), self.count, tolerance).scaled(self.count)
+
+    def brackets(self, xs: Iterable[float], tolerance: float = BATCH_TOLERANCE) -> list[Bracket]:
+        """Certified enclosures of D at many x, coarser than ``bracket`` and many times faster.
+
+        The contour's nodes are summed in floats. Where that is wide, or few counts can be visited one by one, the
+        exact routes take over.
+        """
+        return [self._coarse(self.law_at(x), tolerance).scaled(self.count) for x in xs]
+
+    def _coarse(self, law: FiniteLaw, tolerance: float) -> Bracket:
+        if not contour.has_positive_value(law) or _is_small(law, self.count):
+            return positive_part_mean(law, self.count)
+        plan = contour.make_plan(law, self.count, tolerance)
+        found = contour.bracket(law, self.count, plan, in_floats=True)
+        wide = bool(found.upper - found.lower > found.upper * WIDE)
+        return positive_part_mean(law, self.count) if wide else found
 
     def log_estimate(self, x: float) -> float:
         """log D(x) in floats, for searching: exact where that is cheap, by the contour in floats elsewhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from shuffledp.privacy.pair import HidingPair
@@ -24,6 +25,13 @@ class GivesAttacks(Protocol):
     """
 
     def attacks(self) -> Sequence[HidingPair]: ...
+
+
+@runtime_checkable
+class GivesCoin(Protocol):
+    """Knows whether it has only two messages, and then the extreme probabilities of one of them over all inputs."""
+
+    def coin_range(self) -> tuple[Fraction, Fraction] | None: ...
 
 
 @runtime_checkable

@@ -1,0 +1,171 @@
+"""``calibrate``: the most useful setting that meets a central (ε, δ) target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shuffledp import argument
+from shuffledp.bounds import best
+from shuffledp.bounds.amplify import amplify
+from shuffledp.composition.search import WHO, Search, Target
+from shuffledp.mechanisms.mechanism import Mechanism, Tuning
+from shuffledp.privacy.capability import GivesVariationRatio
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+
+LOCAL = "epsilon_local"
+"""What a caller calls the local ε, because ``epsilon`` is the central target."""
+USERS = Tuning("users", whole=True, more_is_more_private=True, least=1, most=1e12)
+LOCAL_EPSILON = Mechanism.tuning[0]
+"""How the local ε of a randomizer that does not say so itself is searched."""
+
+Builder = Callable[[float], object]
+"""A randomizer from the value of the setting that is searched."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A setting that meets the target: its value, the randomizer, and the certified curve that was checked."""
+
+    setting: str
+    value: float
+    mechanism: Any
+    curve: PrivacyCurve
+    target: Target
+    limit: str
+    """Why no more useful value was looked at; empty where the next one misses the target."""
+
+    @property
+    def epsilon(self) -> BoundValue:
+        """The central ε at the target's δ: at most the target."""
+        return self.curve.epsilon(self.target.delta)
+
+
+def calibrate(
+    randomizer: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    users: float | None = None,
+    find: str | None = None,
+    epsilon_local: float | None = None,
+    bound: str = best.NAME,
+    colluding: float = 0,
+    **settings: Any,
+) -> Calibration:
+    """The most useful value of one setting with which the shuffled output is certainly (ε, δ)-private.
+
+    ``randomizer`` is a mechanism's class (its other arguments follow by name), a function of the local ε such as
+    ``VariationRatio.of_ldp``, or, to find ``users``, a finished mechanism. ``find`` is ``"epsilon_local"`` (the
+    largest), ``"users"`` (the fewest) or a setting that the mechanism lists in its ``tuning``; by default the first
+    of those. The value has been checked by its certified curve; 0.1% more (for whole numbers: the next one) misses
+    the target, unless ``limit`` says why none was looked at.
+
+    Where a default of the mechanism jumps with the setting (subset size, hash length), the central ε jumps too and
+    values beyond the found one may meet the target again; they are looked for up to half as much again.
+    """
+    target = Target(epsilon, delta)
+    tuning = _tuning(randomizer, find)
+    build = _builder(randomizer, tuning, epsilon_local, settings)
+    return search(build, tuning, target, users=users, bound=bound, colluding=colluding)
+
+
+def search(
+    build: Builder,
+    tuning: Tuning,
+    target: Target,
+    *,
+    users: float | None,
+    bound: str = best.NAME,
+    colluding: float = 0,
+) -> Calibration:
+    """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
+    lost = argument.count(WHO, "colluding", colluding, at_least=0)
+    if tuning is USERS:
+        if users is not None:
+            raise ValueError(f"{WHO}: users is what is searched for, got users = {users!r} too.")
+        fixed = None
+    else:
+        if users is None:
+            raise ValueError(f"{WHO}: users must be given, unless it is what is searched for.")
+        fixed = argument.count(WHO, "users", users, at_least=lost + 1)
+
+    def crowd(value: float) -> int:
+        """Users in all; where they are searched, those who do not collude are counted."""
+        return int(value) + lost if fixed is None else fixed
+
+    def curve_at(value: float) -> PrivacyCurve:
+        return amplify(build(value), crowd(value), bound=bound, colluding=lost)
+
+    def rough(value: float) -> float:
+        return _normal_log_epsilon(build, value, crowd(value) - lost, target.delta)
+
+    found = Search(curve_at, rough, tuning, target).run()
+    value = crowd(found.value) if tuning is USERS else found.value
+    setting = LOCAL if tuning.name == "epsilon" else tuning.name
+    return Calibration(setting, value, build(found.value), found.curve, target, found.limit)
+
+
+def _tuning(randomizer: Any, find: str | None) -> Tuning:
+    """How the setting that is asked for is searched."""
+    if callable(randomizer):
+        return named_tuning(_known(randomizer), find)
+    if find != USERS.name:
+        raise ValueError(f"{WHO}: a finished mechanism leaves only users to find, got find = {find!r}.")
+    return USERS
+
+
+def _known(randomizer: Any) -> Sequence[Tuning]:
+    """What the class of a mechanism says can be searched; a plain function takes the local ε."""
+    known: Sequence[Tuning] = getattr(randomizer, "tuning", (LOCAL_EPSILON,))
+    return known
+
+
+def named_tuning(known: Sequence[Tuning], find: str | None) -> Tuning:
+    """The setting of a name among those that a mechanism lists, or the number of users; by default the first."""
+    names = {LOCAL if tuning.name == "epsilon" else tuning.name: tuning for tuning in (*known, USERS)}
+    if find is None:
+        return next(iter(names.values()))
+    if find not in names:
+        raise ValueError(f"{WHO}: what to find must be one of {', '.join(names)}, got {find!r}.")
+    return names[find]
+
+
+def _builder(randomizer: Any, tuning: Tuning, epsilon_local: float | None, settings: dict[str, Any]) -> Builder:
+    """The randomizer as a function of the searched setting."""
+    if not callable(randomizer):
+        if settings or epsilon_local is not None:
+            raise ValueError(f"{WHO}: a finished mechanism takes no further settings, got {randomizer!r}.")
+        return lambda value: randomizer
+    if tuning.name in settings:
+        raise ValueError(f"{WHO}: {tuning.name} is what is searched for; leave it out of the settings.")
+    if tuning.name == "epsilon":
+        if epsilon_local is not None:
+            raise ValueError(f"{WHO}: epsilon_local is what is searched for, got {epsilon_local!r} too.")
+        return lambda value: randomizer(value, **settings)
+    if epsilon_local is None and LOCAL_EPSILON.name in [known.name for known in _known(randomizer)]:
+        raise ValueError(f"{WHO}: epsilon_local must be given, unless it is what is searched for.")
+    local = () if epsilon_local is None else (epsilon_local,)
+    if tuning is USERS:
+        made = randomizer(*local, **settings)
+        return lambda value: made
+    return lambda value: randomizer(*local, **settings, **{tuning.name: value})
+
+
+def _normal_log_epsilon(build: Builder, value: float, users: int, delta: float) -> float:
+    """log of the central ε by a normal approximation, only to know where to look; −∞ where nothing is told.
+
+    The sum in (★) has variance n·2βq(p−1)/p, and ε is about the quantile of δ times its scale over n.
+    """
+    try:
+        made = build(value)
+        known = made.variation_ratio() if isinstance(made, GivesVariationRatio) else None
+    except ValueError:
+        return -math.inf
+    if known is None or known.beta == 0:
+        return -math.inf
+    reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
+    p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
+    return 0.5 * math.log(2 * known.beta * max(known.q_pair) * p_share / users) + math.log(reach)
