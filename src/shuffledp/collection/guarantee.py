@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from shuffledp.certificate.claim import BOUNDS, Claim, claim_of
+from shuffledp.composition.sequential import compose
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan import Plan
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
@@ -19,20 +20,8 @@ class TooWeak(ShuffledpError):
 
 
 def composed_epsilon(curves: Sequence[PrivacyCurve], delta: float) -> float:
-    """ε of all rounds together at δ, each of them on the same people.
-
-    Theorem: basic composition: the sum of the rounds' ε, each at its share of δ.
-    Returns: an upper bound, rounded up.
-    """
-    if not curves:
-        return 0.0
-    share = math.nextafter(delta / len(curves), 0.0)
-    known: dict[int, float] = {}
-    for curve in curves:
-        if id(curve) not in known:
-            known[id(curve)] = curve.epsilon(share).upper
-    total = math.fsum(known[id(curve)] for curve in curves)
-    return total if len(curves) == 1 else math.nextafter(total, math.inf)
+    """ε of all rounds together at δ, each of them on the same people: an upper bound; 0 for no round."""
+    return compose(curves).epsilon(delta).upper if curves else 0.0
 
 
 @dataclass(frozen=True)
