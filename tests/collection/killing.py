@@ -18,7 +18,7 @@ from shuffledp.collection import embedded, kernel
 from shuffledp.collection.collect import Request, collect
 from shuffledp.collection.engines import engine_of
 
-STEPS = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "sqlite3.connect")
+STEPS = ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "sqlite3.connect")
 CHUNK_ROWS, PART_CHUNKS = 150, 2
 
 

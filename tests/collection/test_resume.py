@@ -159,6 +159,9 @@ def test_only_one_process_works_on_a_job(tmp_path: Path) -> None:
     job = Job.begin(tmp_path / "out", plan_of("krr"), "value", {}, 10, "embedded")
     with job.alone(), pytest.raises(ValueError, match="another process is collecting"), job.alone():
         raise AssertionError("two at once")
+    with pytest.raises(ValueError, match="another process is collecting"):
+        Job.begin(tmp_path / "out", plan_of("krr"), "value", {}, 10, "embedded")
+    assert Job.unfinished(tmp_path / "out") == job
 
 
 def test_a_full_or_finished_directory_is_left_alone(tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ class Job:
             "id": job.id, "plan": plan.document(), "column": column, "input": job.source, "users": users,
             "engine": engine,
         }  # fmt: skip
-        write_whole(job.work / "job.json", json.dumps(document, indent=1).encode())
+        if not write_whole(job.work / "job.json", json.dumps(document, indent=1).encode()):
+            raise ValueError(f"collect: another process is collecting into {out}.")
         return job
 
     @classmethod
@@ -120,10 +121,7 @@ class Job:
             if self.encoded.exists():
                 raise ValueError(f"collect: {self.work} has messages but no key; delete it and collect anew.")
             write_whole(path, os.urandom(KEY_BYTES))
-        key = path.read_bytes()
-        if len(key) != KEY_BYTES:
-            raise ValueError(f"collect: {path} is not a key; delete {self.work} and collect anew.")
-        return key
+        return path.read_bytes()
 
     def forget_order(self) -> None:
         """Delete what links messages to people: the key and the messages in the order of the input."""
@@ -170,12 +168,20 @@ def whole_directory(path: Path) -> Iterator[Path]:
     os.replace(unfinished, path)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read; it gets its name only when it is complete on disk."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.unlink(missing_ok=True)
+def write_whole(path: Path, content: bytes) -> bool:
+    """Write a file that only its owner may read; it gets its name only when it is complete on disk.
+
+    Returns False, and leaves it alone, if it is there already: of two processes only one succeeds.
+    """
+    unfinished = path.with_name(f"{path.name}.unfinished-{os.urandom(8).hex()}")
     with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(unfinished, path)
+    try:
+        os.link(unfinished, path)
+    except FileExistsError:
+        return False
+    finally:
+        unfinished.unlink()
+    return True
