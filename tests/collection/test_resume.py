@@ -20,6 +20,7 @@ import pytest
 from shuffledp.collection import embedded, kernel
 from shuffledp.collection.collect import Request, collect
 from shuffledp.collection.column import column_of
+from shuffledp.collection.engine import EngineFailed
 from shuffledp.collection.engines import engine_of
 from shuffledp.collection.job import Job
 from shuffledp.collection.ledger import Ledger
@@ -268,6 +269,7 @@ VICTIM = """
 import sys
 from pathlib import Path
 from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.engine import EngineFailed
 from shuffledp.collection.engines import engine_of
 from shuffledp.planner.plan import Plan
 plan, path, out, ledger = map(Path, sys.argv[1:])
@@ -294,4 +296,23 @@ def test_spark_really_killed_while_it_encodes(spark: Spark, tmp_path: Path) -> N
     assert key is not None
     assert Plan.load(tmp_path / "plan.json") == request.plan
     collect(request, spark)
+    assert_finished(request, key, array, None)
+
+
+def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is a sentence; what was encoded stays, and so does the reservation."""
+    request, array = request_in(tmp_path, resume=True)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(embedded.Embedded, "shuffle", full)
+        with pytest.raises(
+            EngineFailed, match=r"No space left on device; what is done is kept: go on with --resume\.$"
+        ):
+            collect(request, engine_of("embedded"))
+    key = key_in(request.out)
+    assert key is not None
+    collect(request, engine_of("embedded"))
     assert_finished(request, key, array, None)

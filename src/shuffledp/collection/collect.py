@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shuffledp.collection.column import column_of
-from shuffledp.collection.engine import Engine
+from shuffledp.collection.engine import Engine, EngineFailed
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.job import MESSAGES, REPORT, Job, whole_directory
 from shuffledp.collection.ledger import Ledger, Standing
@@ -55,12 +55,13 @@ def collect(request: Request, engine: Engine) -> Report:
             if ledger is not None:
                 ledger.reserve(job.id, guarantee)
             report = _run(job, table, guarantee, engine, ledger)
+        except (EngineFailed, OSError) as error:
+            reason = str(error).rstrip(".")
+            raise EngineFailed(f"{reason}; what is done is kept: go on with --resume.") from error
         except (ValueError, TypeError, ShuffledpError):
             # Nothing was released, so that nothing was spent.
             _abandon(job, ledger)
             raise
-        except OSError as error:
-            raise ShuffledpError(f"collect: {error}; what is done is kept: go on with --resume.") from None
         if ledger is not None:
             ledger.release(job.id)
         job.publish()

@@ -9,7 +9,12 @@ from typing import ClassVar
 from shuffledp.collection.column import Column
 from shuffledp.collection.progress import Progress
 from shuffledp.collection.table import Table
+from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Array, Mechanism
+
+
+class EngineFailed(ShuffledpError):
+    """The machine failed, not the data: a collection keeps what is done, and can go on."""
 
 
 class Engine(ABC):

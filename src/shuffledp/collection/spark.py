@@ -22,7 +22,7 @@ import numpy as np
 
 from shuffledp.collection import kernel, message, shuffling
 from shuffledp.collection.column import Column
-from shuffledp.collection.engine import Engine
+from shuffledp.collection.engine import Engine, EngineFailed
 from shuffledp.collection.job import whole_directory
 from shuffledp.collection.progress import Progress
 from shuffledp.collection.table import Table
@@ -63,7 +63,8 @@ class Spark(Engine):
     @property
     def session(self) -> SparkSession:
         if self._session is None:
-            self._session = start(self._master)
+            with self._alive("starting Spark"):
+                self._session = start(self._master)
         return self._session
 
     def close(self) -> None:
@@ -129,6 +130,13 @@ class Spark(Engine):
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
+        """A step of Spark's; starting it is a step of its own."""
+        _ = self.session
+        with self._alive(name), _in_a_sentence(name):
+            yield
+
+    @contextmanager
+    def _alive(self, name: str) -> Iterator[None]:
         """A step whose length only Spark knows: the bar shows that it is alive."""
         done = threading.Event()
         with self.progress.step(name, None) as advance:
@@ -140,8 +148,7 @@ class Spark(Engine):
             beating = threading.Thread(target=beat, daemon=True)
             beating.start()
             try:
-                with _in_a_sentence(name):
-                    yield
+                yield
             finally:
                 done.set()
                 beating.join()
@@ -255,12 +262,14 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _in_a_sentence(step: str) -> Iterator[None]:
-    """Spark's failures, which are pages long, as one sentence; what is done is kept."""
+    """Spark's failures, which are pages long, as one sentence."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = next((line for line in reversed(lines) if "Error: " in line), lines[0] if lines else "no reason given")
-        raise ShuffledpError(f"spark: {step} failed: {reason.rstrip('.')}.") from error
+        told = (line for line in reversed(lines) if "Error: " in line or "Exception: " in line)
+        reason = next(told, lines[0] if lines else "no reason given")
+        raise EngineFailed(f"spark: {step} failed: {reason.rstrip('.')}.") from error
