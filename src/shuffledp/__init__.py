@@ -12,6 +12,7 @@ from shuffledp.composition.sequential import compose
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.sent_point import SentPoint
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -28,6 +29,7 @@ __all__ = [
     "NotApplicable",
     "NumericalError",
     "PrivacyCurve",
+    "SentPoint",
     "ShuffledpError",
     "VariationRatio",
     "amplify",
