@@ -196,6 +196,26 @@ def test_parts_and_chunks_divide_the_input(tmp_path: Path, monkeypatch: pytest.M
     assert len(everything_under(tmp_path / "encoded")) == 4
 
 
+def test_a_directory_of_files_is_one_table(engine: Engine, tmp_path: Path) -> None:
+    """Rows of all files, in the order of their names; a file that is changed is noticed; other files are ignored."""
+    array = data_of("krr", 300)
+    (tmp_path / "data").mkdir()
+    for number, start in enumerate((0, 100, 200)):
+        write_table(tmp_path / "data" / f"part-{number}.parquet", value=array.slice(start, 100))
+    (tmp_path / "data" / "_SUCCESS").touch()
+    column = column_of(plan_of("krr"), "value")
+    table = Table(tmp_path / "data")
+    assert engine.check(table, column) == 300
+    found = pa.concat_arrays(list(table.batches(column, 64)))
+    assert found.to_pylist() == array.to_pylist()
+    before = table.fingerprint()
+    write_table(tmp_path / "data" / "part-1.parquet", value=array)
+    assert table.fingerprint() != before
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"expected \.parquet files in the directory"):
+        Table(tmp_path / "empty")
+
+
 @pytest.mark.parametrize("width", [3, 5, 8, 16])
 def test_every_way_to_sort_gives_the_same_files(width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In memory and on disk, against Python's own sort."""

@@ -20,7 +20,9 @@ LEDGER = Path("shuffledp-ledger.sqlite")
 ROWS_SHOWN = 10
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
-Input = Annotated[Path, typer.Option("--input", help="A .parquet or .csv file, one row per user.")]
+Input = Annotated[
+    Path, typer.Option("--input", help="A .parquet or .csv file, or a directory of .parquet files; a row per user.")
+]
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger that keeps count of what was given.")]

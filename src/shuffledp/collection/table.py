@@ -1,4 +1,4 @@
-"""The input: one column of a Parquet or CSV file, in batches."""
+"""The input: one column of a Parquet or CSV file, or of a directory of Parquet files, in batches."""
 
 from __future__ import annotations
 
@@ -20,25 +20,34 @@ CSV_BLOCK_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class Table:
-    """A file on disk."""
+    """A file on disk, or a directory of Parquet files, which are read in the order of their names."""
 
     path: Path
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
-        if not self.path.is_file():
+        if self.path.is_dir():
+            if not self.files():
+                raise ValueError(f"input: expected .parquet files in the directory {str(self.path)!r}, got none.")
+        elif not self.path.is_file():
             raise ValueError(f"input: expected a file, got {str(self.path)!r}, which is none.")
-        if self.path.suffix.lower() not in PARQUET + CSV:
+        elif self.path.suffix.lower() not in PARQUET + CSV:
             raise ValueError(f"input: expected a .parquet or .csv file, got {self.path.name!r}.")
 
     @property
     def is_parquet(self) -> bool:
-        return self.path.suffix.lower() in PARQUET
+        return self.path.is_dir() or self.path.suffix.lower() in PARQUET
+
+    def files(self) -> list[Path]:
+        """The files that hold the rows, in order."""
+        if not self.path.is_dir():
+            return [self.path]
+        return sorted(path for path in self.path.iterdir() if path.suffix.lower() in PARQUET)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What changes if the file does."""
-        found = self.path.stat()
-        return {"path": str(self.path.resolve()), "bytes": found.st_size, "modified": found.st_mtime_ns}
+        """What changes if a file does."""
+        found = [(str(path.resolve()), path.stat()) for path in self.files()]
+        return {"files": [[name, known.st_size, known.st_mtime_ns] for name, known in found]}
 
     def batches(self, column: Column, rows: int) -> Iterator[pa.Array]:
         """The column, at most ``rows`` rows at a time, in the order of the file."""
@@ -58,11 +67,14 @@ class Table:
     def _parquet(self, column: Column, rows: int) -> Iterator[pa.Array]:
         import pyarrow.parquet as pq
 
-        # Reading in small pieces keeps memory small whatever the size of the row groups.
-        with pq.ParquetFile(self.path, buffer_size=READ_BYTES, pre_buffer=False) as file:
-            self.demand_column(column.name, file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=rows, columns=[column.name]):
-                yield batch.column(0)
+        kind = None
+        for path in self.files():
+            # Reading in small pieces keeps memory small whatever the size of the row groups.
+            with pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
+                self.demand_column(column.name, file.schema_arrow.names)
+                kind = kind or file.schema_arrow.field(column.name).type
+                for batch in file.iter_batches(batch_size=rows, columns=[column.name]):
+                    yield batch.column(0).cast(kind)
 
     def _csv(self, column: Column, rows: int) -> Iterator[pa.Array]:
         import pyarrow.csv as csv
