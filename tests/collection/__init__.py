@@ -28,6 +28,12 @@ def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) 
         "krr-wide": {"task": "frequency", "settings": {"options": 1000}, "domain": Options(1000)},
         "oue": {"task": "frequency", "settings": {"options": 40}, "domain": Options(40)},
         "local-hash": {"task": "frequency", "settings": {"options": 40}, "domain": Options(40)},
+        "pure-dump": {
+            "task": "frequency",
+            "settings": {"options": 4, "dummies": 30},
+            "domain": Categories(COLOURS),
+            "epsilon_local": None,
+        },
         "laplace": {"task": "mean", "settings": {}, "domain": Interval(-20, 60)},
         "piecewise": {"task": "mean", "settings": {}, "domain": Interval(-20, 60)},
         "duchi": {"task": "vector mean", "settings": {"dimension": 1}, "domain": Interval(-20, 60)},
@@ -48,6 +54,7 @@ def data_of(name: str, rows: int, seed: int = 1) -> pa.Array:
     generator = np.random.default_rng(seed)
     sorts: dict[str, Any] = {
         "krr": lambda: np.array(COLOURS)[generator.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])].tolist(),
+        "pure-dump": lambda: np.array(COLOURS)[generator.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])].tolist(),
         "krr-wide": lambda: (1000 * generator.random(rows) ** 3).astype(np.int64),
         "oue": lambda: (40 * generator.random(rows) ** 2).astype(np.int32),
         "local-hash": lambda: (40 * generator.random(rows) ** 2).astype(np.int32),

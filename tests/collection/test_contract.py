@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shuffledp import OUE, PureDUMP
 from shuffledp.collection import embedded, kernel, message, shuffling
 from shuffledp.collection.collect import Request, collect
 from shuffledp.collection.column import column_of
@@ -67,7 +68,7 @@ def test_the_shuffled_files_are_a_function_of_the_multiset(
 ) -> None:
     """The same messages in another order, in other files, give the same bytes; and they are in order."""
     monkeypatch.setattr(message, "GROUP_ROWS", 100)
-    monkeypatch.setattr(message, "FILE_ROWS", 300)
+    monkeypatch.setattr(message, "FILE_GROUPS", 3)
     generator = np.random.default_rng(7)
     wire = generator.integers(0, 256, (1000, width), dtype=np.uint8)
     wire[::3] = wire[0]  # ties
@@ -91,7 +92,7 @@ def test_names_and_row_groups_depend_on_the_number_of_messages_only(
 ) -> None:
     """Whatever the messages are: as many files, row groups and rows, and no words in the files' footers."""
     monkeypatch.setattr(message, "GROUP_ROWS", 64)
-    monkeypatch.setattr(message, "FILE_ROWS", 256)
+    monkeypatch.setattr(message, "FILE_GROUPS", 4)
     generator = np.random.default_rng(8)
     shapes = []
     for number, most in enumerate((256, 2)):
@@ -109,7 +110,7 @@ def test_names_and_row_groups_depend_on_the_number_of_messages_only(
     assert {words for _, _, words, _ in shapes[0]} == {None}
 
 
-@pytest.mark.parametrize("name", ["krr", "oue", "privset", "privkv", "harmony"])
+@pytest.mark.parametrize("name", ["krr", "oue", "privset", "privkv", "harmony", "pure-dump"])
 def test_a_whole_collection(engine: Engine, name: str, tmp_path: Path) -> None:
     """The report's estimates are those of the released messages, and nothing else is left."""
     rows = 600
@@ -119,9 +120,10 @@ def test_a_whole_collection(engine: Engine, name: str, tmp_path: Path) -> None:
     report = collect(request, engine)
     mechanism = plan.mechanism
     kept = messages_in(tmp_path / "out" / "messages", mechanism.message_bytes)
-    assert len(kept) == rows
+    assert len(kept) == rows * mechanism.messages_per_user
     assert kept == sorted(kept)
-    wire = np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(rows, -1)
+    assert report.guarantee.users == rows
+    wire = np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(len(kept), -1)
     again = mechanism.estimate(mechanism.unpack(wire))
     np.testing.assert_allclose(report.estimate.value, again.value, rtol=1e-12)
     names = [path.split("/")[0] for path in everything_under(tmp_path / "out")]
@@ -214,6 +216,15 @@ def test_a_directory_of_files_is_one_table(engine: Engine, tmp_path: Path) -> No
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"expected \.parquet files in the directory"):
         Table(tmp_path / "empty")
+
+
+def test_wide_and_many_messages_are_worked_on_few_at_a_time() -> None:
+    """Chunks and row groups shrink with the size of messages, whatever it is, and depend on nothing else."""
+    assert [message.group_rows(width) for width in (1, 8, 16, 1 << 20, 1 << 30)] == [1 << 20, 1 << 20, 1 << 19, 8, 1]
+    sizes = {options: kernel.chunk_rows(OUE(epsilon=1.0, options=options)) for options in (8, 1024, 1 << 20, 1 << 28)}
+    assert sizes == {8: 1 << 17, 1024: 1 << 17, 1 << 20: 128, 1 << 28: 1}
+    many = PureDUMP(options=4, dummies=99_999)
+    assert kernel.chunk_rows(many) == (1 << 24) // 100_000
 
 
 @pytest.mark.parametrize("width", [3, 5, 8, 16])

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shuffledp import amplify
 from shuffledp.collection import role
 from shuffledp.collection.engines import engine_of
 from shuffledp.collection.guarantee import TooWeak
@@ -91,6 +92,26 @@ def test_the_shuffler_keeps_the_plan_where_it_has_one(tmp_path: Path) -> None:
     assert [(entry.users, entry.state) for entry in standing.entries] == [(1000, "released")]
     with pytest.raises(TooWeak):
         role.estimate(strict, tmp_path / "shuffled", tmp_path / "out", ENGINE)
+
+
+def test_several_messages_a_user(tmp_path: Path) -> None:
+    """Users are counted, not messages; what is no multiple of a user's messages is refused; the report says so."""
+    plan = plan_of("pure-dump", users=300)
+    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 300))
+    assert role.encode(plan, path, "value", tmp_path / "messages.parquet", ENGINE) == 300
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    shuffled = role.shuffle(
+        [tmp_path / "messages.parquet"], tmp_path / "shuffled", Progress(), plan=plan, ledger=ledger
+    )
+    assert shuffled == 300 * 31
+    report = role.estimate(plan, tmp_path / "shuffled", tmp_path / "out", ENGINE)
+    assert report.guarantee.users == ledger.standings()[0].entries[0].users == 300
+    assert report.guarantee.value.upper == amplify(plan.mechanism, 300).epsilon(1e-6).upper
+    assert "promise nothing" in report.statement()
+    assert ledger.standings()[0].entries[0].epsilon_local is None
+    pq.write_table(pa.table({"message": pa.array([b"\0"] * 32, pa.binary(1))}), tmp_path / "odd.parquet")
+    with pytest.raises(ValueError, match="expected a multiple of 31 messages"):
+        role.estimate(plan, tmp_path / "odd.parquet", tmp_path / "odd", ENGINE)
 
 
 def test_what_is_no_file_of_messages_is_a_sentence(tmp_path: Path) -> None:

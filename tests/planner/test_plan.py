@@ -28,6 +28,7 @@ PLAN = Plan(
 )
 OTHERS = [
     Plan("mean", "laplace", 1.0, Interval(-20, 40.5), 1e4, 0.5, 1e-6, settings={"grid": 64}),
+    Plan("frequency", "pure-dump", None, COLOURS, 1e4, 0.5, 1e-6, settings={"options": 3, "dummies": 9}),
     Plan("mean", "piecewise", 1.0, Interval(0, 1), 1e4, 0.5, 1e-6, bound="optimal", rounds=12),
     Plan("frequency", "oue", 2.0, Options(128), 1e6, 0.5, 1e-9, settings={"options": 128}),
     Plan("set-valued", "privset", 2.0, Options(9), 1e6, 0.5, 1e-9, settings={"options": 9, "items": 2}),
@@ -52,7 +53,7 @@ def test_a_plan_survives_its_file(plan: Plan, tmp_path: Path) -> None:
     again = Plan.load(tmp_path / "plan.json")
     assert again == plan
     assert again.mechanism == plan.mechanism
-    assert again.mechanism.epsilon == plan.epsilon_local
+    assert again.mechanism.local_epsilon == plan.epsilon_local
 
 
 def test_the_mechanism_and_the_curve_are_those_of_the_package() -> None:

@@ -100,17 +100,18 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
     """Everything up to the report, from where it stands."""
     column = column_of(job.plan, job.column)
     mechanism = job.plan.mechanism
+    messages = job.users * mechanism.messages_per_user
     if not job.is_shuffled:
         engine.encode(table, column, job.key(), job.users, job.encoded)
         if table.fingerprint() != dict(job.source):
             raise ValueError("input: the file has changed during the collection.")
-        engine.shuffle(job.encoded, mechanism.message_bytes, job.shuffled, job.users)
+        engine.shuffle(job.encoded, mechanism.message_bytes, job.shuffled, messages)
     job.forget_order()
     shuffled = job.shuffled if job.shuffled.exists() else job.out / MESSAGES
-    total, users = engine.aggregate(mechanism, shuffled, job.users)
-    if users != job.users:
-        raise ValueError(f"collect: expected {job.users} shuffled messages, got {users}.")
-    estimate = mechanism.finish(total, users)
+    total, found = engine.aggregate(mechanism, shuffled, messages)
+    if found != messages:
+        raise ValueError(f"collect: expected {messages} shuffled messages, got {found}.")
+    estimate = mechanism.finish(total, job.users)
     quantities = column.quantities(estimate, CONFIDENCE)
     report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger))
     if not job.is_reported:

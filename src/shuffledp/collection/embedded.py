@@ -30,13 +30,13 @@ class Embedded(Engine):
 
     def check(self, table: Table, column: Column) -> int:
         with self.progress.step("checking", None) as advance:
-            return kernel.check(column, _told(table.batches(column, kernel.CHUNK_ROWS), advance))
+            return kernel.check(column, told(table.batches(column, kernel.CHUNK_ROWS), advance))
 
     def encode(self, table: Table, column: Column, key: bytes, users: int, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
         encoder = kernel.Encoder(column, key)
-        part_rows = PART_CHUNKS * kernel.CHUNK_ROWS
-        arrays = chunks(table.batches(column, kernel.CHUNK_ROWS), kernel.CHUNK_ROWS)
+        chunk_rows = kernel.chunk_rows(column.mechanism)
+        arrays = chunks(table.batches(column, kernel.CHUNK_ROWS), chunk_rows)
         encoded = 0
 
         def counted(pieces: Iterator[pa.Array]) -> Iterator[pa.Array]:
@@ -47,7 +47,7 @@ class Embedded(Engine):
                 advance(len(piece))
 
         with self.progress.step("encoding", users) as advance:
-            for part in range(-(-users // part_rows)):
+            for part in range(-(-users // (PART_CHUNKS * chunk_rows))):
                 pieces = counted(islice(arrays, PART_CHUNKS))
                 path = directory / f"part-{part:05d}.parquet"
                 if path.exists():
@@ -57,24 +57,22 @@ class Embedded(Engine):
         if encoded != users or next(arrays, None) is not None:
             raise ValueError(f"input: expected {users} rows as at the first look; the file has changed since.")
 
-    def shuffle(self, encoded: Path, width: int, directory: Path, users: int) -> None:
-        with self.progress.step("shuffling", users) as advance, whole_directory(directory) as unfinished:
+    def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
+        with self.progress.step("shuffling", messages) as advance, whole_directory(directory) as unfinished:
             written = shuffling.shuffle_files(message.files_of(encoded), width, unfinished, advance)
-            if written != users:
-                raise ValueError(f"collect: expected {users} messages to shuffle, got {written}.")
+            if written != messages:
+                raise ValueError(f"collect: expected {messages} messages to shuffle, got {written}.")
 
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, users: int) -> tuple[Array, int]:
-        with self.progress.step("aggregating", users) as advance:
-            batches = _told(message.read(message.files_of(shuffled), mechanism.message_bytes), advance)
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> tuple[Array, int]:
+        with self.progress.step("aggregating", messages) as advance:
+            batches = told(message.read(message.files_of(shuffled), mechanism.message_bytes), advance)
             found = kernel.accumulate(mechanism, batches)
         if found is None:
             raise ValueError("messages: expected at least one message, got none.")
         return found
 
 
-def write_messages(
-    path: Path, width: int, batches: Iterator[WireBytes], advance: Callable[[int], None] = lambda rows: None
-) -> None:
+def write_messages(path: Path, width: int, batches: Iterator[WireBytes]) -> None:
     """One file of messages; it gets its name only when it is complete."""
     import pyarrow as pa
 
@@ -83,13 +81,13 @@ def write_messages(
         with message.open_writer(unfinished, width) as file:
             for wire in batches:
                 file.write_table(pa.table({message.COLUMN: message.array_of(wire)}))
-                advance(len(wire))
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def _told(batches: Iterator[Any], advance: Callable[[int], None]) -> Iterator[Any]:
+def told(batches: Iterator[Any], advance: Callable[[int], None]) -> Iterator[Any]:
+    """The same batches, with word of each that is done."""
     for batch in batches:
         yield batch
         advance(len(batch))

@@ -20,9 +20,9 @@ class EngineFailed(ShuffledpError):
 class Engine(ABC):
     """Runs the steps of a collection over files.
 
-    Contract: ``encode`` gives every row of the table exactly one message, and the same one whenever it is repeated
-    with the same key; ``shuffle`` writes files that are a function of the multiset of messages alone;
-    ``aggregate`` adds up the mechanism's statistic over all of them.
+    Contract: ``encode`` gives every row of the table its message (or as many as the mechanism sends), and the same one
+    whenever it is repeated with the same key; ``shuffle`` writes files that are a function of the multiset of messages
+    alone; ``aggregate`` adds up the mechanism's statistic over all of them.
     """
 
     name: ClassVar[str]
@@ -39,11 +39,11 @@ class Engine(ABC):
         """Write the messages of all rows to a directory, once: what is complete there is not encoded again."""
 
     @abstractmethod
-    def shuffle(self, encoded: Path, width: int, directory: Path, users: int) -> None:
+    def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
         """Write the messages of one directory to another, in order of their bytes."""
 
     @abstractmethod
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, users: int) -> tuple[Array, int]:
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> tuple[Array, int]:
         """The mechanism's statistic over all shuffled messages, and how many there are."""
 
     def close(self) -> None:

@@ -85,5 +85,6 @@ class Guarantee:
             "epsilon_all_rounds": self.epsilon,
             "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta, "users": self.plan.users},
             "target_met": self.kept,
-            "epsilon_local": self.plan.epsilon_local,
+            "epsilon_local": self.plan.mechanism.local_epsilon,
+            "messages_per_user": self.plan.mechanism.messages_per_user,
         }

@@ -16,9 +16,14 @@ from shuffledp.numerics.random import KeyedSource
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHUNK_ROWS = 1 << 17
-"""Reports that share one stream of randomness: always the same ones, so that a retry gives the same messages."""
+CHUNK_ROWS, CHUNK_BYTES = 1 << 17, 1 << 24
+"""Most users, and bytes of messages, in a chunk."""
 STREAMS_OF_A_PART = 1 << 32
+
+
+def chunk_rows(mechanism: Mechanism) -> int:
+    """Users who share one stream of randomness: always the same ones, so that a retry gives the same messages."""
+    return max(1, min(CHUNK_ROWS, CHUNK_BYTES // (mechanism.messages_per_user * mechanism.message_bytes)))
 
 
 def check(column: Column, arrays: Iterable[pa.Array]) -> int:
@@ -46,7 +51,7 @@ class Encoder:
 
     def part(self, arrays: Iterator[pa.Array], part: int) -> Iterator[WireBytes]:
         """The messages of one part of the input, chunk by chunk."""
-        for chunk, array in enumerate(chunks(arrays, CHUNK_ROWS)):
+        for chunk, array in enumerate(chunks(arrays, chunk_rows(self.column.mechanism))):
             yield self.encode(array, part, chunk)
 
     def __repr__(self) -> str:

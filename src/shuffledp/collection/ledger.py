@@ -29,7 +29,7 @@ RESERVED, RELEASED = "reserved", "released"
 TABLES = """
 CREATE TABLE IF NOT EXISTS collection (
     id TEXT PRIMARY KEY, state TEXT NOT NULL, started TEXT NOT NULL, released TEXT, population TEXT NOT NULL,
-    task TEXT NOT NULL, mechanism TEXT NOT NULL, epsilon_local REAL NOT NULL, settings TEXT NOT NULL,
+    task TEXT NOT NULL, mechanism TEXT NOT NULL, epsilon_local REAL, settings TEXT NOT NULL,
     users INTEGER NOT NULL, bound TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS budget (
     population TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL);
@@ -47,7 +47,7 @@ class Entry:
     population: str
     task: str
     mechanism: str
-    epsilon_local: float
+    epsilon_local: float | None
     settings: str
     users: int
     bound: str

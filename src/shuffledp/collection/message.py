@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMN = "message"
-GROUP_ROWS = 1 << 20
-FILE_ROWS = 1 << 24
-"""Messages in a row group and in a file, but for the last one."""
+GROUP_ROWS, GROUP_BYTES = 1 << 20, 1 << 23
+FILE_GROUPS = 16
+"""Most messages and bytes in a row group, and row groups in a file."""
 READ_BYTES = 1 << 20
+
+
+def group_rows(width: int) -> int:
+    """Messages of this width in a row group, but for the last one; also how many are worked on at a time."""
+    return max(1, min(GROUP_ROWS, GROUP_BYTES // width))
 
 
 def array_of(wire: WireBytes) -> pa.Array:
@@ -71,13 +76,13 @@ def count_of(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
 
-def read(paths: Iterable[Path], width: int, rows: int = GROUP_ROWS) -> Iterator[WireBytes]:
-    """The messages of files, at most ``rows`` at a time."""
+def read(paths: Iterable[Path], width: int) -> Iterator[WireBytes]:
+    """The messages of files, a bounded number at a time."""
     import pyarrow.parquet as pq
 
     for path in paths:
         with pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
-            for batch in file.iter_batches(batch_size=rows, columns=[COLUMN]):
+            for batch in file.iter_batches(batch_size=group_rows(width), columns=[COLUMN]):
                 yield wire_of(batch.column(0), width)
 
 
@@ -96,8 +101,8 @@ class Writer:
 
     def __init__(self, directory: Path, width: int, stem: str = "messages") -> None:
         self._directory, self._width, self._stem = directory, width, stem
-        self._group = np.empty((min(GROUP_ROWS, FILE_ROWS), width), dtype=np.uint8)
-        self._held = self._in_file = self._files = 0
+        self._group = np.empty((group_rows(width), width), dtype=np.uint8)
+        self._held = self._groups = self._files = 0
         self._file: pa.parquet.ParquetWriter | None = None
 
     def __enter__(self) -> Self:
@@ -126,15 +131,15 @@ class Writer:
         if self._file is None:
             self._file = open_writer(self._directory / f"{self._stem}-{self._files:05d}.parquet", self._width)
             self._files += 1
-        self._file.write_table(pa.table({COLUMN: array_of(self._group[: self._held])}), row_group_size=GROUP_ROWS)
-        self._in_file, self._held = self._in_file + self._held, 0
-        if self._in_file >= FILE_ROWS:
+        self._file.write_table(pa.table({COLUMN: array_of(self._group[: self._held])}), row_group_size=self._held)
+        self._groups, self._held = self._groups + 1, 0
+        if self._groups >= FILE_GROUPS:
             self._close()
 
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
-        self._file, self._in_file = None, 0
+        self._file, self._groups = None, 0
 
 
 def open_writer(path: Path, width: int) -> pa.parquet.ParquetWriter:

@@ -74,13 +74,20 @@ class Report:
             f"Whatever one of the {held.users:,} users held instead, the probability of any set of shuffled messages "
             f"changes by at most a factor e^{epsilon}, and by {held.plan.delta:g} beyond that: "
             f"({epsilon}, {held.plan.delta:g})-differential privacy, by {held.value.theorem}. "
-            f"Each message alone keeps local ε = {held.plan.epsilon_local:g} even from the shuffler."
+            f"{self._alone()}"
         )
         if held.plan.rounds > 1:
             text += f" Over {held.plan.rounds} such rounds: ε = {rounded_up(held.epsilon)}."
         if not held.kept:
             text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
         return text
+
+    def _alone(self) -> str:
+        """What holds without the shuffler."""
+        local = self.guarantee.plan.mechanism.local_epsilon
+        if local is None:
+            return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
+        return f"Each message alone keeps local ε = {local:g} even from the shuffler."
 
     def markdown(self, certified: bool) -> str:
         """report.md."""
@@ -93,7 +100,8 @@ class Report:
             ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
             ("δ", f"{plan.delta:g}"),
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
-            ("local ε", f"{plan.epsilon_local:g}"),
+            ("local ε", "none" if plan.mechanism.local_epsilon is None else f"{plan.mechanism.local_epsilon:g}"),
+            ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
             ("mechanism", f"{plan.mechanism_name} {_settings(plan.settings)}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
             ("certificate", "certificate.json, for `shuffledp verify`" if certified else "none for this bound"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shuffledp.collection import kernel, message, shuffling
 from shuffledp.collection.column import column_of
-from shuffledp.collection.embedded import write_messages
+from shuffledp.collection.embedded import told, write_messages
 from shuffledp.collection.engine import Engine
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.job import whole_directory
@@ -24,7 +24,7 @@ from shuffledp.planner.plan import Plan
 
 
 def encode(plan: Plan, input_: Path, column_name: str, out: Path, engine: Engine) -> int:
-    """The encoder: one file of messages for the rows of a table; returns how many.
+    """The encoder: one file of messages for the rows of a table; returns how many rows.
 
     The randomness is the operating system's and is not kept. A file that is already there is not written again: two
     messages of the same people would tell more than one.
@@ -39,8 +39,8 @@ def encode(plan: Plan, input_: Path, column_name: str, out: Path, engine: Engine
         raise ValueError(f"input: expected at least one row, got none in {input_}.")
     encoder = kernel.Encoder(column, os.urandom(KEY_BYTES))
     with engine.progress.step("encoding", users) as advance:
-        batches = encoder.part(table.batches(column, kernel.CHUNK_ROWS), 0)
-        write_messages(out, plan.mechanism.message_bytes, batches, advance)
+        batches = encoder.part(told(table.batches(column, kernel.CHUNK_ROWS), advance), 0)
+        write_messages(out, plan.mechanism.message_bytes, batches)
     return users
 
 
@@ -64,20 +64,20 @@ def shuffle(
         widths.add(plan.mechanism.message_bytes)
     if len(widths) != 1:
         raise ValueError(f"shuffle: expected messages of one width, got {', '.join(map(str, sorted(widths)))} bytes.")
-    users = sum(message.count_of(file) for file in files)
-    if users == 0:
+    messages = sum(message.count_of(file) for file in files)
+    if messages == 0:
         raise ValueError("shuffle: expected at least one message, got none.")
     if plan is not None:
-        guarantee = Guarantee(plan, users)
+        guarantee = Guarantee(plan, plan.mechanism.users_behind(messages))
         guarantee.demand(allow_weaker)
         if ledger is not None:
             # What is handed on cannot be taken back: it is written down before.
             id_ = ledger.new_id()
             ledger.reserve(id_, guarantee)
             ledger.release(id_)
-    with progress.step("shuffling", users) as advance, whole_directory(out) as unfinished:
+    with progress.step("shuffling", messages) as advance, whole_directory(out) as unfinished:
         shuffling.shuffle_files(files, widths.pop(), unfinished, advance)
-    return users
+    return messages
 
 
 def estimate(plan: Plan, messages: Path, out: Path, engine: Engine, *, allow_weaker: bool = False) -> Report:
@@ -89,10 +89,10 @@ def estimate(plan: Plan, messages: Path, out: Path, engine: Engine, *, allow_wea
     expected = sum(message.count_of(file) for file in message.files_of(messages))
     if expected == 0:
         raise ValueError("estimate: expected at least one message, got none.")
-    guarantee = Guarantee(plan, expected)
+    guarantee = Guarantee(plan, plan.mechanism.users_behind(expected))
     guarantee.demand(allow_weaker)
-    total, users = engine.aggregate(plan.mechanism, messages, expected)
-    result = plan.mechanism.finish(total, users)
+    total, _ = engine.aggregate(plan.mechanism, messages, expected)
+    result = plan.mechanism.finish(total, guarantee.users)
     quantities = column_of(plan, plan.task).quantities(result, CONFIDENCE)
     report = Report(guarantee, result, quantities, PARTIES_APART, engine.name)
     with whole_directory(out) as unfinished:

@@ -60,8 +60,9 @@ def runs(counts: NDArray[np.int64], width: int) -> Iterator[WireBytes]:
     """Each number as often as it was counted, as messages in order, a bounded number at a time."""
     ends = np.cumsum(counts)
     total = int(ends[-1])
-    for start in range(0, total, message.GROUP_ROWS):
-        stop = min(total, start + message.GROUP_ROWS)
+    step = message.group_rows(width)
+    for start in range(0, total, step):
+        stop = min(total, start + step)
         first, last = np.searchsorted(ends, [start, stop - 1], side="right")
         numbers = np.arange(first, last + 1)
         inside = np.minimum(ends[numbers], stop) - np.maximum(ends[numbers] - counts[numbers], start)
@@ -79,8 +80,9 @@ def in_memory(paths: list[Path], width: int, count: int, advance: Advance) -> It
         advance(len(wire))
     # Texts of one length compare byte by byte, unsigned: trailing zeros only pad.
     every.view(f"S{width}").reshape(-1).sort()
-    for start in range(0, count, message.GROUP_ROWS):
-        yield every[start : start + message.GROUP_ROWS]
+    step = message.group_rows(width)
+    for start in range(0, count, step):
+        yield every[start : start + step]
 
 
 def on_disk(paths: list[Path], width: int, directory: Path, advance: Advance) -> Iterator[WireBytes]:
@@ -92,7 +94,7 @@ def on_disk(paths: list[Path], width: int, directory: Path, advance: Advance) ->
         connection.execute("SET temp_directory = $1", [room])
         connection.execute("SET preserve_insertion_order = false")
         files = connection.read_parquet([str(path) for path in paths])
-        for batch in files.select(message.COLUMN).order(message.COLUMN).to_arrow_reader(message.GROUP_ROWS):
+        for batch in files.select(message.COLUMN).order(message.COLUMN).to_arrow_reader(message.group_rows(width)):
             wire = message.wire_of(batch.column(0), width)
             advance(len(wire))
             yield wire

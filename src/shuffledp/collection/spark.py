@@ -92,29 +92,29 @@ class Spark(Engine):
             )
             messages.write.mode("overwrite").parquet(str(unfinished))
             written = sum(message.count_of(path) for path in unfinished.glob("*.parquet"))
-            if written != users:
-                raise ValueError(f"input: expected {users} rows as at the first look, got {written}.")
+            if written != users * column.mechanism.messages_per_user:
+                raise ValueError(f"input: expected {users} rows as at the first look; the file has changed since.")
 
-    def shuffle(self, encoded: Path, width: int, directory: Path, users: int) -> None:
+    def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
         with self._step("shuffling"), whole_directory(directory) as unfinished:
-            messages = self.session.read.parquet(str(encoded))
+            found = self.session.read.parquet(str(encoded))
             if width <= shuffling.COUNTED_BYTES:
-                written = shuffling.write(shuffling.runs(_counts(messages, width), width), width, unfinished)
+                written = shuffling.write(shuffling.runs(_counts(found, width), width), width, unfinished)
             else:
                 # How Spark divides a sort depends on the order that it found: only the order that it makes is kept.
                 with whole_directory(directory.with_name("sorted")) as by_spark:
-                    messages.sort(message.COLUMN).write.mode("overwrite").parquet(str(by_spark))
+                    found.sort(message.COLUMN).write.mode("overwrite").parquet(str(by_spark))
                 divided = directory.with_name("sorted")
                 batches = shuffling.in_order(message.read(message.files_of(divided), width))
                 written = shuffling.write(batches, width, unfinished)
                 shutil.rmtree(divided)
-            if written != users:
-                raise ValueError(f"collect: expected {users} messages to shuffle, got {written}.")
+            if written != messages:
+                raise ValueError(f"collect: expected {messages} messages to shuffle, got {written}.")
 
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, users: int) -> tuple[Array, int]:
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> tuple[Array, int]:
         with self._step("aggregating"):
-            messages = self.session.read.parquet(str(shuffled))
-            parts = _mapped(messages, _accumulating(mechanism), "statistic binary, messages long").collect()
+            found = self.session.read.parquet(str(shuffled))
+            parts = _mapped(found, _accumulating(mechanism), "statistic binary, messages long").collect()
         if not parts:
             raise ValueError("messages: expected at least one message, got none.")
         total = sum(np.load(io.BytesIO(part.statistic), allow_pickle=False) for part in parts)

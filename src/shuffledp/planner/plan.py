@@ -57,7 +57,8 @@ class Plan:
 
     task: str
     mechanism_name: str
-    epsilon_local: float
+    epsilon_local: float | None
+    """None for mechanisms that have none: their messages are hidden by dummies only."""
     domain: Values
     users: int
     epsilon: float
@@ -117,7 +118,7 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """What the file holds."""
-        local = "inf" if math.isinf(self.epsilon_local) else self.epsilon_local
+        local = "inf" if self.epsilon_local == math.inf else self.epsilon_local
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -168,18 +169,24 @@ class Plan:
             raise ValueError(f"plan: expected version {VERSION}, got {document.get('version')!r}.")
         optional = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
         fields = _fields("the plan", optional | document, FIELDS)
-        chosen = _fields("mechanism", {"settings": {}} | _mapping("mechanism", fields["mechanism"]),
+        chosen = _fields("mechanism", {"settings": {}, "epsilon": None} | _mapping("mechanism", fields["mechanism"]),
                          ("name", "epsilon", "settings"))  # fmt: skip
         local = chosen["epsilon"]
         return cls(
             task=fields["task"],
             mechanism_name=chosen["name"],
-            epsilon_local=math.inf if local == "inf" else argument.real("plan", "the mechanism's epsilon", local),
+            epsilon_local=_local(local),
             settings=_mapping("settings", chosen["settings"]),
             domain=values.parse(fields["domain"]),
             promise=_mapping("promise", fields["promise"]),
             **{name: fields[name] for name in ("users", "epsilon", "delta", "bound", "population", "rounds")},
         )
+
+
+def _local(value: Any) -> float | None:
+    if value is None or value == "inf":
+        return None if value is None else math.inf
+    return argument.real("plan", "the mechanism's epsilon", value)
 
 
 def _promised(key: str, number: Any) -> float:
