@@ -121,7 +121,7 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
 
 
 def _standing(job: Job, ledger: Ledger | None) -> Standing | None:
-    return None if ledger is None else ledger.standings(job.plan.population)[0]
+    return None if ledger is None else ledger.standings(job.plan.population, without_budget=job.plan.delta)[0]
 
 
 def _abandon(job: Job, ledger: Ledger | None) -> None:

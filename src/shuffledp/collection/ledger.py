@@ -165,20 +165,29 @@ class Ledger:
 
     # --- reading ----------------------------------------------------------------------------------------------
 
-    def standings(self, population: str | None = None, delta: float | None = None) -> list[Standing]:
-        """Every population (or one) with its collections; ε at ``delta``, or at the budget's δ, or at 1e-9."""
+    def standings(
+        self, population: str | None = None, delta: float | None = None, without_budget: float = DEFAULT_DELTA
+    ) -> list[Standing]:
+        """Every population (or one) with its collections.
+
+        ε is told at ``delta``; if that is None, at the budget's δ, or at ``without_budget`` where there is none.
+        """
+        if delta is not None:
+            delta = argument.open_probability("ledger", "delta", delta)
         if not self.path.exists():
             return []
         with self._connected() as connection:
             found = {row[0] for row in connection.execute("SELECT population FROM collection")}
             found |= {row[0] for row in connection.execute("SELECT population FROM budget")}
             wanted = sorted(found) if population is None else [population]
-            return [self._standing(connection, name, delta) for name in wanted]
+            return [self._standing(connection, name, delta, without_budget) for name in wanted]
 
-    def _standing(self, connection: sqlite3.Connection, population: str, delta: float | None) -> Standing:
+    def _standing(
+        self, connection: sqlite3.Connection, population: str, delta: float | None, without_budget: float
+    ) -> Standing:
         entries, budget = _entries(connection, population), _budget(connection, population)
         if delta is None:
-            delta = DEFAULT_DELTA if budget is None else budget.delta
+            delta = without_budget if budget is None else budget.delta
         return Standing(population, entries, budget, composed_epsilon(_curves(entries), delta), delta)
 
     def _afford(self, connection: sqlite3.Connection, entry: Entry) -> None:

@@ -116,7 +116,7 @@ class Report:
             self.parties,
             _table(("", ""), facts),
             "## Estimates",
-            f"Intervals hold each estimate with confidence {CONFIDENCE:.0%}. All of them are in estimates.csv.",
+            f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv.",
             *(self._shown(quantity) for quantity in self.quantities),
             "![estimates](estimates.png)",
         ]
@@ -228,9 +228,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _ledger_words(standing: Standing) -> str:
+    rounds = len(standing.entries)
     text = (
-        f"With this collection, {standing.population!r} has taken part in {len(standing.entries)}; together they give "
-        f"ε = {rounded_up(standing.epsilon)} at δ = {standing.delta:g}."
+        f"{standing.population!r} has now taken part in {rounds} collection{'s' if rounds > 1 else ''}, "
+        f"ε = {rounded_up(standing.epsilon)} at δ = {standing.delta:g} in all."
     )
     if standing.budget is not None:
         text += f" The budget is ε = {standing.budget.epsilon:g}."
