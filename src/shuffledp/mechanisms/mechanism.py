@@ -120,6 +120,11 @@ class Mechanism(ABC):
         fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in fields}
 
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Where the numbers lie that it takes, both ends included, if it takes numbers."""
+        return -1.0, 1.0
+
     # --- running it -------------------------------------------------------------------------------------------
 
     @abstractmethod
