@@ -10,7 +10,7 @@ from shuffledp import argument
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.mechanism import Tuning
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 
 WHO = "calibrate"
 RELATIVE = 2e-5
@@ -22,6 +22,8 @@ NEIGHBOUR = 1.001
 AHEAD = tuple(NEIGHBOUR * 1.01**step for step in range(41))
 """Looked at beyond the crossing too: a default that jumps with the setting may hide better again."""
 GUESS_RELATIVE = 0.01
+GUESS_ALONE = 1e-9
+"""How closely the rough ε is brought to the target's, before a search and where there is none after it."""
 ROUGHLY = 0.005
 """A multiple is checked where its rough log ε is at most this much above that of the crossing."""
 NO_LIMIT = 1e15
@@ -57,10 +59,6 @@ class Target:
         distance = math.log(epsilon / self.epsilon)
         return min(distance, 0.0) if epsilon <= self.epsilon else max(distance, SMALLEST)
 
-    def met(self, curve: PrivacyCurve) -> bool:
-        """Whether the certified ε at δ is small enough."""
-        return curve.epsilon(self.delta).upper <= self.epsilon
-
 
 def _score(delta: float) -> float:
     """√(2·log(1/δ)): for a Gaussian tail this is ε over the scale of the noise."""
@@ -74,6 +72,8 @@ class Found:
     value: float
     """A whole number where the setting is one."""
     curve: PrivacyCurve
+    epsilon: BoundValue
+    """The certified ε at the target's δ: at most the target."""
     limit: str
     """Why no more useful value was looked at; empty where the next one misses the target."""
 
@@ -167,14 +167,18 @@ class Search:
             below, limit = high, f"{self.tuning.name} was not searched beyond {self.scale.value(high):g}."
         return self._checked(below, limit)
 
-    def _guess(self, low: float, high: float) -> float:
+    def guess(self) -> float:
+        """The value where the rough ε is the target's, unproved."""
+        return self.scale.value(self._guess(*self.scale.ends, absolute=GUESS_ALONE))
+
+    def _guess(self, low: float, high: float, absolute: float = GUESS_RELATIVE) -> float:
         """Where the rough ε is the target's."""
         aim = math.log(self.target.epsilon)
 
         def excess(log_position: float) -> float:
             return self.rough(self.scale.value(math.exp(log_position))) - aim
 
-        found = find_crossing(excess, math.log(low), math.log(high), absolute=GUESS_RELATIVE)
+        found = find_crossing(excess, math.log(low), math.log(high), absolute=absolute)
         return math.exp(found.middle)
 
     def _crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
@@ -207,8 +211,9 @@ class Search:
                 break
             if self.excess(position) <= 0:
                 curve = self.curve_at(value)
-                if self.target.met(curve):
-                    return Found(value, curve, limit)
+                epsilon = curve.epsilon(self.target.delta)
+                if epsilon.upper <= self.target.epsilon:
+                    return Found(value, curve, epsilon, limit)
             if position <= least:
                 break
             position = max(least, self._step_back(position, step))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -57,6 +57,14 @@ class HadamardResponse(UniformReference):
     task = "frequency"
     covers_mixtures = True
     summary = "Hadamard response: an index below a power of two, decoded by a fast transform"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """As many blocks as there is more than one option for."""
+        blocks = 1
+        while blocks < facts["options"]:
+            yield {"blocks": blocks}
+            blocks *= 2
 
     def __post_init__(self) -> None:
         who = "HadamardResponse"

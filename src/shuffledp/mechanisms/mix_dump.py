@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from flint import arb
 
 from shuffledp import argument
-from shuffledp.mechanisms.dummy import DUMMIES, SHARE, NumberedDummies
+from shuffledp.mechanisms.dummy import DUMMIES, SHARE, NumberedDummies, numbers_of_dummies
 from shuffledp.mechanisms.mechanism import Array, Tuning
 from shuffledp.mechanisms.published import uniform_dummies
 from shuffledp.numerics import dyadic
@@ -45,6 +46,10 @@ class MixDUMP(NumberedDummies):
     published_theorem = (
         "pureDUMP's analysis [DUMP], of which mixDUMP is a post-processing: ε = √(14·d·log(2/δ)/dummies)"
     )
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        return numbers_of_dummies()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("MixDUMP", "options", self.options, at_least=2))

@@ -45,6 +45,8 @@ KINDS = {
     "mean": "numbers",
     "vector mean": "numbers",
     "key-value": "keys with numbers",
+    "range queries": "options",
+    "location": "places",
 }
 """The kind of values that a task is about."""
 SIZES = ("options", "keys")

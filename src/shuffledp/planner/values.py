@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 from shuffledp import argument
 
 WHO = "plan"
+COORDINATES = ("plane", "degrees")
+REGION = ("west", "east", "south", "north", "coordinates")
 
 
 class Values(ABC):
@@ -128,6 +130,31 @@ class KeyedInterval(Values):
         return self.keys.label(option)
 
 
+@dataclass(frozen=True)
+class Region(Values):
+    """Places in a rectangle: points (x, y) of a plane, or (latitude, longitude) in degrees."""
+
+    west: float
+    east: float
+    south: float
+    north: float
+    coordinates: str = "plane"
+    kind = "places"
+
+    def __post_init__(self) -> None:
+        for low, high in (("west", "east"), ("south", "north")):
+            ends = [argument.real(WHO, name, getattr(self, name)) for name in (low, high)]
+            if not 0.0 < ends[1] - ends[0] < math.inf:
+                raise ValueError(f"{WHO}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}.")
+            object.__setattr__(self, low, ends[0])
+            object.__setattr__(self, high, ends[1])
+        if self.coordinates not in COORDINATES:
+            raise ValueError(f"{WHO}: coordinates must be {' or '.join(COORDINATES)}, got {self.coordinates!r}.")
+
+    def document(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in REGION}
+
+
 def parse(document: Any) -> Values:
     """The values of a plan file's "domain"."""
     forms: dict[frozenset[str], Any] = {
@@ -137,12 +164,14 @@ def parse(document: Any) -> Values:
         frozenset({"keys", "low", "high"}): lambda d: KeyedInterval(
             Categories(_texts(d["keys"])), Interval(d["low"], d["high"])
         ),
+        frozenset(REGION): lambda d: Region(**d),
     }
     fields = frozenset(document) if isinstance(document, Mapping) else None
     if fields not in forms:
         got = sorted(fields) if fields is not None else document
         raise ValueError(
-            f"{WHO}: domain must have categories, or count, or low and high, or keys with low and high, got {got!r}."
+            f"{WHO}: domain must have categories, or count, or low and high, or keys with low and high, "
+            f"or west, east, south, north and coordinates, got {got!r}."
         )
     values: Values = forms[fields](document)
     return values
