@@ -30,6 +30,8 @@ NO_LIMIT = 1e15
 """Where a search without a limit of its own ends."""
 SMALLEST = 5e-324
 MOST_STEPS_BACK = 40
+FIRST_STEP = 1e-9
+"""The first step towards privacy, relative; each is four times the one before."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Target:
             return -math.inf
         distance = math.log(epsilon / self.epsilon)
         return min(distance, 0.0) if epsilon <= self.epsilon else max(distance, SMALLEST)
+
+
+def _step_for(shortfall: float) -> int:
+    """The step that is an eighth of what ε lacks: ε falls faster than the local ε, and no step may be too large."""
+    return max(0, math.floor(math.log(max(shortfall, FIRST_STEP) / (8 * FIRST_STEP), 4)))
 
 
 def _score(delta: float) -> float:
@@ -204,8 +211,8 @@ class Search:
 
     def _checked(self, position: float, limit: str) -> Found:
         """The value at a position or a hair towards privacy, as soon as the certified ε itself meets the target."""
-        least = self.scale.ends[0]
-        for step in range(MOST_STEPS_BACK):
+        least, step = self.scale.ends[0], 0
+        while step < MOST_STEPS_BACK:
             value = self.scale.value(position)
             if value in self.refused:
                 break
@@ -214,14 +221,16 @@ class Search:
                 epsilon = curve.epsilon(self.target.delta)
                 if epsilon.upper <= self.target.epsilon:
                     return Found(value, curve, epsilon, limit)
+                step = max(step, _step_for(epsilon.upper / self.target.epsilon - 1))
             if position <= least:
                 break
             position = max(least, self._step_back(position, step))
+            step += 1
         raise self._none()
 
     def _step_back(self, position: float, step: int) -> float:
         if not self.tuning.whole:
-            return position * (1 - min(0.5, 1e-9 * 4.0**step))
+            return position * (1 - min(0.5, FIRST_STEP * 4.0**step))
         value = self.scale.value(position)
         return self.scale.position(value + 1 if self.tuning.more_is_more_private else value - 1)
 

@@ -9,7 +9,10 @@ import numpy as np
 
 from shuffledp.mechanisms.mechanism import Array, Mechanism
 
-ENOUGH_SECONDS = 0.01
+ENOUGH_SECONDS, MOST_SECONDS = 0.01, 0.1
+"""How long a batch must take to be told from nothing; and with a few users only, at most."""
+LEAST_SECONDS = 1e-9
+LEAST_USERS = 64
 MOST_USERS = 1 << 12
 SEED = 1
 
@@ -27,17 +30,20 @@ def measure(mechanism: Mechanism, values: Array, users: int) -> Cost:
     rng = np.random.default_rng(SEED)
     # The first call pays for what is computed once.
     mechanism.finish(mechanism.accumulate(mechanism.encode(values[:1], rng)), 1)
-    few = 1
+    few, before = 1, (0, 0.0, 0.0)
     while True:
         own = np.resize(values, (few, *values.shape[1:]))
-        begun = time.perf_counter()
+        begun = time.process_time()
         messages = mechanism.encode(own, rng)
-        encoded = time.perf_counter()
+        encoded = time.process_time()
         total = mechanism.accumulate(messages)
-        read = time.perf_counter()
-        if read - begun > ENOUGH_SECONDS or few >= MOST_USERS:
+        read = time.process_time()
+        spent = (few, encoded - begun, read - encoded)
+        if read - begun > (ENOUGH_SECONDS if few >= LEAST_USERS else MOST_SECONDS) or few >= MOST_USERS:
             break
-        few *= 8
+        few, before = few * 8, spent
     mechanism.finish(total, few)
-    finished = time.perf_counter()
-    return Cost((encoded - begun) / few, (read - encoded) / few * users + finished - read)
+    finished = time.process_time()
+    # What the first of a batch costs more is not what one user more costs.
+    client, server = ((after - first) / (few - before[0]) for after, first in zip(spent[1:], before[1:], strict=True))
+    return Cost(max(client, LEAST_SECONDS), max(server, 0.0) * users + finished - read)

@@ -21,9 +21,9 @@ from shuffledp.privacy.curve import BoundValue
 
 NEAR_BEST = 1.02
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
-SHUFFLER = "the shuffler"
-ONLY_SHUFFLER = "the shuffler alone"
-PSEUDORANDOM = "the shuffler, pseudorandom seeds"
+SHUFFLER = "shuffler"
+ONLY_SHUFFLER = "shuffler only"
+PSEUDORANDOM = "shuffler, seeds"
 BEYOND_GUESS = 1.5
 """How far beyond a guess a search looks where mechanisms stop working for large ε."""
 MOST_LOWERINGS = 8
@@ -154,7 +154,7 @@ class Trial:
                 if beyond is not None:
                     raise NotApplicable("plan", beyond)
                 error = self._error(mechanism)
-            except ValueError as refused:
+            except (ValueError, ZeroDivisionError) as refused:
                 reason = refused.reason if isinstance(refused, NotApplicable) else str(refused)
                 continue
             guesses.append((error, mechanism.messages_per_user * mechanism.message_bits, settings))

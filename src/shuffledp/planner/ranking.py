@@ -1,0 +1,84 @@
+"""All mechanisms of a task side by side: those that meet the goal by their error, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from shuffledp.planner.goal import Goal
+from shuffledp.planner.trial import Offer, Refusal, Trial
+
+
+def trials(goal: Goal, only: str | None = None) -> list[Trial]:
+    """What is to be calibrated, one mechanism each; ``only`` the one of this name."""
+    every = [Trial(name, kind, goal) for name, kind in goal.kinds()]
+    chosen = [trial for trial in every if only in (None, trial.name)]
+    if not chosen:
+        names = ", ".join(trial.name for trial in every)
+        raise ValueError(f"plan: mechanism must be one of {names} for the task {goal.task.name!r}, got {only!r}.")
+    return chosen
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The outcome of all trials."""
+
+    goal: Goal
+    offers: tuple[Offer, ...]
+    """The smallest error first; of equal ones the fewest bits."""
+    refusals: tuple[Refusal, ...]
+
+    @classmethod
+    def of(cls, goal: Goal, outcomes: Iterable[Offer | Refusal]) -> Ranking:
+        """Sort the outcomes; a sentence where no mechanism meets the goal."""
+        found = list(outcomes)
+        offers = [each for each in found if isinstance(each, Offer)]
+        refusals = [each for each in found if isinstance(each, Refusal)]
+        if not offers:
+            why = refusals[0].reason if len(refusals) == 1 else f"for instance {refusals[0].name}: {refusals[0].reason}"
+            raise ValueError(f"plan: no mechanism meets the target within the limits; {why}")
+        offers.sort(key=lambda offer: (offer.standard_error, offer.bits, offer.name))
+        return cls(goal, tuple(offers), tuple(refusals))
+
+    @property
+    def best(self) -> Offer:
+        return self.offers[0]
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        goal = self.goal
+        return {
+            "task": goal.task.name,
+            "users": goal.users,
+            "epsilon": goal.target.epsilon,
+            "delta": goal.target.delta,
+            "rounds": goal.rounds,
+            "domain": goal.task.domain.document(),
+            "error": {"unit": goal.task.unit, "data": goal.task.data},
+            "central": {"standard_error": goal.yardstick.standard_error, "noise": goal.yardstick.noise},
+            "best": self.best.name,
+            "mechanisms": [_document(offer) for offer in self.offers],
+            "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],
+        }
+
+
+def _document(offer: Offer) -> dict[str, Any]:
+    value = offer.epsilon
+    return {
+        "name": offer.name,
+        "settings": offer.mechanism.settings(),
+        "standard_error": offer.standard_error,
+        "epsilon_local": offer.mechanism.local_epsilon,
+        "bits_per_user": offer.bits,
+        "messages_per_user": offer.messages,
+        "client_seconds_per_user": offer.cost.client,
+        "server_seconds": offer.cost.server,
+        "epsilon": {"lower": value.lower, "upper": value.upper, "slack": value.slack},
+        "bound": value.bound,
+        "theorem": value.theorem,
+        "certified": value.certified,
+        "guarantee": value.guarantee,
+        "limit": offer.limit,
+        "assumption": offer.assumption,
+    }
