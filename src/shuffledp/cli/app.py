@@ -20,6 +20,7 @@ from shuffledp.cli import (
     mechanisms,
     metric,
     plan,
+    simulate,
     tour,
     tradeoff,
     verify,
@@ -62,6 +63,7 @@ app.command("audit")(audit.command)
 app.command("verify")(verify.command)
 app.add_typer(metric.app, name="metric")
 app.command("plan")(plan.command)
+app.command("simulate")(simulate.command)
 app.command("collect")(collect.command)
 app.command("encode")(collect.encode)
 app.command("shuffle")(collect.shuffle)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from shuffledp.planner.ranking import Ranking
 from shuffledp.planner.trial import ONLY_SHUFFLER, PSEUDORANDOM, SHUFFLER
 
 COLOURS = {SHUFFLER: "#20639b", ONLY_SHUFFLER: "#c1440e", PSEUDORANDOM: "#3c8d40"}
+
+PLACES = tuple((side * 7, 12 * row) for row in (0, 1, -1, 2, -2, 3, -3, 4, -4) for side in (1, -1))
+"""Where a name may stand beside its point, the best first, in points."""
 
 
 def draw(ranking: Ranking, path: Path) -> None:
@@ -29,7 +33,6 @@ def draw(ranking: Ranking, path: Path) -> None:
                 label=f"rests on {group}",
                 zorder=3,
             )
-    _label(ranking, axes)
     central = goal.yardstick
     axes.axhline(central.standard_error, color="black", linestyle="--", linewidth=1)
     axes.annotate(
@@ -47,20 +50,27 @@ def draw(ranking: Ranking, path: Path) -> None:
     )
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize="small")
+    _label(ranking, axes)
     figure.savefig(path, dpi=130)
 
 
-def _label(ranking: Ranking, axes: object) -> None:
-    """Names beside the points; those of points that lie together on one line each, so that all can be read."""
-    from math import log10
-
-    places: dict[tuple[int, int], list[str]] = {}
-    where: dict[tuple[int, int], tuple[float, float]] = {}
+def _label(ranking: Ranking, axes: Any) -> None:
+    """Names beside the points, at the first place where they cover no other name."""
+    axes.figure.draw_without_rendering()
+    taken: list[Any] = []
     for offer in ranking.offers:
-        cell = (round(6 * log10(offer.bits)), round(12 * log10(offer.standard_error)))
-        places.setdefault(cell, []).append(offer.name)
-        where.setdefault(cell, (offer.bits, offer.standard_error))
-    for cell, names in places.items():
-        axes.annotate(  # type: ignore[attr-defined]
-            "\n".join(names), where[cell], xytext=(6, 0), textcoords="offset points", va="center", fontsize="small"
-        )
+        for across, along in PLACES:
+            text = axes.annotate(
+                offer.name,
+                (offer.bits, offer.standard_error),
+                xytext=(across, along),
+                textcoords="offset points",
+                ha="left" if across > 0 else "right",
+                va="center",
+                fontsize="small",
+            )
+            box = text.get_window_extent()
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            text.remove()

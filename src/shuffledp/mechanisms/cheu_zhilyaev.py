@@ -44,6 +44,7 @@ class CheuZhilyaev(DummyOracle):
     dummies: int = 1
 
     name = "cheu-zhilyaev"
+    joint_supports = True
     summary = "one flipped bit for each option, and flipped rows of zeros"
     tuning = (Tuning("flip", False, True, 2.0**-60, 0.5), DUMMIES)
     published_theorem = (

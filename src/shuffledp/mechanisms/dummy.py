@@ -26,7 +26,7 @@ from shuffledp.mechanisms.mechanism import (
 )
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import ExactClass
 
 USERS_AT_ONCE = 1 << 14
@@ -91,6 +91,9 @@ class DummyOracle(SupportOracle):
     @property
     def dummy_variance(self) -> Fraction:
         return self.dummy_mean * (1 - self.dummy_support)
+
+    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
+        return np.asarray(rng.binomial(users * self.dummies, float(self.dummy_support), self.options))
 
     @abstractmethod
     def message_table(self) -> MessageTable:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.binary import informative_epsilon
-from shuffledp.mechanisms.frequency import SupportOracle
+from shuffledp.mechanisms.frequency import SupportOracle, true_or_uniform
 from shuffledp.mechanisms.mechanism import Array, OutputTable, WireBytes, integers_of_wire, wire_of_integers
 from shuffledp.mechanisms.own_region import OwnRegion
 from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -91,6 +91,12 @@ class KRR(UniformReference, SupportOracle):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)
+
+    joint_supports = True
+
+    def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
+        """Those who report the truth, and a uniform option of everybody else."""
+        return true_or_uniform(held, users, float(self.uniform_share), rng)
 
     @cached_property
     def region(self) -> OwnRegion:

@@ -13,11 +13,12 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.mechanisms.dummy import DUMMIES, SHARE, NumberedDummies, numbers_of_dummies
+from shuffledp.mechanisms.frequency import true_or_uniform, uniform_counts
 from shuffledp.mechanisms.mechanism import Array, Tuning
 from shuffledp.mechanisms.published import uniform_dummies
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -87,6 +88,17 @@ class MixDUMP(NumberedDummies):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options + 1)[: self.options]
+
+    joint_supports = True
+
+    def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
+        real = true_or_uniform(held, users, float(self.uniform_share), rng)
+        return real + self.draw_dummies(users, rng)
+
+    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
+        """Blank ones left out, each is any option."""
+        filled = int(rng.binomial(users * self.dummies, float(self.filled)))
+        return uniform_counts(filled, self.options, rng)
 
     def variation_ratio(self) -> VariationRatio:
         own, other, each = self.own_support, self.other_support, self.filled / self.options

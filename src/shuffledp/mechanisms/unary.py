@@ -37,6 +37,7 @@ class UnaryEncoding(SupportOracle):
     """
 
     covers_mixtures = True
+    joint_supports = True
     epsilon: float
     options: int
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.mechanisms import dyadic_tree
-from shuffledp.mechanisms.mechanism import Array, Floats, Mechanism
+from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism
+from shuffledp.numerics.random import Integers
 from shuffledp.planner.values import Interval, KeyedInterval, Region, Values
 from shuffledp.planner.yardstick import Sensitivity
 
@@ -32,6 +33,10 @@ class AnswersRanges(Protocol):
 
     def range_variance(self, values: Any, ranges: Sequence[tuple[int, int]]) -> Floats:
         """The exact variance of each range's estimate for these users."""
+        ...
+
+    def ranges(self, estimate: Estimate, ranges: Sequence[tuple[int, int]]) -> Estimate:
+        """The number of users in each range, from the estimate of all nodes."""
         ...
 
 
@@ -85,6 +90,16 @@ class Task(ABC):
         share = len(values) / users if self.averages else users / len(values)
         variance = float(np.mean(self.spread(mechanism, values))) * share
         return self.scale(mechanism) * math.sqrt(max(0.0, variance))
+
+    def held(self, mechanism: Mechanism, users: int) -> Integers:
+        """How many of so many users with such data hold each option; whole numbers, as near as they come."""
+        values = mechanism.check(self.sample(mechanism))
+        return apportioned(mechanism.truth(values) / len(values), users)
+
+    def compare(self, mechanism: Mechanism, estimate: Estimate, held: Floats) -> tuple[Floats, Floats]:
+        """What is estimated too much, and the estimated standard errors, where this is the truth; in ``unit``."""
+        scale = self.scale(mechanism)
+        return scale * (estimate.value - held), scale * estimate.standard_error
 
     def central_factor(self) -> float:
         """How much larger the error is than that of one number with noise."""
@@ -344,6 +359,16 @@ class Ranges(Frequency):
         assert isinstance(mechanism, AnswersRanges), "a mechanism for range queries"
         return mechanism.range_variance(values, self.ranges)
 
+    def held(self, mechanism: Mechanism, users: int) -> Integers:
+        return apportioned(np.full(1 << self.height, 2.0**-self.height), users)
+
+    def compare(self, mechanism: Mechanism, estimate: Estimate, held: Floats) -> tuple[Floats, Floats]:
+        assert isinstance(mechanism, AnswersRanges), "a mechanism for range queries"
+        found = mechanism.ranges(estimate, self.ranges)
+        below = np.concatenate([[0.0], np.cumsum(held)])
+        truth = np.array([below[high] - below[low] for low, high in self.ranges])
+        return found.value - truth, found.standard_error
+
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0 * self.height, math.sqrt(2.0 * self.height))
 
@@ -351,3 +376,12 @@ class Ranges(Frequency):
         """A curator, too, adds up the nodes of a tree, each with its own noise."""
         nodes = [dyadic_tree.decompose(range_, self.height) for range_ in self.ranges]
         return math.sqrt(np.mean([0 if parts is None else len(parts) for parts in nodes]))
+
+
+def apportioned(shares: Floats, users: int) -> Integers:
+    """Whole numbers in these proportions to ``users``: rounded down, those with the largest rests one more."""
+    exact = shares * users
+    whole = np.floor(exact).astype(np.int64)
+    missing = max(0, round(float(exact.sum())) - int(whole.sum()))
+    whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1
+    return whole

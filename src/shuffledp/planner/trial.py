@@ -19,7 +19,7 @@ from shuffledp.planner.plan import Plan
 from shuffledp.privacy.capability import GivesAssumption
 from shuffledp.privacy.curve import BoundValue
 
-NEAR_BEST = 1.02
+NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
 SHUFFLER = "shuffler"
 ONLY_SHUFFLER = "shuffler only"
