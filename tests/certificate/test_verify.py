@@ -15,7 +15,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.certificate.claim import BOUNDS, EPSILON_MARGIN, claim_of, parse, rounded_up
+from shuffledp.certificate.claim import BOUNDS, EPSILON_MARGIN, claim_of, parse, provable, rounded_up
 from shuffledp.certificate.proof import Verdict
 from shuffledp.certificate.verify import Parameters, verify
 from shuffledp.mechanisms.from_table import FromTable
@@ -79,6 +79,7 @@ class TestYes:
         for delta in DELTAS if name in ("krr", "any ldp") else DELTAS[place : place + 1]:
             value = sdp.amplify(RANDOMIZERS[name], users).epsilon(delta)
             if value.upper < 700:
+                value = provable(RANDOMIZERS[name], users, value, epsilon=None, delta=delta)
                 document = json.loads(claim_of(RANDOMIZERS[name], users, value, delta=delta).text())
                 assert verdict(document) is Verdict.YES, (delta, document["epsilon"])
 

@@ -42,7 +42,7 @@ class OptimalBound(Bound):
     def curve(self, randomizer: object, users: int) -> NumericCurve:
         pairs = blankets_of(self, randomizer)
         largest = max(pair.largest_log_ratio() for pair in pairs)
-        return NumericCurve(self.source(users), tuple(_constant(pair) for pair in pairs), largest)
+        return NumericCurve(self.source(users), tuple(_constant(pair) for pair in pairs), largest, fixed=True)
 
 
 def _constant(pair: HidingPair) -> Callable[[float], HidingPair]:

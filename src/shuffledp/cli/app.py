@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 import shuffledp
-from shuffledp.cli import amplify, audit, compare, mechanisms, tour, verify
+from shuffledp.cli import amplify, audit, calibrate, compare, mechanisms, tour, tradeoff, verify
 from shuffledp.errors import ShuffledpError
 
 app = typer.Typer(
@@ -42,6 +42,8 @@ def start(
 
 app.command("amplify")(amplify.command)
 app.command("compare")(compare.command)
+app.command("calibrate")(calibrate.command)
+app.command("tradeoff")(tradeoff.command)
 app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)

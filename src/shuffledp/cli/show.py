@@ -46,6 +46,11 @@ def _rounded(value: float, digits: int, direction: str) -> str:
     return f"{float(shown):.{digits}g}"
 
 
+def note(sentence: str) -> None:
+    """A remark beside the result, on stderr."""
+    Console(stderr=True, soft_wrap=True).print(Text(sentence))
+
+
 def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:
     """A two-column table on stdout, with a warning below it where there is one."""
     table = Table(title=Text(title), title_justify="left", show_header=False, box=None, pad_edge=False)
@@ -57,3 +62,8 @@ def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:
     console.print(table)
     if warning:
         console.print(Text(warning, style="bold red"))
+
+
+def crowd(honest: int, messages: int) -> str:
+    """The users, and where each sends several messages, how many of these hide each other."""
+    return f"{honest:,}" if honest == messages else f"{honest:,}, of whose messages {messages:,} hide each other"

@@ -54,6 +54,7 @@ class HadamardResponse(Mechanism):
 
     name = "hadamard-response"
     task = "frequency"
+    covers_mixtures = True
     summary = "Hadamard response: an index below a power of two, decoded by a fast transform"
 
     def __post_init__(self) -> None:

@@ -43,6 +43,7 @@ class KRR(SupportOracle):
 
     name = "krr"
     summary = "randomized response: the true option, or one drawn uniformly"
+    covers_mixtures = True
 
     def __post_init__(self) -> None:
         informative_epsilon("KRR", self.epsilon)
@@ -104,6 +105,9 @@ class KRR(SupportOracle):
                 symmetric=True,
             )
         ]
+
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        return (self.other_support, self.own_support) if self.options == 2 else None
 
     def attacks(self) -> Sequence[HidingPair]:
         own, other = rational(self.own_support), rational(self.other_support)

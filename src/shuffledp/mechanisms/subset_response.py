@@ -26,6 +26,7 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 class SubsetResponse(SupportOracle):
     """The message is a uniform k-subset of the options with probability γ, else uniform among those that meet mine."""
 
+    covers_mixtures = True
     size: int | None
 
     @property

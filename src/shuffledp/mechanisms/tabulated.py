@@ -49,6 +49,7 @@ class Tabulated(Mechanism):
 
     task = "frequency"
     built_from_numbers = False
+    tuning = ()
     units: Integers
     """The executed table: whole numbers, all rows with the same sum."""
 
@@ -142,6 +143,12 @@ class Tabulated(Mechanism):
         return np.asarray(chances @ (self._estimator**2).T - (chances @ self._estimator.T) ** 2)
 
     # --- its privacy ------------------------------------------------------------------------------------------
+
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        sent = self.units[:, self.units.any(axis=0)]
+        if sent.shape[1] != 2 or self._largest_ratio is None:
+            return None
+        return Fraction(int(sent[:, 0].min()), self.whole), Fraction(int(sent[:, 0].max()), self.whole)
 
     def _log_of_largest_ratio(self) -> float:
         ratio = self._largest_ratio

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,11 @@ class SignedMean(TwoLevel):
         """The others all hold the first of the two inputs; or all hold 0, so that their messages are uniform."""
         share = rational(self.own_share)
         return [*super().attacks(), self._pair_against(share, share, 1 - 2 * share)]
+
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        """With one coordinate there are two messages, and the ends of [−1, 1] are the extreme inputs."""
+        least = self.uniform_share / 2
+        return (least, 1 - least) if self.dimension == 1 else None
 
     def finish(self, total: Array, users: int) -> Estimate:
         """The mean, from the sum of the signs; its variance taken as if all users held the mean, which is no less."""

@@ -27,8 +27,9 @@ from flint import acb, arb
 from numpy.typing import NDArray
 
 from shuffledp.numerics.ball import precision, tail_of_squares
+from shuffledp.numerics.contour_floats import relative_sums
 from shuffledp.numerics.law import Bracket, FiniteLaw
-from shuffledp.numerics.root import find_crossing
+from shuffledp.numerics.tilted import TiltedLaw
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +48,6 @@ FRESH_START = 32
 """Rotating a rectangular ball can widen it by √2 each time; after this many rotations it is computed anew."""
 GUARD_BITS = 80 + FRESH_START // 2
 CHUNK = 1 << 20
-LOWEST = -1e60
 SHIFTS = np.geomspace(0.5, 40.0, 24)
 DOWNWARD = 1 - np.geomspace(1e-3, 0.95, 24)
 """Tilts tried against aliases: in standard deviations from the saddle, and in shares of it downwards."""
@@ -81,47 +81,6 @@ class Estimate:
     log_lower: float
 
 
-class _Tilted:
-    """The law in floats, scaled, with its cumulant function."""
-
-    def __init__(self, law: FiniteLaw, count: int) -> None:
-        values, weights = law.floats()
-        positive = float(values.max())
-        self.scale = 2.0 ** math.ceil(math.log2(positive)) if positive > 0 else 1.0
-        # Far below, a value's weight vanishes under any tilt that matters; clipping keeps squares finite.
-        self.values = np.maximum(values / self.scale, LOWEST)
-        self.below_top = self.values - self.values.max()
-        self.weights = weights
-        self.count = count
-
-    def log_moments(self, t: Floats) -> Floats:
-        """count·log M(t) for many t > 0; near M = 1 from M − 1, so that count may be large."""
-        excess = np.expm1(np.minimum(np.multiply.outer(t, self.values), 1.0)) @ self.weights
-        shifted = np.exp(np.multiply.outer(t, self.below_top)) @ self.weights
-        large = t * self.values.max() + np.log(shifted)
-        near = (t * self.values.max() <= 1.0) & (excess > -0.5)
-        return np.asarray(self.count * np.where(near, np.log1p(np.maximum(excess, -0.5)), large))
-
-    def log_moment(self, t: float) -> float:
-        """count·log M(t)."""
-        return float(self.log_moments(np.array([t]))[0])
-
-    def tilt_weights(self, t: float) -> Floats:
-        tilted = self.weights * np.exp(t * self.below_top)
-        return np.asarray(tilted / tilted.sum())
-
-    def saddle(self, variance: float) -> float:
-        """The minimum of count·log M(t) + variance·t²/2 − 2·log t over t > 0, where the integrand peaks."""
-
-        def slope(log_t: float) -> float:
-            t = math.exp(log_t)
-            mean = float(np.dot(self.tilt_weights(t), self.values))
-            return self.count * t * mean + variance * t * t - 2.0
-
-        crossing = find_crossing(slope, -80.0, 80.0, guess=0.0, relative=0.0, absolute=1e-3)
-        return math.exp(crossing.middle)
-
-
 def has_positive_value(law: FiniteLaw) -> bool:
     return bool(law.floats()[0].max() > 0)
 
@@ -130,7 +89,7 @@ def make_plan(law: FiniteLaw, count: int, tolerance: float) -> Plan:
     """Choose τ, v, h and the nodes so that the two certified sides differ by about ``tolerance``·z² in relative
     terms, z being the number of standard deviations at which the sum must land: that is ``tolerance`` in the
     argument of a curve with a Gaussian tail. Coarser where that would keep more than MOST_KEPT nodes."""
-    tilted = _Tilted(law, count)
+    tilted = TiltedLaw(law, count)
     tau = tilted.saddle(0.0)
     coarsest = COARSEST
     while True:
@@ -143,7 +102,7 @@ def make_plan(law: FiniteLaw, count: int, tolerance: float) -> Plan:
         coarsest *= coarsening
 
 
-def _plan(tilted: _Tilted, tau: float, tolerance: float, coarsest: float) -> Plan | float:
+def _plan(tilted: TiltedLaw, tau: float, tolerance: float, coarsest: float) -> Plan | float:
     """A plan, or by how much the nodes to scan are too many."""
     weights = tilted.tilt_weights(tau)
     mean = float(np.dot(weights, tilted.values))
@@ -183,7 +142,7 @@ def _plan(tilted: _Tilted, tau: float, tolerance: float, coarsest: float) -> Pla
 
 
 def _alias_distance(
-    tilted: _Tilted, tau: float, variance: float, deviation: float, digits: float
+    tilted: TiltedLaw, tau: float, variance: float, deviation: float, digits: float
 ) -> tuple[float, float, float]:
     """A distance beyond which W is negligible on both sides, and the tilts that prove it."""
 
@@ -201,7 +160,7 @@ def _alias_distance(
     return float(distance), float(shifts[best_right]), float(downward[best_left])
 
 
-def _log_ratio(tilted: _Tilted, weights: Floats, variance: float, tau: float, u: Floats) -> NDArray[np.complex128]:
+def _log_ratio(tilted: TiltedLaw, weights: Floats, variance: float, tau: float, u: Floats) -> NDArray[np.complex128]:
     """Logarithm of M(τ+iu)^n·exp(v·t²/2) relative to its value at u = 0, accurate for n up to 1e12."""
     result = np.empty(u.shape, dtype=np.complex128)
     rows = max(1, CHUNK // len(weights))
@@ -218,7 +177,7 @@ def _log_ratio(tilted: _Tilted, weights: Floats, variance: float, tau: float, u:
 
 
 def _significant(
-    tilted: _Tilted,
+    tilted: TiltedLaw,
     weights: Floats,
     tau: float,
     variance: float,
@@ -235,13 +194,13 @@ def _significant(
     return np.asarray(scan[(size > log_skipped) | (scan == 0)])
 
 
-def _phase_doubt(tilted: _Tilted, weights: Floats, u: float) -> float:
+def _phase_doubt(tilted: TiltedLaw, weights: Floats, u: float) -> float:
     """How far the logarithm of |M(τ+iu)|^n in floats may be off: a phase u·G is wrong by at most a few ulps."""
     return tilted.count * u * float(np.dot(weights, np.abs(tilted.values))) * 1e-15
 
 
 def _near_peaks(
-    tilted: _Tilted, weights: Floats, tau: float, step: float, reach: int, level: float
+    tilted: TiltedLaw, weights: Floats, tau: float, step: float, reach: int, level: float
 ) -> NDArray[np.int64]:
     """Indices of [0, reach] where |M(τ+iu)|^n may exceed exp(−level), by the best pair of values.
 
@@ -276,7 +235,7 @@ def _near_peaks(
 
 def estimate(law: FiniteLaw, count: int, plan: Plan) -> Estimate:
     """The planned sum in floats."""
-    tilted = _Tilted(law, count)
+    tilted = TiltedLaw(law, count)
     weights = tilted.tilt_weights(plan.tilt)
     u = plan.step * plan.kept.astype(np.float64)
     terms = np.exp(_log_ratio(tilted, weights, plan.variance, plan.tilt, u))
@@ -292,10 +251,14 @@ def estimate(law: FiniteLaw, count: int, plan: Plan) -> Estimate:
     return Estimate(log_of(mean - excess / 2), log_of(mean), log_of(mean - excess))
 
 
-def bracket(law: FiniteLaw, count: int, plan: Plan) -> Bracket:
-    """Certified enclosure of E(S)_+ by the planned sum in balls."""
+def bracket(law: FiniteLaw, count: int, plan: Plan, *, in_floats: bool = False) -> Bracket:
+    """Certified enclosure of E(S)_+ by the planned sum in balls.
+
+    With ``in_floats`` the nodes are summed in floats and the proved bound of their rounding is part of the
+    enclosure: some ten times faster where there are many, and a little wider.
+    """
     with precision(GUARD_BITS + count.bit_length()):
-        return _Certified(law, count, plan).bracket()
+        return _Certified(law, count, plan).bracket(in_floats)
 
 
 class _Certified:
@@ -382,10 +345,18 @@ class _Certified:
             total += height / ((shift * distance).exp() - 1)
         return total
 
-    def bracket(self) -> Bracket:
-        with_square, without = self.nodes()
+    def nodes_in_floats(self, top: arb) -> tuple[arb, arb]:
+        plan = self.plan
+        found = relative_sums(self.atoms, self.count, plan.tilt, plan.variance, plan.step, plan.kept)
+        if found is None:
+            return self.nodes()
+        with_square, without = found
+        return top * with_square / (self.tau * self.tau), top * without
+
+    def bracket(self, in_floats: bool) -> Bracket:
         unit = self.step / (2 * arb.pi())
         top = self.moment_power(self.tau)
+        with_square, without = self.nodes_in_floats(top) if in_floats else self.nodes()
         tail = top * self.left_out()
         smoothed = unit * with_square
         tail_square = unit * tail / (self.tau * self.tau)

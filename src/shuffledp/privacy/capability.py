@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.privacy.pair import HidingPair
@@ -27,6 +29,13 @@ class GivesAttacks(Protocol):
     """
 
     def attacks(self) -> Sequence[HidingPair]: ...
+
+
+@runtime_checkable
+class GivesCoin(Protocol):
+    """Knows whether it has only two messages, and then the extreme probabilities of one of them over all inputs."""
+
+    def coin_range(self) -> tuple[Fraction, Fraction] | None: ...
 
 
 @runtime_checkable
@@ -63,3 +72,37 @@ class GivesReference(Protocol):
 
         Each is right to a relative 2^-50, and the same for one (x, y) however the rows are batched.
         """
+
+
+@runtime_checkable
+class GivesHidingMessages(Protocol):
+    """Knows how many messages hide each other when its users send several each."""
+
+    def hiding_messages(self, users: int) -> int:
+        """Messages of ``users`` honest users that hide each other, the victim's own one included."""
+        ...
+
+    def attack_messages(self, users: int) -> int:
+        """The same in the datasets of ``attacks``."""
+        ...
+
+
+@runtime_checkable
+class GivesPublishedGuarantee(Protocol):
+    """Knows what its own paper promises."""
+
+    published_theorem: str
+
+    def published_epsilon(self, messages: int, delta: arb) -> arb:
+        """The printed ε at δ for this many messages that hide each other, or NotApplicable."""
+        ...
+
+
+def hiding_messages(randomizer: object, users: int) -> int:
+    """How many messages hide each other; one from each user unless the randomizer knows better."""
+    return randomizer.hiding_messages(users) if isinstance(randomizer, GivesHidingMessages) else users
+
+
+def attack_messages(randomizer: object, users: int) -> int:
+    """The same number in the datasets of the randomizer's attacks."""
+    return randomizer.attack_messages(users) if isinstance(randomizer, GivesHidingMessages) else users

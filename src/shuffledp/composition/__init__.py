@@ -1,0 +1,1 @@
+"""Several rounds or queries together, sampled users, and the settings that keep them within a budget."""

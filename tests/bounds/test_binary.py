@@ -1,0 +1,112 @@
+"""Two messages: the worst case over all datasets, against every dataset one by one."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shuffledp as sdp
+from shuffledp.numerics.two_coins import TwoCoins
+from tests.oracle import exact
+
+
+def worst(low: Fraction, high: Fraction, users: int, epsilon: float) -> float:
+    """The largest divergence over all crowds and both directions, each crowd on its own."""
+    ways = [(high, low), (1 - low, 1 - high)]
+    crowds = (TwoCoins(*way, many, users - 1 - many) for way in ways for many in range(users))
+    return max(crowd.bracket(epsilon).upper_float() for crowd in crowds)
+
+
+@pytest.mark.parametrize(("users", "local"), [(2, 1.0), (17, 0.2), (50, 1.0), (120, 3.0), (90, 0.05)])
+def test_delta_is_the_largest_over_all_crowds(users: int, local: float) -> None:
+    mechanism = sdp.KRR(local, 2)
+    curve = sdp.amplify(mechanism, users, bound="exact-binary")
+    low, high = mechanism.coin_range() or (Fraction(0), Fraction(0))
+    for share in (0.0, 0.1, 0.4, 0.9):
+        value = curve.delta(share * local)
+        truth = worst(low, high, users, share * local)
+        assert value.upper >= truth * (1 - 1e-12)
+        assert value.upper <= truth * (1 + 1e-9) + value.slack
+
+
+def test_one_other_user_different_is_worse_than_all_equal() -> None:
+    """The counter-example of the theory: a constant crowd is not always the worst."""
+    mechanism = sdp.KRR(1.0, 2)
+    value = sdp.amplify(mechanism, 50, bound="exact-binary").delta(0.3)
+    assert value.upper == pytest.approx(0.0023562, abs=5e-8)
+    assert value.lower == pytest.approx(0.0023562, abs=5e-8)
+
+
+@pytest.mark.parametrize("users", [1_000, 10_000, 10**6, 10**9])
+@pytest.mark.parametrize("local", [0.5, 1.0, 3.0])
+def test_within_a_percent_of_a_real_dataset_and_below_the_blanket(users: int, local: float) -> None:
+    mechanism = sdp.KRR(local, 2)
+    value = sdp.amplify(mechanism, users).epsilon(1e-6)
+    blanket = sdp.amplify(mechanism, users, bound="optimal").epsilon(1e-6)
+    assert value.bound == "exact-binary"
+    assert value.lower is not None
+    assert value.lower <= value.upper <= value.lower * 1.01
+    assert value.upper <= blanket.upper * (1 + 3e-6)
+    assert value.upper - value.slack <= value.lower * (1 + 1e-9)
+
+
+def test_epsilon_and_delta_agree() -> None:
+    curve = sdp.amplify(sdp.KRR(2.0, 2), 5_000, bound="exact-binary")
+    for delta in (1e-3, 1e-9, 1e-30, 1e-100):
+        epsilon = curve.epsilon(delta)
+        assert curve.delta(epsilon.upper).upper <= delta
+        assert curve.delta(epsilon.upper - epsilon.slack).upper >= delta * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        sdp.FromTable([[0.75, 0.25], [0.4, 0.6], [0.1, 0.9]]),
+        sdp.FromTable([[0.05, 0.0, 0.95], [0.3, 0.0, 0.7]]),
+        sdp.Harmony(1.5, 1),
+        sdp.Duchi(0.7, 1),
+    ],
+    ids=["three inputs", "a column that is never sent", "harmony", "duchi"],
+)
+def test_asymmetric_and_continuous_inputs_against_brute_force(mechanism: Any) -> None:
+    """Inputs between the extremes are never worse, so the extremes decide; brute force over all inputs agrees."""
+    rows = [list(row) for row in mechanism.table().probabilities]
+    for users in (1, 2, 4, 6):
+        curve = sdp.amplify(mechanism, users, bound="exact-binary")
+        for ratio in (Fraction(9, 8), Fraction(5, 3)):
+            truth = float(exact.worst_divergence(rows, users, ratio))
+            value = curve.delta(math.log(float(ratio)))
+            assert value.upper >= truth * (1 - 1e-12)
+            assert value.upper - value.slack <= truth * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize(
+    "mechanism", [sdp.KRR(1.0, 2), sdp.FromTable([[0.75, 0.25], [0.4, 0.6]])], ids=["krr", "table"]
+)
+def test_many_at_once_enclose_each_one(mechanism: Any) -> None:
+    curve = sdp.amplify(mechanism, 400, bound="exact-binary")
+    epsilons = np.linspace(0.0, 0.4, 101)[::-1]
+    profile = curve.profile(epsilons)
+    for place in range(0, 101, 4):
+        value = curve.delta(float(epsilons[place]))
+        assert profile.upper[place] >= value.upper - value.slack
+        assert profile.lower[place] <= value.upper
+        assert profile.upper[place] <= value.upper * 2 + 1e-20
+        assert profile.lower[place] >= value.upper * 0.05 - 1e-20
+
+
+def test_composition_gains_as_well() -> None:
+    rounds = {name: sdp.compose(sdp.amplify(sdp.KRR(2.0, 2), 3_000, bound=name), 20) for name in ("best", "optimal")}
+    best, blanket = (rounds[name].epsilon(1e-6).upper for name in ("best", "optimal"))
+    assert best < 0.88 * blanket
+
+
+def test_refused_where_there_are_more_messages() -> None:
+    with pytest.raises(sdp.NotApplicable, match="more than two messages"):
+        sdp.amplify(sdp.KRR(1.0, 3), 100, bound="exact-binary")
+    with pytest.raises(sdp.NotApplicable, match="no law of two messages"):
+        sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 100, bound="exact-binary")

@@ -1,0 +1,76 @@
+"""The sum of two binomials and one more coin, against exact fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+
+import pytest
+from flint import arb
+
+from shuffledp.numerics.ball import precision
+from shuffledp.numerics.two_coins import TwoCoins
+
+
+def divergence(coins: TwoCoins, growth: Fraction) -> Fraction:
+    """Σ (P − growth·Q)_+ by multiplying out all coins one by one."""
+    law = [Fraction(1)]
+    for chance in [coins.high] * coins.many + [coins.low] * coins.few:
+        law = [
+            (law[t] * (1 - chance) if t < len(law) else Fraction(0)) + (law[t - 1] * chance if t else Fraction(0))
+            for t in range(len(law) + 1)
+        ]
+    padded = [Fraction(0), *law, Fraction(0)]
+    total = Fraction(0)
+    for below, here in pairwise(padded):
+        first = coins.high * below + (1 - coins.high) * here
+        second = coins.low * below + (1 - coins.low) * here
+        total += max(Fraction(0), first - growth * second)
+    return total
+
+
+def exponentials(x: float) -> tuple[Fraction, Fraction]:
+    """Fractions on both sides of e^x."""
+    with precision(256):
+        ball = arb(x).exp()
+        low, high = ball.lower().fmpq(), ball.upper().fmpq()
+    return Fraction(int(low.p), int(low.q)), Fraction(int(high.p), int(high.q))
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_the_bracket_holds_the_exact_value_and_is_narrow(seed: int) -> None:
+    """Any two coins, sure ones included, any crowd of up to 24, any x below and beyond the largest ratio."""
+    rng = Random(seed)
+    low, high = sorted((Fraction(rng.randint(0, 63), 64), Fraction(rng.randint(1, 64), 64)))
+    if low == high:
+        low = high / 2
+    coins = TwoCoins(high, low, rng.randint(0, 12), rng.randint(0, 12))
+    x = rng.random() * rng.choice([0.0, 0.01, 0.3, 1.0, 3.0])
+    found = coins.bracket(x)
+    below, above = exponentials(x)
+    with precision(256):
+        largest = divergence(coins, below)
+        smallest = divergence(coins, above)
+        assert found.upper >= arb(smallest.numerator) / smallest.denominator
+        assert found.lower <= arb(largest.numerator) / largest.denominator
+    width = found.upper_float() - found.lower_float()
+    assert width <= 1e-12 * found.upper_float() + 1e-40
+
+
+def test_a_tie_is_no_obstacle() -> None:
+    """Where a total is exactly as likely under both laws up to the factor, its term is 0 and nothing is undecided."""
+    found = TwoCoins(Fraction(3, 4), Fraction(1, 4), 4, 4).bracket(0.0)
+    exact = divergence(TwoCoins(Fraction(3, 4), Fraction(1, 4), 4, 4), Fraction(1))
+    assert found.lower_float() <= float(exact) <= found.upper_float()
+    assert found.upper_float() - found.lower_float() < 1e-12
+
+
+@pytest.mark.parametrize("many", [10**3, 10**6, 10**9, 10**12])
+def test_more_coins_hide_better(many: int) -> None:
+    """Each further coin, of either kind, is post-processing: the divergence falls."""
+    high, low = Fraction(3, 4), Fraction(1, 4)
+    x = 4 * TwoCoins(high, low, many, many).natural_scale()
+    start = TwoCoins(high, low, many, many).bracket(x)
+    for more in (TwoCoins(high, low, many + many // 100, many), TwoCoins(high, low, many, many + many // 100)):
+        assert more.bracket(x).upper < start.lower
