@@ -120,6 +120,11 @@ class Mechanism(ABC):
         fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in fields}
 
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Where the numbers lie that it takes, both ends included, if it takes numbers."""
+        return -1.0, 1.0
+
     # --- running it -------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -212,7 +217,8 @@ class Mechanism(ABC):
     def blankets(self) -> Sequence[HidingPair]:
         """For each kind of input pair that may be the worst one: its pair against the privacy blanket.
 
-        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest.
+        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest. Empty where
+        only the parameters are known.
         """
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:

@@ -94,17 +94,26 @@ class ReferenceReport(LatticeVector):
             down = -arb(rational(self.uniform_share)).log() + arb(rational(self.own_share_error))
             return max(round_up(up), round_up(down))
 
+    @property
+    def acceptance_error(self) -> float:
+        """In an own set larger than ``own_share`` the density is smaller than ``acceptance`` takes it to be."""
+        return self.own_share_error
+
     def acceptance(self, values: Array, messages: Array) -> Floats:
-        """R(x)(y)/(C·ρ(y)), up to a factor between e^-``own_share_error`` and 1 that depends on x alone.
+        """R(x)(y)/(C·ρ(y)), too large by up to e^``own_share_error`` in the own set.
 
         Keeping y with this probability draws from the law in proportion to it, which is as private as ``epsilon``
         says: γ has room for that factor.
         """
         directions, length = self.directions(values)
         low = float(self.uniform_share / self._largest)
-        ahead = np.where(self.in_own_set(directions, messages), 1.0, low)
-        behind = np.where(self.in_own_set(-directions, messages), 1.0, low)
-        return np.asarray((1 + length) / 2 * ahead + (1 - length) / 2 * behind)
+        result = np.where(self.in_own_set(directions, messages), 1.0, low)
+        shorter = np.flatnonzero(length < 1.0)
+        if shorter.size:
+            behind = np.where(self.in_own_set(-directions[shorter], messages[shorter]), 1.0, low)
+            part = length[shorter]
+            result[shorter] = (1 + part) / 2 * result[shorter] + (1 - part) / 2 * behind
+        return result
 
     def table(self) -> OutputTable:
         raise ValueError(f"{type(self).__name__}: vectors of many digits cannot be written down as a table.")
