@@ -28,6 +28,7 @@ SINGLE = [
     for name, kind in all_mechanisms().items()
     for number, example in enumerate(kind.examples())
     if getattr(example, "messages_per_user", 1) == 1 and math.isfinite(getattr(example, "epsilon", math.inf))
+    if example.has_table
 ]
 
 
