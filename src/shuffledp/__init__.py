@@ -13,6 +13,7 @@ from shuffledp.composition.sequential import compose
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.sent_point import SentPoint
 from shuffledp.privacy.attack_risk import AttackRisk
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.guaranteed import trade_off
@@ -36,6 +37,7 @@ __all__ = [
     "PiecewiseTradeOff",
     "PrivacyCurve",
     "RiskTarget",
+    "SentPoint",
     "ShuffledpError",
     "TradeOff",
     "VariationRatio",

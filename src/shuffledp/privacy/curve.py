@@ -204,9 +204,9 @@ class NumericCurve(PrivacyCurve):
         high = min(self.largest, LARGEST_EPSILON)
         vanishes = self.largest <= LARGEST_EPSILON
         upper = lower = 0.0
-        for number, divergence in enumerate(self._divergences):
-            # An ε proved for one direction often serves the next as it stands.
-            if number and math.isfinite(upper) and divergence.bracket(upper).upper <= delta:
+        # The widest first: an ε proved for one direction often serves the others as it stands.
+        for number, divergence in enumerate(sorted(self._divergences, key=lambda d: -d.natural_scale())):
+            if number and math.isfinite(upper) and divergence.is_at_most(delta, upper):
                 continue
             inverse = invert(divergence, delta, high, zero_at_high=vanishes)
             upper, lower = max(upper, inverse.upper), max(lower, inverse.lower)

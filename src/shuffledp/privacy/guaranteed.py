@@ -135,6 +135,8 @@ def trade_off(
     Returns: a certified lower curve (where the curve is a guarantee). ``precise`` takes each δ as sharply as
     ``curve.delta`` does, several times slower; otherwise it is up to 1e-4 of itself above.
     """
+    if not isinstance(curve, PrivacyCurve):
+        raise TypeError(f"trade_off: expected a privacy curve, such as amplify(...), got {curve!r}.")
     count = argument.count("trade_off", "points", points, at_least=2)
     least = argument.open_probability("trade_off", "least_delta", least_delta)
     epsilons = _grid(curve, count, least)
