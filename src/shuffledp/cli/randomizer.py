@@ -49,7 +49,7 @@ class Choice:
     def with_setting(self, name: str) -> Callable[[float], Mechanism | VariationRatio]:
         """The randomizer as a function of its local ε or of one more setting."""
         if self.table is not None:
-            raise ValueError(f"{self.command}: --table leaves only users to find; add --find users.")
+            raise ValueError(f"{self.command}: --table leaves only users or rounds to find; add --find.")
         if name == "epsilon":
             if self.epsilon_local is not None:
                 raise ValueError(f"{self.command}: --epsilon-local is what is searched for; leave it out.")

@@ -100,6 +100,8 @@ class Source:
     note: str = ""
     attack: AttackCurve | None = None
     """What is known from below: shared by every bound of the same randomizer."""
+    senders: int | None = None
+    """How many users send, colluding ones included; None: one for each message that hides."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,15 @@ class PrivacyCurve(ABC):
     def attacked_by(self, attack: AttackCurve | None) -> Self:
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
+
+    def assuming(self, sentence: str) -> Self:
+        """The same curve, its note followed by what it rests on besides mathematics; an empty sentence adds nothing."""
+        note = f"{self.note} {sentence}".strip()
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, note=note))
+
+    def sent_by(self, senders: int) -> Self:
+        """The same curve with the number of all users who send."""
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, senders=senders))
 
     @abstractmethod
     def _epsilon(self, delta: float) -> BoundValue:
