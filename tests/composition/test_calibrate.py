@@ -21,10 +21,10 @@ from tests.oracle.floating import epsilon_published_float
 MORE = 1.001
 
 
-def numbers(name: str) -> dict[str, float]:
+def numbers(name: str) -> dict[str, float | str]:
     """The settings of a catalogue mechanism as arguments."""
     split = (text.split("=") for text in SETTINGS[name])
-    return {key: float(text) if "." in text else int(text) for key, text in split}
+    return {key: text if text.isalpha() else float(text) if "." in text else int(text) for key, text in split}
 
 
 def assert_calibrated(found: sdp.Calibration, users: int, epsilon: float, delta: float) -> None:
