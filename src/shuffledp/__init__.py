@@ -9,6 +9,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
 from shuffledp.composition.calibrate import Calibration, calibrate
 from shuffledp.composition.sequential import compose
+from shuffledp.composition.subsampling import poisson, subsample
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
@@ -36,6 +37,8 @@ __all__ = [
     "calibrate",
     "compare",
     "compose",
+    "poisson",
+    "subsample",
     *_CATALOGUE,
 ]
 

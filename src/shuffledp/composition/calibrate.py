@@ -14,7 +14,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.composition.search import WHO, Search, Target
 from shuffledp.composition.sequential import compose
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
-from shuffledp.privacy.capability import GivesVariationRatio
+from shuffledp.privacy.capability import GivesVariationRatio, hiding_messages
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 
 LOCAL = "epsilon_local"
@@ -41,6 +41,8 @@ class Calibration:
     target: Target
     limit: str
     """Why no more useful value was looked at; empty where the next one misses the target."""
+    users: int
+    """Those who hide each other: colluding users taken away."""
 
     @property
     def epsilon(self) -> BoundValue:
@@ -105,9 +107,10 @@ def search(
 
     composed = tuning is ROUNDS or repeats > 1
     found = Search(deployment.curve, rough, tuning, target, composed=composed).run()
-    value = deployment.users_at(found.value) if tuning is USERS else found.value
+    total = deployment.users_at(found.value)
+    value = total if tuning is USERS else found.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name
-    return Calibration(setting, value, build(found.value), found.curve, target, found.limit)
+    return Calibration(setting, value, build(found.value), found.curve, target, found.limit, total - lost)
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,8 @@ class _Deployment:
             return -math.inf
         reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
         p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
-        square = 2 * known.beta * max(known.q_pair) * p_share / (self.users_at(value) - self.colluding)
+        hidden = hiding_messages(made, self.users_at(value) - self.colluding)
+        square = 2 * known.beta * max(known.q_pair) * p_share / hidden
         return 0.5 * math.log(square * self.rounds_at(value)) + math.log(reach)
 
 

@@ -26,3 +26,8 @@ def at_most(number: Callable[[], arb], bits: int = BITS) -> Fraction:
             whole = lowest.lower().floor().unique_fmpz()
         assert whole is not None
         return Fraction(int(whole), 1 << bits)
+
+
+def rounded_up(number: Fraction, bits: int = BITS) -> Fraction:
+    """The smallest multiple of 2^-bits that is not below an exact number."""
+    return Fraction(-(-number.numerator * (1 << bits) // number.denominator), 1 << bits)
