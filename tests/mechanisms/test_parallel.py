@@ -27,7 +27,7 @@ SINGLE = [
     pytest.param(example, id=f"{name}-{number}")
     for name, kind in all_mechanisms().items()
     for number, example in enumerate(kind.examples())
-    if getattr(example, "messages_per_user", 1) == 1 and math.isfinite(getattr(example, "epsilon", math.inf))
+    if example.messages_per_user == 1 and math.isfinite(getattr(example, "epsilon", math.inf))
 ]
 
 
@@ -215,6 +215,7 @@ def test_weights_are_exact_and_sum_to_one() -> None:
         (sdp.KRR(1.0, 3), None, "expected 1 to 256 mechanisms"),
         ([sdp.KRR], None, "expected mechanisms such as"),
         ([sdp.FromTable(np.array([[1.0, 0.0], [0.5, 0.5]]))], None, "finite local epsilon"),
+        ([sdp.PureDUMP(options=4)], None, "must send one message a user"),
         ([sdp.KRR(1.0, 3)], [1, 2], "a weight for each of 1 mechanisms, got 2"),
         ([sdp.KRR(1.0, 3)], [0], "weights must be above 0"),
         ([sdp.KRR(1.0, 3)], [math.nan], "weights must be finite numbers"),
