@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,16 @@ from tests.oracle.floating import epsilon_published_float
 MORE = 1.001
 
 
-def numbers(name: str) -> dict[str, float]:
-    """The settings of a catalogue mechanism as arguments."""
-    split = (text.split("=") for text in SETTINGS[name])
-    return {key: float(text) if "." in text else int(text) for key, text in split}
+def numbers(name: str) -> dict[str, Any]:
+    """The settings of a catalogue mechanism as arguments: numbers where they are numbers."""
+
+    def value(text: str) -> Any:
+        for kind in (int, float):
+            with contextlib.suppress(ValueError):
+                return kind(text)
+        return text
+
+    return {key: value(text) for key, text in (setting.split("=") for setting in SETTINGS[name])}
 
 
 def assert_calibrated(found: sdp.Calibration, users: int, epsilon: float, delta: float) -> None:

@@ -111,12 +111,19 @@ class Mechanism(ABC):
     """
     tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("epsilon", False, False, 1e-6, 64.0),)
     """The arguments that may be searched for a privacy target, the usual one first; empty where there is none."""
+    has_table: ClassVar[bool] = True
+    """Whether the examples' output law can be written down; a vector of many numbers cannot, and ``table`` refuses."""
     epsilon: float
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments by name, epsilon first."""
         fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in fields}
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Where the numbers lie that it takes, both ends included, if it takes numbers."""
+        return -1.0, 1.0
 
     # --- running it -------------------------------------------------------------------------------------------
 
@@ -210,7 +217,8 @@ class Mechanism(ABC):
     def blankets(self) -> Sequence[HidingPair]:
         """For each kind of input pair that may be the worst one: its pair against the privacy blanket.
 
-        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest.
+        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest. Empty where
+        only the parameters are known.
         """
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
