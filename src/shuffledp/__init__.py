@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
 from shuffledp.composition.calibrate import Calibration, calibrate
+from shuffledp.composition.gaussian_limit import gaussian_limit
+from shuffledp.composition.renyi import renyi
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import poisson, subsample
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
@@ -35,7 +37,9 @@ __all__ = [
     "calibrate",
     "compare",
     "compose",
+    "gaussian_limit",
     "poisson",
+    "renyi",
     "subsample",
     *_CATALOGUE,
 ]

@@ -32,6 +32,9 @@ class BestCurve(PrivacyCurve):
     def _delta(self, epsilon: float) -> BoundValue:
         return _smallest([curve.delta(epsilon) for curve in self.curves])
 
+    def loss_deviation(self) -> float | None:
+        return min((one for one in (curve.loss_deviation() for curve in self.curves) if one is not None), default=None)
+
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """The smallest upper value and its own bound's lower value.
 

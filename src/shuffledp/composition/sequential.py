@@ -60,7 +60,7 @@ class _Composer:
             shift = math.sqrt(-2 * math.log(target) / self.variance)
             share = LEFT_AT_INFINITY * target / self.rounds
             pairs = [
-                grid.pairs(shift * variance + REACH * math.sqrt(variance), share, share)
+                grid.pairs(shift * variance + REACH * math.sqrt(variance), share, lambda x: np.full_like(x, share))
                 for grid, variance in zip(self.grids, self.variances, strict=True)
             ]
             self.sides[target] = self._side([pair[0] for pair in pairs]), self._side([pair[1] for pair in pairs])
@@ -99,6 +99,11 @@ class ComposedCurve(PrivacyCurve):
 
     def rounds(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         return self.parts
+
+    def loss_deviation(self) -> float | None:
+        each = [(times, curve.loss_deviation()) for curve, times in self.parts]
+        squares = [times * one * one for times, one in each if one is not None]
+        return math.sqrt(math.fsum(squares)) if len(squares) == len(each) else None
 
     @cached_property
     def _composer(self) -> _Composer:

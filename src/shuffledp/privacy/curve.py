@@ -162,6 +162,10 @@ class PrivacyCurve(ABC):
         """The rounds that the curve is made of, and how often each is run: itself once."""
         return ((self, 1),)
 
+    def loss_deviation(self) -> float | None:
+        """The standard deviation of the loss in the limit of many users, where it is known."""
+        return None
+
     def attacked_by(self, attack: AttackCurve | None) -> Self:
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
@@ -205,6 +209,9 @@ class NumericCurve(PrivacyCurve):
             return PositivePartMean(lambda epsilon: pair(epsilon).law(epsilon), self.users)
 
         return tuple(family(pair) for pair in self.directions)
+
+    def loss_deviation(self) -> float | None:
+        return max(divergence.natural_scale() for divergence in self._divergences)
 
     def _epsilon(self, delta: float) -> BoundValue:
         high = min(self.largest, LARGEST_EPSILON)
