@@ -113,8 +113,9 @@ class _Moments:
 def _divergence(function: Kinked, order: float) -> float:
     """The Rényi divergence of the pair of a piecewise linear function that vanishes at infinity."""
     kinks = function.kinks
-    jumps, losses = kinks.masses[: -kinks.first][::-1], -kinks.places[: -kinks.first][::-1]
-    jumps, losses = jumps[jumps > 0], losses[jumps > 0]
+    # The mass at −ε_j is the jump at ε_j.
+    used = (kinks.indices < 0) & (kinks.masses > 0)
+    jumps, losses = kinks.masses[used], -kinks.places[used]
     if not len(jumps):
         return 0.0
     logs = (

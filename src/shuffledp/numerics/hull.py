@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numerics.convolution import UNIT, GridMeasure
+from shuffledp.numerics.convolution import UNIT, GridMeasure, Integers
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LEAST_HEIGHT = 1e-280
 MOST_RAISED = 1 + 1e-9
@@ -54,14 +53,10 @@ def kinked(step: float, indices: Integers, values: Floats, *, upper: bool) -> Ki
     jumps[corners[1:]] = np.maximum(0.0, np.diff(np.append(slopes, 0.0)))
     middle = max(SMALLEST, 1 - heights[0] + 2 * (slopes[0] if len(slopes) else 0.0))
     right = np.exp(places) * jumps
-    size = int(indices[-1])
-    masses = np.zeros(2 * size + 1)
-    masses[size + indices] = right
-    masses[size - indices] = jumps
-    masses[size] = middle
-    weights = np.concatenate((jumps[:0:-1], [middle], right[1:]))
-    scale, missing = _correction(places, heights, weights, upper=upper)
-    return Kinked(GridMeasure(step, -size, masses * scale), float(heights[-1] * scale) + missing)
+    masses = np.concatenate((jumps[:0:-1], [middle], right[1:]))
+    scale, missing = _correction(places, heights, masses, upper=upper)
+    both = np.concatenate((-indices[:0:-1], indices))
+    return Kinked(GridMeasure(step, both, masses * scale), float(heights[-1] * scale) + missing)
 
 
 def _lower_hull(x: Floats, y: Floats) -> list[int]:
