@@ -104,7 +104,7 @@ class _Moments:
 
         # A relative error of the moment is divided by α − 1 in the divergence, which is about α·variance/2.
         rough = min(1.0, max(0.01, 1e-3 * (order - 1) * min(1.0, order * variance / 2)))
-        above, below = self.grid.pairs(fine, 0.0, negligible, rough)
+        above, below = self.grid.pairs(fine, 0.0, negligible, rough=rough)
         if above.rest > 0:
             return math.inf, _divergence(below, order) * (1 - ROUNDING)
         return _divergence(above, order) * (1 + ROUNDING), _divergence(below, order) * (1 - ROUNDING)

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from flint import arb
@@ -157,6 +157,14 @@ class PrivacyCurve(ABC):
         upper = np.array([value.upper for value in values])
         lower = np.array([value.upper - value.slack for value in values])
         return upper, np.maximum(0.0, np.nextafter(lower, -np.inf))
+
+    def to_pld(self, *, discretization: float = 1e-4, pessimistic: bool = True, smallest_delta: float = 1e-15) -> Any:
+        """A privacy-loss distribution of dp_accounting; see ``shuffledp.privacy.interop``, which also goes back."""
+        from shuffledp.privacy import interop
+
+        return interop.to_pld(
+            self, discretization=discretization, pessimistic=pessimistic, smallest_delta=smallest_delta
+        )
 
     def rounds(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         """The rounds that the curve is made of, and how often each is run: itself once."""

@@ -83,15 +83,21 @@ class LossGrid:
         self.last = math.floor(LARGEST_EPSILON / step)
 
     def pairs(
-        self, fine: float, budget: float, negligible: Callable[[Floats], Floats], rough: float = ROUGH
+        self,
+        fine: float,
+        budget: float,
+        negligible: Callable[[Floats], Floats],
+        *,
+        rough: float = ROUGH,
+        stride: int = 1,
     ) -> tuple[Kinked, Kinked]:
         """A dominating pair and a dominated one.
 
-        Every grid point up to ``fine`` is used, fewer beyond; what is left at infinity is at most about ``budget``
-        above what the curve itself has there; chords may be off by ``negligible`` of ε, or by the
-        share ``rough``.
+        Every ``stride``-th grid point up to ``fine`` is used, fewer beyond; what is left at infinity is at most about
+        ``budget`` above what the curve itself has there; chords may be off by ``negligible`` of ε, or by the share
+        ``rough``.
         """
-        indices = self._spread(fine, max(budget, self.floor * FLAT))
+        indices = self._spread(fine, max(budget, self.floor * FLAT), stride)
         while True:
             self._look_at(indices)
             upper, lower = self._values(indices)
@@ -105,11 +111,11 @@ class LossGrid:
         below = _below(lower, gaps)
         return kinked(self.step, indices, upper, upper=True), kinked(self.step, indices, below, upper=False)
 
-    def _spread(self, fine: float, enough: float) -> Integers:
-        """0, 1, 2, … up to ``fine``, then wider and wider until the curve is at most ``enough``."""
-        chosen = list(range(max(2, min(self.last, math.ceil(fine / self.step))) + 1))
+    def _spread(self, fine: float, enough: float, stride: int) -> Integers:
+        """Evenly up to ``fine``, then wider and wider until the curve is at most ``enough``."""
+        chosen = list(range(0, max(2 * stride, min(self.last, math.ceil(fine / self.step))) + 1, stride))
         probes = chosen[8::8] + chosen[-1:]
-        width = 1
+        width = stride
         while True:
             self._look_at(np.array(probes))
             reached = [place for place in probes if self.known[place][0] <= enough]
