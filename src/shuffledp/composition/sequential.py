@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp import argument
+from shuffledp.composition.attack import RepeatedAttack
 from shuffledp.numerics.convolution import GridMeasure, GridSum, TiltedSum
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
@@ -247,10 +248,13 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
 
     curves = [curve for curve, _ in parts]
     rounds = sum(times for _, times in parts)
+    # Attacks on different rounds may need different data of the same user: only equal rounds are attacked.
+    single = curves[0].source.attack if len(parts) == 1 else None
     return Source(
         bound=joined(curve.bound for curve in curves),
         theorem=f"{rounds} rounds composed [VR Lemma 7.2], each by: " + joined(curve.theorem for curve in curves),
         users=min(curve.users for curve in curves),
         guarantee=all(curve.guarantee for curve in curves),
         note=joined(curve.note for curve in curves),
+        attack=None if single is None else RepeatedAttack(single, rounds, compose),
     )

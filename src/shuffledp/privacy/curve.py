@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Any, Protocol, Self
 
 import numpy as np
 from flint import arb
@@ -57,6 +57,22 @@ class BoundValue:
         return self.upper
 
 
+class Attack(Protocol):
+    """What is attained on some real dataset: certified lower bounds."""
+
+    def delta(self, epsilon: float) -> float:
+        """A dataset whose divergence at ε is at least this."""
+        ...
+
+    def epsilon(self, delta: float) -> float:
+        """No ε below this is (ε, δ)-private for every dataset."""
+        ...
+
+    def exact_curves(self) -> Sequence[PrivacyCurve]:
+        """Curves of attacked datasets whose two directions are equal: all that is known of them, from both sides."""
+        ...
+
+
 @dataclass(frozen=True)
 class AttackCurve:
     """What attacks on real datasets attain: certified lower bounds of δ(ε) and ε(δ).
@@ -75,6 +91,15 @@ class AttackCurve:
         ways = [way for pair in self.attacks for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
         return *(PositivePartMean(way.law, self.users) for way in ways), *self.further
 
+    def exact_curves(self) -> Sequence[PrivacyCurve]:
+        source = Source("attack", "identity (★)", self.users)
+        with precision(FORMULA_BITS):
+            return [
+                NumericCurve(source, (partial(_same_pair, pair),), pair.largest_log_ratio(), fixed=True)
+                for pair in self.attacks
+                if pair.symmetric
+            ]
+
     def delta(self, epsilon: float) -> float:
         """A dataset whose divergence at ε is at least this."""
         return max(d.bracket(min(epsilon, LARGEST_EPSILON)).lower_float() for d in self._divergences)
@@ -89,6 +114,10 @@ class AttackCurve:
         return best
 
 
+def _same_pair(pair: HidingPair, epsilon: float) -> HidingPair:
+    return pair
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a curve comes from: the bound's name, its theorem, and what the reader must know."""
@@ -98,7 +127,7 @@ class Source:
     users: int
     guarantee: bool = True
     note: str = ""
-    attack: AttackCurve | None = None
+    attack: Attack | None = None
     """What is known from below: shared by every bound of the same randomizer."""
     colluding: int = 0
     """Users who take part but hide nobody; not among ``users``."""
@@ -174,7 +203,7 @@ class PrivacyCurve(ABC):
         """The standard deviation of the loss in the limit of many users, where it is known."""
         return None
 
-    def attacked_by(self, attack: AttackCurve | None) -> Self:
+    def attacked_by(self, attack: Attack | None) -> Self:
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
 
@@ -193,7 +222,7 @@ class PrivacyCurve(ABC):
     def _value(self, upper: float, slack: float) -> BoundValue:
         return BoundValue(upper, slack, self.bound, self.theorem, self.certified, self.guarantee)
 
-    def _with_attack(self, value: BoundValue, ask: Callable[[AttackCurve], float]) -> BoundValue:
+    def _with_attack(self, value: BoundValue, ask: Callable[[Attack], float]) -> BoundValue:
         attack = self.source.attack
         return value if attack is None else dataclasses.replace(value, attacked=lambda: ask(attack))
 
