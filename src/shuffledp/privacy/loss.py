@@ -143,7 +143,9 @@ def _gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Float
     places = step * indices.astype(np.float64)
     widths = np.exp(places[:-1]) * np.expm1(np.diff(places))
     chords = np.diff(lower) / widths
-    from_left = np.concatenate(([-1.0 + lower[0] - (upper[1] - lower[0]) / widths[0]], (lower[1:] - upper[:-1])[:-1] / widths[:-1]))
+    from_left = np.concatenate(
+        ([-1.0 + lower[0] - (upper[1] - lower[0]) / widths[0]], (lower[1:] - upper[:-1])[:-1] / widths[:-1])
+    )
     from_right = np.concatenate(((upper[1:] - lower[:-1])[1:] / widths[1:], [0.0]))
     a, b = np.maximum(0.0, chords - from_left), np.maximum(0.0, from_right - chords)
     with np.errstate(invalid="ignore", divide="ignore"):
