@@ -90,6 +90,17 @@ def test_it_is_tighter_and_never_below_the_attack(users: int) -> None:
     assert value.upper <= more.upper * (1 + 4 / math.sqrt(users))
 
 
+def test_many_epsilons_at_once() -> None:
+    """A profile encloses the single values: never below what they prove from below, never far above."""
+    curve = sdp.amplify(sdp.MixDUMP(options=16, flip=0.3), 3000, bound="noisy-crowd")
+    points = [0.0, 0.05, 0.2, 0.4, 1.0]
+    profile = curve.profile(points)
+    for epsilon, upper, lower in zip(points, profile.upper, profile.lower, strict=True):
+        value = curve.delta(epsilon)
+        assert lower <= value.upper
+        assert value.upper - value.slack <= upper <= max(value.upper * 1.02, 1e-120)
+
+
 def test_where_it_does_not_apply() -> None:
     """Randomizers without dummies, real messages without noise, and a user alone are refused by name."""
     for mechanism, users, reason in (

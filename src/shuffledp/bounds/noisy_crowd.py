@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
 from flint import arb
 
 from shuffledp.bounds.blanket import OptimalBound
@@ -16,12 +17,15 @@ from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, window
 from shuffledp.privacy.capability import GivesBlankets, GivesNoisyOthers
 from shuffledp.privacy.curve import BoundValue, NumericCurve, PrivacyCurve
+from shuffledp.privacy.profile import Floats
 
 BITS = 128
 ROOM = 2.0**-12
 """The share of δ that is left for crowds of unlikely size; it costs about as much of log δ."""
 LEAST_DELTA = 1e-290
 """A δ below this is not split."""
+MASSES = (1e-6, 1e-10, 1e-15, 1e-22, 1e-35, 1e-60, 1e-120)
+"""For many ε at once: what sizes of crowd may be left out, of which each ε takes the best."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,18 @@ class NoisyCrowdCurve(PrivacyCurve):
             upper = min(whole, round_up(arb(inside) + arb(outside) * arb(whole)))
         best = self.among(self.users + high).delta(epsilon)
         return self._value(upper, _gap(upper, best, 1 - outside))
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        whole = self.among(self.users).profile(epsilons).upper
+        upper, lower = whole, np.zeros_like(epsilons)
+        for mass in MASSES:
+            low, high, outside = self._sizes(mass)
+            spilt = np.nextafter(outside * whole, np.inf)
+            near = self.among(self.users + low).profile(epsilons).upper
+            upper = np.minimum(upper, np.nextafter(near + spilt, np.inf))
+            if mass == MASSES[0]:
+                lower = self.among(self.users + high).profile(epsilons).lower * ((1 - outside) * (1 - 1e-15))
+        return upper, lower
 
 
 def _gap(upper: float, best: BoundValue, share: float = 1.0) -> float:
