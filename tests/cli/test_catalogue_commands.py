@@ -29,12 +29,17 @@ SETTINGS: dict[str, list[str]] = {
     "oue": ["options=16"],
     "pckv": ["keys=5", "padding=2"],
     "piecewise": ["grid=16"],
+    "planar-laplace": ["columns=3", "rows=2"],
     "privkv": ["keys=5"],
     "pure-dump": ["options=16"],
     "privset": ["options=10", "items=2"],
+    "range-queries": ["height=4"],
     "rappor": ["options=16"],
+    "pi-rappor": ["options=100", "variant=deletion"],
+    "projective-geometry": ["options=100"],
     "sampling-rappor": ["options=10", "items=2"],
     "subset": ["options=16"],
+    "witch-hat": ["half_width=2", "grid=16"],
     "wheel": ["options=20", "items=2"],
 }
 
