@@ -9,9 +9,11 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
 from shuffledp.composition.calibrate import Calibration, calibrate
 from shuffledp.composition.sequential import compose
+from shuffledp.composition.subsampling import poisson, subsample
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.sent_point import SentPoint
 from shuffledp.metric.amplified import AmplifiedMetric, MechanismMetric
 from shuffledp.metric.solver import LocalMetricSolver
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
@@ -37,12 +39,15 @@ __all__ = [
     "NotApplicable",
     "NumericalError",
     "PrivacyCurve",
+    "SentPoint",
     "ShuffledpError",
     "VariationRatio",
     "amplify",
     "calibrate",
     "compare",
     "compose",
+    "poisson",
+    "subsample",
     *_CATALOGUE,
 ]
 

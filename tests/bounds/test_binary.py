@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shuffledp as sdp
@@ -20,7 +21,7 @@ def worst(low: Fraction, high: Fraction, users: int, epsilon: float) -> float:
     return max(crowd.bracket(epsilon).upper_float() for crowd in crowds)
 
 
-@pytest.mark.parametrize(("users", "local"), [(2, 1.0), (17, 0.2), (50, 1.0), (120, 3.0), (300, 0.05)])
+@pytest.mark.parametrize(("users", "local"), [(2, 1.0), (17, 0.2), (50, 1.0), (120, 3.0), (90, 0.05)])
 def test_delta_is_the_largest_over_all_crowds(users: int, local: float) -> None:
     mechanism = sdp.KRR(local, 2)
     curve = sdp.amplify(mechanism, users, bound="exact-binary")
@@ -81,6 +82,27 @@ def test_asymmetric_and_continuous_inputs_against_brute_force(mechanism: Any) ->
             value = curve.delta(math.log(float(ratio)))
             assert value.upper >= truth * (1 - 1e-12)
             assert value.upper - value.slack <= truth * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize(
+    "mechanism", [sdp.KRR(1.0, 2), sdp.FromTable([[0.75, 0.25], [0.4, 0.6]])], ids=["krr", "table"]
+)
+def test_many_at_once_enclose_each_one(mechanism: Any) -> None:
+    curve = sdp.amplify(mechanism, 400, bound="exact-binary")
+    epsilons = np.linspace(0.0, 0.4, 101)[::-1]
+    profile = curve.profile(epsilons)
+    for place in range(0, 101, 4):
+        value = curve.delta(float(epsilons[place]))
+        assert profile.upper[place] >= value.upper - value.slack
+        assert profile.lower[place] <= value.upper
+        assert profile.upper[place] <= value.upper * 2 + 1e-20
+        assert profile.lower[place] >= value.upper * 0.05 - 1e-20
+
+
+def test_composition_gains_as_well() -> None:
+    rounds = {name: sdp.compose(sdp.amplify(sdp.KRR(2.0, 2), 3_000, bound=name), 20) for name in ("best", "optimal")}
+    best, blanket = (rounds[name].epsilon(1e-6).upper for name in ("best", "optimal"))
+    assert best < 0.88 * blanket
 
 
 def test_refused_where_there_are_more_messages() -> None:

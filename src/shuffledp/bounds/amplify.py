@@ -8,7 +8,14 @@ from typing import Any
 from shuffledp import argument
 from shuffledp.bounds import best, binary
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import GivesAttacks, GivesCoin, GivesNeighbours, GivesVariationRatio
+from shuffledp.privacy.capability import (
+    GivesAttacks,
+    GivesCoin,
+    GivesNeighbours,
+    GivesVariationRatio,
+    attack_messages,
+    hiding_messages,
+)
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 
 
@@ -28,10 +35,11 @@ def amplify(
 ) -> PrivacyCurve:
     """The privacy curve of the shuffled messages of ``users`` users who all run ``randomizer``.
 
-    ``users`` counts the messages that hide each other, the user's own included; ``colluding`` of them tell the
-    analyst their message and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. A metric
-    mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs at most
-    that far apart, in the unit of the inputs; otherwise it is for all inputs.
+    ``users`` counts everybody, the one to protect included; ``colluding`` of them tell the analyst their messages,
+    dummies included, and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. The curve's
+    ``users`` is the number of messages that hide each other: one from each user, unless the mechanism sends several.
+    A metric mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs
+    at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
     """
     total = argument.count("amplify", "users", users)
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
@@ -40,14 +48,14 @@ def amplify(
     if isinstance(randomizer, type) or not isinstance(randomizer, GivesVariationRatio):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
     randomizer = chosen_inputs(randomizer, pair, diameter)
-    hidden = total - lost
-    attack = _attack(randomizer, hidden)
+    hidden = hiding_messages(randomizer, total - lost)
+    attack = _attack(randomizer, attack_messages(randomizer, total - lost))
     if bound == best.NAME:
-        return best.best_curve(randomizer, hidden).attacked_by(attack)
+        return best.best_curve(randomizer, hidden).attacked_by(attack).sent_by(total)
     known = all_bounds()
     if bound not in known:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    return known[bound].curve(randomizer, hidden).attacked_by(attack)
+    return known[bound].curve(randomizer, hidden).attacked_by(attack).sent_by(total)
 
 
 def chosen_inputs(randomizer: object, pair: Sequence[Any] | None, diameter: float | None) -> object:

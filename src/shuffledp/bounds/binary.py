@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
+import numpy as np
 from flint import arb
 
 from shuffledp.bounds.bound import Bound
@@ -17,6 +19,7 @@ from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.two_coins import TwoCoins
 from shuffledp.privacy.capability import GivesCoin
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve
+from shuffledp.privacy.profile import Floats
 
 ROOM, FEW_LOOKS = 2e-6, 60
 """Relative distance in ε between the answer and the worst dataset found that is tried first, and the number of blocks
@@ -25,6 +28,11 @@ MOST_CROWDS = 400
 NEAR_CROWDS = 4
 """Crowds that differ from a constant one in fewer users than this are tried as attacks."""
 STEP = 1e-3
+KNOT_STEP, KNOT_ROOM, LOOKS_AT_A_KNOT, MOST_KNOTS = 0.25, 5e-3, 60, 100
+"""Where many ε are asked for: the distance of the ε that are looked at, in standard deviations; the relative room in
+ε that a proof may take; how many blocks of datasets each is worth; and how many such ε at most."""
+NOTHING_LEFT = 1e-24
+ROUNDING = 1e-14
 RATIO_BITS = 128
 
 
@@ -58,8 +66,12 @@ class Crowds:
     def crowd(self, many: int) -> TwoCoins:
         return TwoCoins(self.high, self.low, many, self.users - 1 - many)
 
-    def worst(self, epsilon: float, target: arb | None = None, most: int = MOST_CROWDS) -> Worst:
-        """Bounds of the largest D at ε; stops as soon as it is at most ``target``, or settled, or after ``most`` looks.
+    def worst(
+        self, epsilon: float, target: arb | None = None, *, relative: float = 0.0, most: int = MOST_CROWDS
+    ) -> Worst:
+        """Bounds of the largest D at ε; stops when it is at most ``target``, or settled, or after ``most`` looks.
+
+        ``relative`` is a target too: about that much more ε than the worst dataset seen has.
 
         Theorem: identity (★) does not apply to mixed crowds; this is direct: post-processing and bisection.
         """
@@ -68,6 +80,8 @@ class Crowds:
         heap = [*ends, *(self._seen(a, b, epsilon) for a, b in self._blocks())]
         heapq.heapify(heap)
         looked = len(heap)
+        if target is None and relative and lower > 0:
+            target = lower * (1 + arb(relative) * (1 - 2 * lower.log()))
         while heap and looked < most and not (target is not None and heap[0].upper <= target):
             block = heapq.heappop(heap)
             if block.first == block.last:
@@ -137,7 +151,7 @@ class ExactBinaryCurve(PrivacyCurve):
                 return math.inf, lower
             while True:
                 upper = min(high, max(lower * (1 + room), inverse.upper))
-                seen = way.worst(upper, target, FEW_LOOKS if room == ROOM else MOST_CROWDS)
+                seen = way.worst(upper, target, most=FEW_LOOKS if room == ROOM else MOST_CROWDS)
                 if seen.upper <= target or upper >= self.largest:
                     return upper, lower
                 if seen.lower > target and seen.crowd != crowd:
@@ -164,6 +178,46 @@ class ExactBinaryCurve(PrivacyCurve):
             upper = max(upper, min(1.0, round_up(seen.upper)))
             lower = max(lower, -round_up(-seen.lower))
         return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        points, upper, lower = self._knots
+        seen = np.minimum(epsilons, points[-1])
+        right = np.clip(np.searchsorted(points, seen, side="right"), 1, len(points) - 1)
+        share = _share(seen, points[right - 1], points[right])
+        most = (upper[right - 1] + (upper[right] - upper[right - 1]) * share) * (1 + ROUNDING)
+        # Where the chord between two neighbours of a convex function goes on, it is below the function.
+        before = np.maximum(right - 2, 0)
+        reach = (seen - points[right - 1]) / np.where(right > 1, points[right - 1] - points[before], np.inf)
+        least = lower[right - 1] * (1 + reach) - upper[before] * reach * np.exp(points[right] - points[before])
+        least = np.maximum(lower[right], least * (1 - ROUNDING) - ROUNDING * upper[before])
+        beyond = epsilons > points[-1]
+        return np.where(beyond & (epsilons >= self.largest), 0.0, most), np.where(beyond, 0.0, np.maximum(0.0, least))
+
+    @cached_property
+    def _knots(self) -> tuple[Floats, Floats, Floats]:
+        """A few ε with proved values: all datasets in a few blocks; between them the chord in e^ε is above δ(ε).
+
+        Each dataset's divergence is convex in e^ε, and so is their maximum.
+        """
+        scale = max(way.crowd(way.users - 1).natural_scale() for way in self.directions)
+        points: list[float] = []
+        uppers: list[float] = []
+        lowers: list[float] = []
+        while len(points) < MOST_KNOTS:
+            point = min(KNOT_STEP * scale * len(points), self.largest, LARGEST_EPSILON)
+            seen = [way.worst(point, relative=KNOT_ROOM, most=LOOKS_AT_A_KNOT) for way in self.directions]
+            points.append(point)
+            uppers.append(max(min(1.0, round_up(worst.upper)) for worst in seen))
+            lowers.append(max(max(0.0, -round_up(-worst.lower)) for worst in seen))
+            if point >= min(self.largest, LARGEST_EPSILON) or uppers[-1] < NOTHING_LEFT:
+                break
+        return np.array(points), np.array(uppers), np.array(lowers)
+
+
+def _share(points: Floats, left: Floats, right: Floats) -> Floats:
+    """How far e^ε has gone from the left to the right end, rounded down."""
+    # The exponentials are off by an ulp or two, which moves the share by less than the rounding.
+    return np.asarray(np.maximum(0.0, np.expm1(points - left) / np.expm1(right - left) * (1 - ROUNDING)))
 
 
 class ExactBinaryBound(Bound):

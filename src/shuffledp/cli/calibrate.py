@@ -67,7 +67,8 @@ def _document(found: Calibration) -> dict[str, Any]:
         "epsilon": {"lower": value.lower, "upper": value.upper, "slack": value.slack},
         "delta": found.target.delta,
         "target": {"epsilon": found.target.epsilon, "delta": found.target.delta},
-        "users": found.curve.users,
+        "users": found.users,
+        "messages": found.curve.users,
         "bound": value.bound,
         "theorem": value.theorem,
         "certified": value.certified,
@@ -87,7 +88,7 @@ def _print(found: Calibration) -> None:
         (found.setting.replace("_", " "), shown),
         ("central ε (guaranteed)", show.upper(value.upper)),
         ("target", f"ε = {found.target.epsilon:g} at δ = {found.target.delta:g}"),
-        ("users", f"{found.curve.users:,}"),
+        ("users", show.crowd(found.users, found.curve.users)),
         ("bound", value.bound),
         ("theorem", value.theorem),
     ]

@@ -38,8 +38,6 @@ class Choice:
             return FromTable.from_csv(self.table)
         if self.mechanism is not None:
             self._alone("--mechanism", *raw)
-            if self.epsilon_local is None:
-                raise ValueError(f"{self.command}: --mechanism needs --epsilon-local.")
             return catalogue.build(self.mechanism, self.epsilon_local, self._settings())
         if self.settings:
             raise ValueError(f"{self.command}: --set needs --mechanism.")

@@ -12,7 +12,7 @@ from shuffledp.bounds import best
 from shuffledp.bounds.amplify import amplify
 from shuffledp.composition.search import WHO, Search, Target
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
-from shuffledp.privacy.capability import GivesVariationRatio
+from shuffledp.privacy.capability import GivesVariationRatio, hiding_messages
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 
 LOCAL = "epsilon_local"
@@ -36,6 +36,8 @@ class Calibration:
     target: Target
     limit: str
     """Why no more useful value was looked at; empty where the next one misses the target."""
+    users: int
+    """Those who hide each other: colluding users taken away."""
 
     @property
     def epsilon(self) -> BoundValue:
@@ -103,9 +105,10 @@ def search(
         return _normal_log_epsilon(build, value, crowd(value) - lost, target.delta)
 
     found = Search(curve_at, rough, tuning, target).run()
-    value = crowd(found.value) if tuning is USERS else found.value
+    total = crowd(found.value)
+    value = total if tuning is USERS else found.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name
-    return Calibration(setting, value, build(found.value), found.curve, target, found.limit)
+    return Calibration(setting, value, build(found.value), found.curve, target, found.limit, total - lost)
 
 
 def _tuning(randomizer: Any, find: str | None) -> Tuning:
@@ -166,6 +169,7 @@ def _normal_log_epsilon(build: Builder, value: float, users: int, delta: float) 
         return -math.inf
     if known is None or known.beta == 0:
         return -math.inf
+    hidden = hiding_messages(made, users)
     reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
     p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
-    return 0.5 * math.log(2 * known.beta * max(known.q_pair) * p_share / users) + math.log(reach)
+    return 0.5 * math.log(2 * known.beta * max(known.q_pair) * p_share / hidden) + math.log(reach)

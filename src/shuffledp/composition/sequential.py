@@ -7,25 +7,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from shuffledp import argument
 from shuffledp.numerics.convolution import GridMeasure, GridSum, TiltedSum
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
 from shuffledp.privacy.loss import LossGrid, Survey, round_step
+from shuffledp.privacy.profile import Floats
 
 _WHO = "compose"
-ACCURACY = 1e-4
-"""By how much, relatively, the grid may raise ε."""
+ACCURACY, ACCURACY_OF_MANY, MANY = 1e-4, 2.5e-4, 10
+"""By how much, relatively, the grid may raise ε; the second where there are many different curves."""
 LEFT_AT_INFINITY = 1e-4
 """Share of δ that cutting the tails of all rounds may cost."""
 DECADES = 3
 """Targets are rounded down to such powers of ten, so that neighbouring questions share the work."""
-LEAST_TARGET = 1e-300
+FIRST_TARGET, LEAST_TARGET = 1e-6, 1e-300
 SURVEYED = 1e-12
 REACH = 4.0
 """Standard deviations of one round's loss, beyond where the sum shifts it, in which every grid point is used."""
-MOST_REFINEMENTS = 12
+MOST_REFINEMENTS = 6
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class ComposedCurve(PrivacyCurve):
     """
 
     parts: tuple[tuple[PrivacyCurve, int], ...]
-    accuracy: float = ACCURACY
+    accuracy: float
 
     @property
     def certified(self) -> bool:
@@ -109,22 +112,42 @@ class ComposedCurve(PrivacyCurve):
         return self._value(upper, max(0.0, slack))
 
     def _delta(self, epsilon: float) -> BoundValue:
-        epsilon = min(epsilon, LARGEST_EPSILON)
-        target = 1e-6
+        (upper,), (lower,) = self._profile(np.array([epsilon]))
+        return self._value(float(upper), max(0.0, math.nextafter(upper - lower, math.inf)))
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        points = np.minimum(epsilons, LARGEST_EPSILON)
+        above, below = self._fine_enough_for(float(points.max(initial=0.0)))
+        upper = np.minimum(1.0, _everywhere(above.total, points, TiltedSum.upper) + above.infinite)
+        return upper, np.minimum(upper, _everywhere(below.total, points, TiltedSum.lower))
+
+    def _fine_enough_for(self, epsilon: float) -> tuple[_Side, _Side]:
+        """Both sides, cut so far out that what is left at infinity is little compared with δ(ε)."""
+        target = FIRST_TARGET
         for _ in range(MOST_REFINEMENTS):
             above, below = self._composer.at(target)
-            finite = _tilted_at(above.total, epsilon).upper(epsilon)
+            (finite,) = _everywhere(above.total, np.array([epsilon]), TiltedSum.upper)
             if target <= LEAST_TARGET or finite >= target:
                 break
-            # Nothing finite is left at all: what remains is at infinity, and a smaller target shows how much.
-            target = max(LEAST_TARGET, finite * 0.1 if finite > LEAST_TARGET else target * 1e-12)
-        upper = min(1.0, finite + above.infinite)
-        lower = _tilted_at(below.total, epsilon).lower(epsilon)
-        return self._value(upper, max(0.0, math.nextafter(upper - lower, math.inf)))
+            # Where nothing finite is left, only the smallest target shows how much is really at infinity.
+            target = max(LEAST_TARGET, finite * 0.1)
+        return above, below
 
 
-def _tilted_at(total: GridSum, x: float) -> TiltedSum:
-    return total.tilted(total.tilt_for(x), x)
+def _everywhere(total: GridSum, points: Floats, side: Callable[[TiltedSum, float], float]) -> Floats:
+    """One side of the positive part at each point; a tilt serves until one standard deviation further."""
+    result = np.zeros_like(points)
+    tilted, end = None, -math.inf
+    for place in np.argsort(points).tolist():
+        x = float(points[place])
+        if x >= total.most:
+            break
+        if tilted is None or x > end:
+            tilt = total.tilt_for(x)
+            tilted = total.tilted(tilt, x)
+            end = x + math.sqrt(total.moments(tilt)[2])
+        result[place] = side(tilted, x)
+    return result
 
 
 class _Crossing:
@@ -181,12 +204,12 @@ class _Crossing:
 
 
 def compose(
-    curves: PrivacyCurve | Iterable[PrivacyCurve], rounds: float | None = None, *, accuracy: float = ACCURACY
+    curves: PrivacyCurve | Iterable[PrivacyCurve], rounds: float | None = None, *, accuracy: float | None = None
 ) -> PrivacyCurve:
     """The privacy curve of several rounds with the same users: one curve ``rounds`` times, or a list of curves.
 
     Each round may be chosen after seeing the earlier ones. ``accuracy`` is about how much, relatively, the grid may
-    raise ε; what it did raise is in ``slack``.
+    raise ε (1e-4, or 2.5e-4 for more than ten different curves); what it did raise is in ``slack``.
     """
     if isinstance(curves, PrivacyCurve):
         listed = [curves]
@@ -197,7 +220,8 @@ def compose(
             raise ValueError(f"{_WHO}: rounds goes with one curve, not with a list of {len(listed)}.")
     if not listed:
         raise ValueError(f"{_WHO}: expected at least one curve, got none.")
-    fine = argument.positive_finite(_WHO, "accuracy", accuracy)
+    if accuracy is not None:
+        accuracy = argument.positive_finite(_WHO, "accuracy", accuracy)
     parts: dict[int, tuple[PrivacyCurve, int]] = {}
     for curve in listed:
         if not isinstance(curve, PrivacyCurve):
@@ -208,7 +232,8 @@ def compose(
     distinct = tuple(parts.values())
     if len(distinct) == 1 and distinct[0][1] == 1:
         return distinct[0][0]
-    return ComposedCurve(_source(distinct), distinct, fine)
+    usual = ACCURACY_OF_MANY if len(distinct) > MANY else ACCURACY
+    return ComposedCurve(_source(distinct), distinct, usual if accuracy is None else accuracy)
 
 
 def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:

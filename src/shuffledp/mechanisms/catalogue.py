@@ -38,6 +38,16 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
+def takes_epsilon(kind: type[Mechanism]) -> bool:
+    """Whether the constructor wants a local ε."""
+    return any(field.name == "epsilon" and field.init for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+
+
+def construct(kind: type[Mechanism], epsilon: float | None, chosen: Mapping[str, Any]) -> Mechanism:
+    """A mechanism from its local ε, if it takes one, and its settings."""
+    return kind(**chosen) if epsilon is None else kind(epsilon=epsilon, **chosen)  # type: ignore[call-arg]
+
+
 def kind_of(name: str) -> type[Mechanism]:
     """The mechanism of a name, among those that numbers suffice to build."""
     kinds = {known: kind for known, kind in all_mechanisms().items() if kind.built_from_numbers}
@@ -46,9 +56,13 @@ def kind_of(name: str) -> type[Mechanism]:
     return kinds[name]
 
 
-def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanism:
-    """A mechanism from its name, local ε and settings as text, each a number."""
+def build(name: str, epsilon_local: float | None, given: Mapping[str, str]) -> Mechanism:
+    """A mechanism from its name, local ε if it takes one, and settings as text, each a number."""
     kind = kind_of(name)
+    if takes_epsilon(kind) and epsilon_local is None:
+        raise ValueError(f"{name}: --mechanism needs --epsilon-local.")
+    if not takes_epsilon(kind) and epsilon_local is not None:
+        raise ValueError(f"{name}: it has no local ε, dummies hide its messages; leave --epsilon-local out.")
     known = {field.name: field for field in settings(kind)}
     unknown = [key for key in given if key not in known]
     if unknown:
@@ -57,7 +71,7 @@ def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanis
     if missing:
         raise ValueError(f"{name}: setting {missing[0]} is missing; add --set {missing[0]}=….")
     chosen = {key: _number(name, key, text, known[key]) for key, text in given.items()}
-    return kind(epsilon=epsilon_local, **chosen)  # type: ignore[call-arg]
+    return construct(kind, epsilon_local, chosen)
 
 
 def _number(name: str, key: str, text: str, field: dataclasses.Field[Any]) -> Any:

@@ -44,11 +44,26 @@ class Estimate:
 
 @dataclass(frozen=True)
 class OutputTable:
-    """The exact output law on a small instance: one row per input, one column per distinct message."""
+    """The exact output law on a small instance: one row per input, one column per distinct report of a user.
+
+    A report is a user's one message, or a row of all of them where there are several.
+    """
 
     inputs: Array
     messages: Array
     probabilities: tuple[tuple[Fraction, ...], ...]
+
+
+@dataclass(frozen=True)
+class HidingTable:
+    """What tells a user's value, and what hides it, exactly, on a small instance; one column per distinct message.
+
+    ``rows`` are laws of the message that depends on the value, for inputs among which every kind of pair occurs;
+    ``floor`` is below the law of every message that hides it (and what it lacks to 1 hides nothing).
+    """
+
+    rows: tuple[tuple[Fraction, ...], ...]
+    floor: tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,8 @@ class Mechanism(ABC):
     Every probability that is executed is a multiple of 2^-64 (or drawn exactly some other way), rounded in the
     direction of privacy. The law, the parameters, the blanket and the estimator are those of the executed randomizer.
 
-    Messages are a numpy array whose first axis runs over users. ``epsilon`` is the local guarantee.
+    Messages are a numpy array whose first axis runs over messages, a user's messages next to each other; most
+    mechanisms send one. ``epsilon`` is the local guarantee; mechanisms that only hide among others' messages have none.
     """
 
     name: ClassVar[str]
@@ -105,8 +121,21 @@ class Mechanism(ABC):
         """Messages for checked values."""
 
     def encode(self, values: Any, rng: Any = None) -> Array:
-        """One message per user. ``rng`` None draws from the operating system; a numpy Generator is for simulations."""
+        """All users' messages. ``rng`` None draws from the operating system; a numpy Generator is for simulations."""
         return self.randomize(self.check(values), source_of(rng))
+
+    @property
+    def messages_per_user(self) -> int:
+        """How many messages every user sends: a fixed number, so that counting messages tells nothing but n."""
+        return 1
+
+    def users_behind(self, messages: int) -> int:
+        """How many users sent this many messages; a sentence if no number of users does."""
+        users, left = divmod(messages, self.messages_per_user)
+        if left:
+            who, each = type(self).__name__, self.messages_per_user
+            raise ValueError(f"{who}: expected a multiple of {each} messages, {each} from each user, got {messages}.")
+        return users
 
     @property
     @abstractmethod
@@ -134,13 +163,13 @@ class Mechanism(ABC):
 
     @abstractmethod
     def finish(self, total: Array, users: int) -> Estimate:
-        """The estimate from the added-up statistic of ``users`` messages."""
+        """The estimate from the added-up statistic of all messages of ``users`` users."""
 
     def estimate(self, messages: Array) -> Estimate:
         """The unbiased estimate from all messages."""
         if len(messages) == 0:
             raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
-        return self.finish(self.accumulate(messages), len(messages))
+        return self.finish(self.accumulate(messages), self.users_behind(len(messages)))
 
     @abstractmethod
     def truth(self, values: Any) -> Floats:
@@ -151,6 +180,19 @@ class Mechanism(ABC):
         """The exact variance of ``estimate`` per component, for these true values."""
 
     # --- its privacy ------------------------------------------------------------------------------------------
+
+    @property
+    def local_epsilon(self) -> float | None:
+        """The local guarantee; None where a report alone promises nothing."""
+        return self.epsilon
+
+    def hiding_messages(self, users: int) -> int:
+        """How many messages of ``users`` honest users hide each other: one that depends on the value among them."""
+        return users
+
+    def attack_messages(self, users: int) -> int:
+        """The same number in the datasets of ``attacks``."""
+        return self.hiding_messages(users)
 
     @abstractmethod
     def variation_ratio(self) -> VariationRatio:
@@ -176,6 +218,11 @@ class Mechanism(ABC):
     @abstractmethod
     def table(self) -> OutputTable:
         """The exact output law, for instances small enough to write down."""
+
+    def hiding_table(self) -> HidingTable:
+        """The message that depends on the value against what hides it: here any other user's message."""
+        rows = self.table().probabilities
+        return HidingTable(rows, tuple(map(min, zip(*rows, strict=True))))
 
     @classmethod
     @abstractmethod

@@ -56,12 +56,7 @@ class UnaryEncoding(SupportOracle):
         return np.ascontiguousarray(messages)
 
     def unpack(self, wire: WireBytes) -> Array:
-        who, rows, width = type(self).__name__, np.asarray(wire), self.message_bytes
-        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-            raise ValueError(f"{who}: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
-        if self.options % 8 and (rows[:, -1] >> self.options % 8).any():
-            raise ValueError(f"{who}: expected rows of {self.options} bits, got a 1 in a bit beyond them.")
-        return rows
+        return bit_rows(type(self).__name__, wire, self.options)
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)
@@ -134,3 +129,13 @@ class UnaryEncoding(SupportOracle):
         """The probability that input x sends the bits of ``number``."""
         ones = [self.own_support if j == x else self.other_support for j in range(self.options)]
         return prod((one if number >> j & 1 else 1 - one for j, one in enumerate(ones)), start=Fraction(1))
+
+
+def bit_rows(who: str, wire: WireBytes, columns: int) -> Array:
+    """Rows of packed bits as they are; refuses rows of another width and bits beyond the last column."""
+    rows, width = np.asarray(wire), bits.bytes_of(columns)
+    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
+        raise ValueError(f"{who}: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
+    if columns % 8 and (rows[:, -1] >> columns % 8).any():
+        raise ValueError(f"{who}: expected rows of {columns} bits, got a 1 in a bit beyond them.")
+    return rows

@@ -21,3 +21,8 @@ def at_most(number: Callable[[], arb], bits: int = BITS) -> Fraction:
     """The largest multiple of 2^-bits that is certainly not above ``number()``."""
     with precision(4 * bits + 64):
         return Fraction(whole_below(number() * arb(2) ** bits), 1 << bits)
+
+
+def rounded_up(number: Fraction, bits: int = BITS) -> Fraction:
+    """The smallest multiple of 2^-bits that is not below an exact number."""
+    return Fraction(-(-number.numerator * (1 << bits) // number.denominator), 1 << bits)

@@ -22,6 +22,7 @@ from shuffledp.numerics import contour, double_walk, enumeration, walk
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.contour import Estimate
 from shuffledp.numerics.law import FLOAT_VIEW_BITS, Bracket, FiniteLaw
+from shuffledp.numerics.tilted import TiltedLaw
 
 MOST_STEPS = 4_000
 MOST_PAIRS = 40_000
@@ -35,8 +36,10 @@ LEFT_OUT = 40.0
 """What a window leaves out is e^LEFT_OUT times smaller than the result."""
 SEARCH_TOLERANCE = 1e-5
 CERTIFIED_TOLERANCE = 5e-10
-BATCH_TOLERANCE = 1e-6
-"""Relative width in x that the contour aims at while searching, in a certified value, and in one of many."""
+BATCH_TOLERANCE = 4e-6
+OUTGROWN = 1.5
+"""Relative width in x that the contour aims at while searching, in a certified value, and in one of many;
+and how much wider than its first bracket a shared plan may become."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,35 @@ class PositivePartMean:
         """Certified enclosures of D at many x, coarser than ``bracket`` and many times faster.
 
         The contour's nodes are summed in floats. Where that is wide, or few counts can be visited one by one, the
-        exact routes take over.
+        exact routes take over. Neighbouring x share a plan while it serves, so they had better be in order.
         """
-        return [self._coarse(self.law_at(x), tolerance).scaled(self.count) for x in xs]
+        result: list[Bracket] = []
+        shared: _SharedPlan | None = None
+        for x in xs:
+            law = self.law_at(x)
+            found = None if shared is None else shared.bracket(law, self.count)
+            if found is None:
+                found, shared = self._coarse(law, tolerance)
+            result.append(found.scaled(self.count))
+        return result
 
-    def _coarse(self, law: FiniteLaw, tolerance: float) -> Bracket:
+    def _coarse(self, law: FiniteLaw, tolerance: float) -> tuple[Bracket, _SharedPlan | None]:
         if not contour.has_positive_value(law) or _is_small(law, self.count):
-            return positive_part_mean(law, self.count)
+            return positive_part_mean(law, self.count), None
         plan = contour.make_plan(law, self.count, tolerance)
         found = contour.bracket(law, self.count, plan, in_floats=True)
-        wide = bool(found.upper - found.lower > found.upper * WIDE)
-        return positive_part_mean(law, self.count) if wide else found
+        width = found.relative_width()
+        if width > WIDE:
+            return positive_part_mean(law, self.count), None
+        # What a plan says of nodes that it skips between peaks holds for its own law only.
+        return found, _SharedPlan(plan, width) if plan.peak_reach > 0 else None
+
+    def is_at_most(self, level: float, x: float) -> bool:
+        """Whether D(x) ≤ level is proved: by Chernoff's bound where that is enough, which is many times cheaper."""
+        law = self.law_at(x)
+        if contour.has_positive_value(law) and _chernoff(law, self.count) <= level:
+            return True
+        return bool(self.bracket(x).upper <= level)
 
     def log_estimate(self, x: float) -> float:
         """log D(x) in floats, for searching: exact where that is cheap, by the contour in floats elsewhere."""
@@ -79,7 +100,33 @@ class PositivePartMean:
         """Standard deviation of G at x = 0 over √n: the sum's mean there moves by about n per unit of x."""
         values, weights = self.law_at(0.0).floats()
         largest = float(np.abs(values).max())
+        if largest == 0:
+            return 0.0
         return largest * math.sqrt(float(np.dot(weights, (values / largest) ** 2)) / self.count)
+
+
+def _chernoff(law: FiniteLaw, count: int) -> arb:
+    """E(S)_+/count ≤ M(t)^count/(e·t·count) for any t > 0, because s ≤ e^(ts)/(e·t)."""
+    tilted = TiltedLaw(law, count)
+    with precision(2 * FLOAT_VIEW_BITS):
+        t = arb(tilted.saddle(0.0) / tilted.scale)
+        moment = sum((weight * (t * value).exp() for value, weight in law.atoms()), arb(0))
+        return (count * moment.log() - 1).exp() / (t * count)
+
+
+@dataclass(frozen=True)
+class _SharedPlan:
+    """A plan with one peak, for a law and its neighbours, and how wide its bracket was."""
+
+    plan: contour.Plan
+    width: float
+
+    def bracket(self, law: FiniteLaw, count: int) -> Bracket | None:
+        """The bracket of a neighbour's sum, None where the plan no longer suits it."""
+        if not contour.has_positive_value(law):
+            return None
+        found = contour.bracket(law, count, self.plan, in_floats=True)
+        return found if found.relative_width() <= OUTGROWN * self.width else None
 
 
 def positive_part_mean(law: FiniteLaw, count: int, tolerance: float = CERTIFIED_TOLERANCE) -> Bracket:
@@ -97,7 +144,7 @@ def positive_part_mean(law: FiniteLaw, count: int, tolerance: float = CERTIFIED_
             return double_walk.bracket(law, count, log_mass)
     found = contour.bracket(law, count, contour.make_plan(law, count, tolerance))
     # Far in the tail of few rare messages the sum is all atoms, which smoothing blurs: worth a long walk.
-    blurred = values == 4 and bool(found.upper - found.lower > found.upper * WIDE)
+    blurred = values == 4 and found.relative_width() > WIDE
     if blurred and double_walk.steps(law, count, log_mass) <= MOST_PAIRS_AT_NEED:
         return double_walk.bracket(law, count, log_mass)
     return found

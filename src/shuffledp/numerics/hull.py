@@ -16,6 +16,9 @@ from shuffledp.numerics.convolution import UNIT, GridMeasure
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+SMALLEST = 1e-300
+"""A mass at 0 that changes nothing and lets the logarithm of the measure exist."""
+
 
 @dataclass(frozen=True)
 class Kinked:
@@ -39,19 +42,19 @@ def kinked(step: float, indices: Integers, values: Floats, *, upper: bool) -> Ki
     heights[0] = min(heights[0], float(np.min((2 * heights + beyond) / (beyond + 2))))
     heights = np.minimum.accumulate(heights)
     corners = _lower_hull(beyond, heights)
-    at, heights = indices[corners], heights[corners]
-    places = step * at.astype(np.float64)
-    widths = np.exp(places[:-1]) * np.expm1(np.diff(places))
-    slopes = np.diff(heights) / widths
-    jumps = np.maximum(0.0, np.diff(np.append(slopes, 0.0)))
-    middle = max(0.0, 1 - heights[0] + 2 * (slopes[0] if len(slopes) else 0.0))
-    right = np.exp(places[1:]) * jumps
-    size = int(at[-1])
+    places = step * indices.astype(np.float64)
+    at = places[corners]
+    slopes = np.diff(heights[corners]) / (np.exp(at[:-1]) * np.expm1(np.diff(at)))
+    jumps = np.zeros(len(places))
+    jumps[corners[1:]] = np.maximum(0.0, np.diff(np.append(slopes, 0.0)))
+    middle = max(SMALLEST, 1 - heights[0] + 2 * (slopes[0] if len(slopes) else 0.0))
+    right = np.exp(places) * jumps
+    size = int(indices[-1])
     masses = np.zeros(2 * size + 1)
+    masses[size + indices] = right
+    masses[size - indices] = jumps
     masses[size] = middle
-    masses[size + at[1:]] = right
-    masses[size - at[1:]] = jumps
-    scale = _correction(places, heights, np.concatenate((jumps[::-1], [middle], right)), upper=upper)
+    scale = _correction(places, heights, np.concatenate((jumps[:0:-1], [middle], right[1:])), upper=upper)
     return Kinked(GridMeasure(step, -size, masses * scale), float(heights[-1] * scale))
 
 
@@ -72,7 +75,9 @@ def _correction(places: Floats, heights: Floats, masses: Floats, *, upper: bool)
     """The factor for the masses and the rest that makes the function at least, or at most, what it should be.
 
     With w the masses, B_i = Σ_{j>i} w_j/x_j and F_i = F_{i+1} + (x_{i+1} − x_i)·B_i: sums of terms ≥ 0, so floats
-    give F at every kink, and at x = 0, up to the relative error below. Between kinks both sides are linear.
+    give F at every point, and at x = 0, up to the relative error below. Between points both sides are linear. The
+    upper function must be above the hull, which is what it is at the points that carry mass; the lower one below all
+    points, because floats may take a point that is a hair below a chord for one that is above it.
     """
     ys = np.concatenate((-places[:0:-1], places))
     x = np.exp(ys)
@@ -85,5 +90,6 @@ def _correction(places: Floats, heights: Floats, masses: Floats, *, upper: bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(wanted > 0, wanted / found, 1.0)
     if upper:
+        ratios = ratios[masses > 0]
         return max(1.0, float(ratios.max()), 1 / at_zero) * (1 + error)
     return min(1.0, float(ratios.min()), 1 / at_zero) * (1 - error)

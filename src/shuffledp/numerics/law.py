@@ -57,6 +57,10 @@ class Bracket:
     def scaled(self, divisor: int) -> Bracket:
         return Bracket(self.lower / divisor, self.upper / divisor, self.route)
 
+    def relative_width(self) -> float:
+        """About (upper − lower)/upper, 0 where both are 0."""
+        return float((self.upper - self.lower) / self.upper) if self.upper > 0 else 0.0
+
     def upper_float(self) -> float:
         return round_up(self.upper)
 

@@ -52,5 +52,13 @@ class TiltedLaw:
             mean = float(np.dot(self.tilt_weights(t), self.values))
             return self.count * t * mean + variance * t * t - 2.0
 
-        crossing = find_crossing(slope, -80.0, 80.0, guess=0.0, relative=0.0, absolute=1e-3)
-        return math.exp(crossing.middle)
+        # To second order in t the sum has mean n·m and variance n·v, which gives t and the slope near it.
+        m, v = float(np.dot(self.weights, self.values)), float(np.dot(self.weights, self.values**2))
+        guess = (math.sqrt(m * m + 8 * v / self.count) - m) / (2 * v) if v > 0 else 1.0
+        steepness = self.count * guess * (m + 2 * guess * v)
+        if not (0.0 < guess < math.inf and 0.0 < steepness < math.inf):
+            guess, steepness = 1.0, 2.0
+        crossing = find_crossing(
+            slope, -80.0, 80.0, guess=math.log(guess), slope=max(2.0, steepness), relative=0.0, absolute=1e-3
+        )
+        return math.exp(crossing.above if math.isinf(crossing.f_below) else crossing.middle)

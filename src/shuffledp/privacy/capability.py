@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
+from flint import arb
+
 from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -56,3 +58,37 @@ class GivesNeighbours(Protocol):
     def within(self, diameter: float) -> Neighbours:
         """What holds for every two inputs at most this far apart, in the unit of the inputs."""
         ...
+
+
+@runtime_checkable
+class GivesHidingMessages(Protocol):
+    """Knows how many messages hide each other when its users send several each."""
+
+    def hiding_messages(self, users: int) -> int:
+        """Messages of ``users`` honest users that hide each other, the victim's own one included."""
+        ...
+
+    def attack_messages(self, users: int) -> int:
+        """The same in the datasets of ``attacks``."""
+        ...
+
+
+@runtime_checkable
+class GivesPublishedGuarantee(Protocol):
+    """Knows what its own paper promises."""
+
+    published_theorem: str
+
+    def published_epsilon(self, messages: int, delta: arb) -> arb:
+        """The printed ε at δ for this many messages that hide each other, or NotApplicable."""
+        ...
+
+
+def hiding_messages(randomizer: object, users: int) -> int:
+    """How many messages hide each other; one from each user unless the randomizer knows better."""
+    return randomizer.hiding_messages(users) if isinstance(randomizer, GivesHidingMessages) else users
+
+
+def attack_messages(randomizer: object, users: int) -> int:
+    """The same number in the datasets of the randomizer's attacks."""
+    return randomizer.attack_messages(users) if isinstance(randomizer, GivesHidingMessages) else users

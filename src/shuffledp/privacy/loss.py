@@ -95,31 +95,26 @@ class LossGrid:
             if not rough.any() or len(indices) > MOST_POINTS:
                 break
             indices = np.union1d(indices, (indices[:-1] + cells // 2)[rough])
-        below = np.maximum(0.0, lower - np.maximum(np.append(gaps, 0.0), np.concatenate(([0.0], gaps))))
-        below[-1] = 0.0
-        return (
-            kinked(self.step, indices, upper, upper=True),
-            kinked(self.step, indices, below, upper=False),
-        )
+        below = _below(lower, gaps)
+        return kinked(self.step, indices, upper, upper=True), kinked(self.step, indices, below, upper=False)
 
     def _spread(self, fine: float, enough: float) -> Integers:
         """0, 1, 2, … up to ``fine``, then wider and wider until the curve is at most ``enough``."""
-        chosen = np.arange(max(2, min(self.last, math.ceil(fine / self.step))) + 1)
-        self._look_at(chosen[::8])
-        while self.known[int(chosen[::8][-1])][0] > enough and chosen[-1] < self.last:
-            more: list[int] = []
-            place, width = int(chosen[-1]), max(1, int(chosen[-1] - chosen[-2]))
-            for _ in range(16):
-                width = max(width + 1, math.ceil(width * (1 + WIDENING)))
-                place = min(self.last, place + width)
-                more.append(place)
-            chosen = np.unique(np.append(chosen, more))
-            self._look_at(chosen[-1:])
-            if self.known[int(chosen[-1])][0] <= enough or chosen[-1] == self.last:
+        chosen = list(range(max(2, min(self.last, math.ceil(fine / self.step))) + 1))
+        probes = chosen[8::8] + chosen[-1:]
+        width = 1
+        while True:
+            self._look_at(np.array(probes))
+            reached = [place for place in probes if self.known[place][0] <= enough]
+            if reached or chosen[-1] >= self.last:
                 break
-        seen = [place for place in sorted(self.known) if self.known[place][0] <= enough]
-        end = min([place for place in seen if place > 0], default=int(chosen[-1]))
-        return np.asarray(np.unique(np.append(chosen[chosen < end], end)))
+            probes = []
+            while len(probes) < 16 and chosen[-1] < self.last:
+                width = max(width + 1, math.ceil(width * (1 + WIDENING)))
+                chosen.append(min(self.last, chosen[-1] + width))
+                probes.append(chosen[-1])
+        end = min(reached, default=chosen[-1])
+        return np.array([place for place in chosen if place <= end])
 
     def _look_at(self, indices: Integers) -> None:
         missing = [place for place in indices.tolist() if place not in self.known]
@@ -130,6 +125,19 @@ class LossGrid:
     def _values(self, indices: Integers) -> tuple[Floats, Floats]:
         both = np.array([self.known[place] for place in indices.tolist()])
         return np.minimum(1.0, both[:, 0]), both[:, 1].copy()
+
+
+def _below(lower: Floats, gaps: Floats) -> Floats:
+    """Values on the grid whose chords are below the curve: lower values less the gaps of both neighbouring cells.
+
+    Where they fall to 0 their chord crosses 0 inside a cell, off the grid; the last positive value is given up too,
+    and the chord that ends there at 0 is below the former one and below the curve, which is never negative.
+    """
+    values = lower - np.maximum(np.append(gaps, 0.0), np.concatenate(([0.0], gaps)))
+    values[-1] = 0.0
+    last = max(0, int(np.argmax(values <= 0)) - 1)
+    values[last:] = 0.0
+    return np.asarray(np.maximum(0.0, values))
 
 
 def _gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Floats:
@@ -143,9 +151,8 @@ def _gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Float
     places = step * indices.astype(np.float64)
     widths = np.exp(places[:-1]) * np.expm1(np.diff(places))
     chords = np.diff(lower) / widths
-    from_left = np.concatenate(
-        ([-1.0 + lower[0] - (upper[1] - lower[0]) / widths[0]], (lower[1:] - upper[:-1])[:-1] / widths[:-1])
-    )
+    mirrored = -1.0 + lower[0] - (upper[1] - lower[0]) / widths[0]
+    from_left = np.concatenate(([mirrored], (lower[1:] - upper[:-1])[:-1] / widths[:-1]))
     from_right = np.concatenate(((upper[1:] - lower[:-1])[1:] / widths[1:], [0.0]))
     a, b = np.maximum(0.0, chords - from_left), np.maximum(0.0, from_right - chords)
     with np.errstate(invalid="ignore", divide="ignore"):

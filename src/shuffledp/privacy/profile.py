@@ -45,15 +45,13 @@ def largest_of(divergences: Sequence[PositivePartMean], epsilons: Floats, *, con
     largest = _Largest(points)
     if convex and len(divergences) > 1 and len(points) > 3:
         leader = _leader(divergences, points)
-        for place in range(len(points)):
-            largest.include(divergences[leader], place)
+        largest.include_everywhere(divergences[leader])
         for number, divergence in enumerate(divergences):
             if number != leader:
                 largest.include_where_needed(divergence)
     else:
         for divergence in divergences:
-            for place in range(len(points)):
-                largest.include(divergence, place)
+            largest.include_everywhere(divergence)
     upper, lower = np.empty_like(points), np.empty_like(points)
     upper[order], lower[order] = largest.upper, largest.lower
     return np.minimum(upper, 1.0), np.minimum(lower, 1.0)
@@ -73,6 +71,10 @@ class _Largest:
         self.ratios = np.exp(points)
         self.upper = np.zeros_like(points)
         self.lower = np.zeros_like(points)
+
+    def include_everywhere(self, divergence: PositivePartMean) -> None:
+        for place, found in enumerate(divergence.brackets(self.points.tolist())):
+            self._record(found, place)
 
     def include(self, divergence: PositivePartMean, place: int) -> float:
         (found,) = divergence.brackets([float(self.points[place])])

@@ -1,0 +1,253 @@
+"""Users drawn from a larger population: the privacy of the shuffled messages of a random sample.
+
+Whoever is not drawn sends nothing, and nobody learns who was drawn. Neighbours replace one person of the population.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from flint import arb, fmpq
+
+from shuffledp import argument
+from shuffledp.bounds import best
+from shuffledp.bounds.amplify import amplify
+from shuffledp.numerics.ball import precision, rational, round_down, round_up
+from shuffledp.numerics.binomial import Coin, point_mass, window
+from shuffledp.numerics.inversion import invert
+from shuffledp.numerics.law import Bracket
+from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.profile import Floats
+
+BITS = 128
+SHIFT = 1e-13
+"""More than the relative rounding of log(1 + (e^ε − 1)/share) in floats."""
+LOG_LEFT_OUT = -100.0
+"""Sample sizes less probable than this are charged in full."""
+WIDTHS = ((3.0, 0.5), (5.0, 1.0), (math.inf, 4.0))
+"""Sample sizes are taken together in cells: up to how many standard deviations from the mean, cells of how many."""
+LIKELY = 1e-3
+"""Cells less probable than this are left out of the lower side."""
+
+
+def inner_epsilon(epsilon: Floats, share: float) -> Floats:
+    """log(1 + (e^ε − 1)/share): the ε at which the sample itself is looked at."""
+    capped = np.minimum(epsilon, LARGEST_EPSILON)
+    large = capped > 30.0
+    plain = np.log1p(np.expm1(np.where(large, 0.0, capped)) / share)
+    return np.asarray(np.where(large, capped - math.log(share), plain))
+
+
+@dataclass(frozen=True)
+class SubsampledCurve(PrivacyCurve):
+    """``inside`` on a uniformly random ``share`` of the population, drawn without replacement.
+
+    Theorem: [VR] Proposition 2 (Balle, Barthe, Gaboardi 2018): D_{e^ε} ≤ s·D_{e^ε'} of the sample's mechanism, with
+    e^ε' = 1 + (e^ε − 1)/s, for ε ≥ 0 and a share s of the population.
+    Requires: ``inside`` bounds both directions for every pair of samples that differ in one person.
+    Returns: a certified upper bound of both directions. Replacing a person is a symmetric relation, so the larger
+    direction, extended by symmetry to ε < 0, is what dominates in a composition: the slope at ε = 0 is the inside
+    curve's, and −(1 − s·δ(0))/2 is smaller than −(1 − δ(0))/2, so the extension is convex (privacy/loss.py).
+    """
+
+    inside: PrivacyCurve
+    share: fmpq
+
+    @property
+    def certified(self) -> bool:
+        return self.inside.certified
+
+    def _epsilon(self, delta: float) -> BoundValue:
+        with precision(BITS):
+            share = arb(self.share)
+            inner = round_down(arb(delta) / share)
+            if inner >= 1.0:
+                return self._value(0.0, 0.0)
+            found = self.inside.epsilon(inner)
+            if math.isinf(found.upper):
+                return self._value(math.inf, found.slack)
+            upper = round_up(_outer(found.upper, share))
+            lower = round_down(_outer(max(0.0, math.nextafter(found.upper - found.slack, 0.0)), share))
+        return self._value(upper, max(0.0, upper - lower))
+
+    def _delta(self, epsilon: float) -> BoundValue:
+        seen = min(epsilon, LARGEST_EPSILON)
+        with precision(BITS):
+            share = arb(self.share)
+            inner = (arb(seen).expm1() / share).log1p()
+            early, late = max(0.0, round_down(inner)), round_up(inner)
+            found, after = self.inside.delta(early), self.inside.delta(late)
+            upper = min(1.0, round_up(share * arb(found.upper)))
+            lower = round_down(share * arb(max(0.0, math.nextafter(after.upper - after.slack, 0.0))))
+        # What lies beyond the largest ε that is looked at is only known from above.
+        lower = 0.0 if epsilon > LARGEST_EPSILON else max(0.0, lower)
+        return self._value(upper, max(0.0, math.nextafter(upper - lower, math.inf)) if upper > lower else 0.0)
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        return self.upper_profile(epsilons), self.lower_profile(epsilons)
+
+    def upper_profile(self, epsilons: Floats) -> Floats:
+        share = float(arb(self.share))
+        inner = inner_epsilon(epsilons, share) * (1 - SHIFT)
+        return np.asarray(np.minimum(1.0, self.inside.profile(inner).upper * share * (1 + 4 * SHIFT)))
+
+    def lower_profile(self, epsilons: Floats) -> Floats:
+        share = float(arb(self.share))
+        inner = inner_epsilon(epsilons, share) * (1 + SHIFT)
+        lower = self.inside.profile(inner).lower * share * (1 - 4 * SHIFT)
+        return np.asarray(np.where(epsilons <= LARGEST_EPSILON, lower, 0.0))
+
+
+def _outer(epsilon: float, share: arb) -> arb:
+    """log(1 + share·(e^ε − 1))."""
+    return (share * arb(epsilon).expm1()).log1p()
+
+
+def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
+    """The curve of the same round when its users are drawn at random, without replacement, from ``population``.
+
+    The number drawn is that of all who send, colluding ones included: if at most K people of the population collude, at
+    most K of the drawn do, and fewer hide more.
+    """
+    if not isinstance(curve, PrivacyCurve):
+        raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
+    total = argument.count("subsample", "population", population)
+    drawn = curve.users if curve.source.senders is None else curve.source.senders
+    if total < drawn:
+        raise ValueError(f"subsample: population must be at least the curve's {drawn} users, got {total}.")
+    if total == drawn:
+        return curve
+    theorem = f"{drawn} of {total} sampled without replacement [VR Prop. 2], then: {curve.theorem}"
+    source = Source(curve.bound, theorem, curve.users, curve.guarantee, curve.note)
+    return SubsampledCurve(source, curve, fmpq(drawn, total))
+
+
+Share = tuple[float, SubsampledCurve]
+"""A probability and the curve of that case."""
+
+
+@dataclass(frozen=True)
+class PoissonCurve(PrivacyCurve):
+    """Each person of the population takes part with probability ``rate``, on their own.
+
+    Theorem: the sample size is binomial and independent of the data, and given the size the sample is uniform without
+    replacement: δ(ε) ≤ E_n[(n/N)·δ_n(ε'_n)] with [VR] Proposition 2 at the share n/N.
+    Requires: one curve per sample size; δ_n never grows with n, because whoever has n messages can add one more.
+    Returns: a certified upper bound: sizes are taken in cells low … high, each with the share of high and the curve
+    of low, and what is outside all cells is added in full. ``slack`` compares with the opposite choice, in wider
+    cells where the size is likely to be.
+    Deviates: a shuffler reveals the number of messages, so the formula for Poisson sampling that compares a sample
+    with and without one person does not apply.
+    """
+
+    worst: tuple[Share, ...]
+    likely: tuple[Share, ...]
+    outside: float
+
+    @property
+    def certified(self) -> bool:
+        return all(curve.certified for _, curve in self.worst)
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        upper, lower = np.full_like(epsilons, self.outside), np.zeros_like(epsilons)
+        for chance, curve in self.worst:
+            upper += chance * curve.upper_profile(epsilons)
+        for chance, curve in self.likely:
+            lower += chance * curve.lower_profile(epsilons)
+        rounding = 4 * SHIFT * (len(self.worst) + 1)
+        return np.minimum(1.0, upper * (1 + rounding)), lower * (1 - rounding)
+
+    def _delta(self, epsilon: float) -> BoundValue:
+        (upper,), (lower,) = self._profile(np.array([epsilon]))
+        return self._value(float(upper), max(0.0, math.nextafter(upper - lower, math.inf)))
+
+    def bracket(self, epsilon: float) -> Bracket:
+        (upper,), (lower,) = self._profile(np.array([epsilon]))
+        return Bracket(arb(float(lower)), arb(float(upper)), "cells of sample sizes")
+
+    def log_estimate(self, epsilon: float) -> float:
+        return self.bracket(epsilon).log_upper()
+
+    def natural_scale(self) -> float:
+        return self._scale
+
+    @cached_property
+    def _scale(self) -> float:
+        return max(self.bracket(0.0).upper_float(), 1e-12) * math.sqrt(2 * math.pi)
+
+    def _epsilon(self, delta: float) -> BoundValue:
+        found = invert(self, delta, LARGEST_EPSILON, zero_at_high=False)
+        if math.isinf(found.upper):
+            return self._value(found.upper, found.upper)
+        return self._value(found.upper, found.upper - found.lower)
+
+
+def poisson(randomizer: object, population: float, rate: float, *, bound: str = best.NAME) -> PrivacyCurve:
+    """The curve of one round in which each of ``population`` people takes part with probability ``rate``."""
+    total = argument.count("poisson", "population", population)
+    chance = argument.real("poisson", "rate", rate)
+    if not 0.0 < chance <= 1.0:
+        raise ValueError(f"poisson: rate must be above 0 and at most 1, got {chance!r}.")
+    if chance == 1.0:
+        return amplify(randomizer, total, bound=bound)
+    edges = _edges(total, chance)
+    chances, outside = _chances(total, chance, edges)
+    curves: dict[int, PrivacyCurve] = {}
+
+    def sampled(users: int, drawn: int) -> SubsampledCurve:
+        if users not in curves:
+            curves[users] = amplify(randomizer, users, bound=bound)
+        return SubsampledCurve(curves[users].source, curves[users], fmpq(drawn, total))
+
+    worst = [(most, sampled(low, high)) for (low, high), (_, most) in zip(edges, chances, strict=True)]
+    likely = []
+    for k in range(0, len(edges) - 1, 2):
+        least = chances[k][0] + chances[k + 1][0]
+        if least > LIKELY:
+            likely.append((math.nextafter(least, 0.0), sampled(edges[k + 1][1], edges[k][0])))
+    one = worst[len(worst) // 2][1]
+    theorem = f"each of {total} takes part with probability {chance!r}, given the size [VR Prop. 2]: {one.theorem}"
+    source = Source(one.bound, theorem, max(1, round(total * chance)), one.guarantee, one.note)
+    return PoissonCurve(source, tuple(worst), tuple(likely), outside)
+
+
+def _edges(total: int, chance: float) -> list[tuple[int, int]]:
+    """Cells of sample sizes of at least 1, narrow where the size is likely to be."""
+    with precision(BITS):
+        span = window(total, _coin(chance), LOG_LEFT_OUT)
+    last = max(1, span.high)
+    deviation = max(1.0, math.sqrt(total * chance * (1 - chance)))
+    mean = total * chance
+    result: list[tuple[int, int]] = []
+    low = max(1, span.low)
+    while low <= last:
+        distance = abs(low - mean) / deviation
+        width = deviation * next(cell for most, cell in WIDTHS if distance <= most)
+        high = min(last, low + max(0, math.floor(width) - 1))
+        result.append((low, high))
+        low = high + 1
+    return result
+
+
+def _coin(chance: float) -> Coin:
+    exact = rational(chance)
+    return Coin(arb(exact), arb(1 - exact))
+
+
+def _chances(total: int, chance: float, edges: list[tuple[int, int]]) -> tuple[list[tuple[float, float]], float]:
+    """Bounds of the probability of each cell, and of a size of at least 1 that is in none."""
+    with precision(BITS):
+        coin = _coin(chance)
+        odds = coin.success / coin.failure
+        mass = point_mass(total, edges[0][0], coin)
+        result: list[tuple[float, float]] = []
+        for low, high in edges:
+            cell = arb(0)
+            for size in range(low, high + 1):
+                cell += mass
+                mass = mass * odds * (total - size) / (size + 1)
+            result.append((max(0.0, round_down(cell)), round_up(cell)))
+        return result, round_up(window(total, coin, LOG_LEFT_OUT).outside)

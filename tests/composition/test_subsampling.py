@@ -1,0 +1,202 @@
+"""Sampled users: never below the exact divergence of a small population, and tight where the theorem is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import shuffledp as sdp
+from shuffledp.composition.subsampling import poisson, subsample
+
+from ..oracle.composition import divergence, gaussian_delta
+from ..oracle.exact import krr_table, shuffled_law
+from .cases import SOURCE, GaussianCurve
+
+Law = dict[object, Fraction]
+
+
+def without_replacement(table: list[list[Fraction]], data: tuple[int, ...], users: int) -> Law:
+    """The counts of the messages of a uniform sample, by visiting every sample."""
+    result: Law = defaultdict(Fraction)
+    samples = list(itertools.combinations(data, users))
+    for sample in samples:
+        for counts, chance in shuffled_law([table[x] for x in sample], len(table[0])).items():
+            result[counts] += chance / len(samples)
+    return result
+
+
+def independently(table: list[list[Fraction]], data: tuple[int, ...], rate: Fraction) -> Law:
+    """The same when everybody decides alone."""
+    result: Law = defaultdict(Fraction)
+    for chosen in itertools.product((False, True), repeat=len(data)):
+        weight = math.prod((rate if taken else 1 - rate for taken in chosen), start=Fraction(1))
+        rows = [table[x] for x, taken in zip(data, chosen, strict=True) if taken]
+        if not rows:
+            result["nobody"] += weight
+            continue
+        for counts, chance in shuffled_law(rows, len(table[0])).items():
+            result[counts] += chance * weight
+    return result
+
+
+def worst(laws: dict[tuple[int, ...], Law], epsilon: float) -> mpf:
+    """The largest divergence over all datasets that differ in one person."""
+    found = mpf(0)
+    for one, other in itertools.permutations(laws, 2):
+        if sum(a != b for a, b in zip(one, other, strict=True)) == 1:
+            first, second = laws[one], laws[other]
+            keys = set(first) | set(second)
+            pair = [(first.get(key, Fraction(0)), second.get(key, Fraction(0))) for key in keys]
+            found = max(found, divergence(pair, epsilon))
+    return found
+
+
+@pytest.mark.parametrize(("options", "ratio", "population", "users"), [(2, 3, 5, 2), (2, 8, 4, 3), (3, 4, 4, 2)])
+def test_every_small_population_is_covered(options: int, ratio: int, population: int, users: int) -> None:
+    """All samples, all datasets, all neighbours, exactly: the curve is above."""
+    table = krr_table(options, ratio)
+    laws = {
+        data: without_replacement(table, data, users)
+        for data in itertools.combinations_with_replacement(range(options), population)
+    }
+    swaps = {
+        (*data[:-1], x): without_replacement(table, (*data[:-1], x), users) for data in laws for x in range(options)
+    }
+    curve = subsample(sdp.amplify(sdp.KRR(epsilon=math.log(ratio), options=options), users), population)
+    for epsilon in (0.0, 0.1, 0.4, 0.9):
+        truth = worst({**laws, **swaps}, epsilon)
+        assert truth <= curve.delta(epsilon).upper * (1 + 1e-12)
+        assert truth <= curve.profile([epsilon]).upper[0] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 4), Fraction(3, 4)])
+def test_independent_choices_are_covered(rate: Fraction) -> None:
+    """The number of messages is seen, and the curve is still above every neighbouring pair."""
+    table = krr_table(2, 3)
+    laws = {data: independently(table, data, rate) for data in itertools.product(range(2), repeat=4)}
+    curve = poisson(sdp.KRR(epsilon=math.log(3), options=2), 4, float(rate))
+    for epsilon in (0.0, 0.2, 0.7):
+        truth = worst(laws, epsilon)
+        value = curve.delta(epsilon)
+        assert truth <= value.upper
+        assert value.upper - value.slack <= value.upper
+
+
+def test_the_formula_at_one_point() -> None:
+    """s·δ(log(1 + (e^ε − 1)/s)) of a Gaussian to sixty digits, and its inverse."""
+    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 1000)
+    curve = subsample(inside, 8000)
+    for epsilon in (0.0, 0.003, 0.02):
+        with mp.workdps(30):
+            inner = float(mp.log1p(mp.expm1(mpf(epsilon)) * 8))
+        assert curve.delta(epsilon).upper == pytest.approx(inside.delta(inner).upper / 8, rel=1e-9)
+    for delta in (1e-3, 1e-8):
+        value = curve.epsilon(delta)
+        assert curve.delta(value.upper).upper <= delta
+        assert value.upper == pytest.approx(math.log1p(math.expm1(inside.epsilon(delta * 8).upper) / 8), rel=1e-12)
+    assert curve.epsilon(0.2).upper == 0.0
+
+
+def test_sampled_gaussian_rounds() -> None:
+    """K rounds of a sampled Gaussian, against the exact symmetric pair convolved on a fine grid with another code."""
+    share, mu, rounds = 0.1, 0.5, 8
+    curve = sdp.compose(_Sampled(SOURCE, mu), rounds)
+    # Independent route: masses of the symmetric extension between grid points, in plain floats, convolved directly.
+    step = 1e-3
+
+    def profile(epsilon: float) -> float:
+        inner = math.log1p(math.expm1(epsilon) / share)
+        return share * float(gaussian_delta(mu, inner))
+
+    right = np.array([profile(step * k) for k in range(1502)])
+    values = np.concatenate(((1 - np.exp(-step * np.arange(1501, 0, -1))), np.zeros(1502)))
+    values[1501:] += right
+    values[:1501] += np.exp(-step * np.arange(1501, 0, -1)) * right[:0:-1]
+    x = np.exp(step * np.arange(-1501, 1502))
+    slopes = np.diff(values) / np.diff(x)
+    masses = x[1:-1] * np.diff(slopes)
+    total = np.ones(1)
+    for _ in range(rounds):
+        total = np.convolve(total, masses)
+    places = step * (np.arange(len(total)) - rounds * 1500)
+    for epsilon in (0.05, 0.3):
+        keep = places > epsilon
+        truth = float(np.sum(total[keep] * -np.expm1(epsilon - places[keep])))
+        value = curve.delta(epsilon)
+        assert truth == pytest.approx(value.upper, rel=5e-3)
+        assert value.slack < 5e-3 * value.upper
+
+
+class _Sampled(GaussianCurve):
+    """A tenth of the population in a Gaussian mechanism."""
+
+    def _delta(self, epsilon: float) -> sdp.BoundValue:
+        value = GaussianCurve(SOURCE, self.mu)._delta(math.log1p(math.expm1(epsilon) / 0.1))
+        return self._value(value.upper * 0.1 * (1 + 1e-12), value.slack * 0.1 + value.upper * 1e-12)
+
+
+def test_sampling_helps_before_composition() -> None:
+    """A tenth of the people in each of twenty rounds, against everybody in all of them and against two rounds."""
+    inside = sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 5000, bound="stronger-clone")
+    sampled = sdp.compose(subsample(inside, 50_000), 20)
+    value = sampled.epsilon(1e-6)
+    assert value.upper < 0.35 * sdp.compose(inside, 20).epsilon(1e-6).upper
+    assert value.slack < 1e-3 * value.upper
+    assert "50000 sampled without replacement" in sampled.theorem
+
+
+def test_a_random_size_costs_little() -> None:
+    """Poisson sampling is a little worse than drawing the mean number, and the sides are close."""
+    mechanism = sdp.KRR(epsilon=1.0, options=8)
+    fixed = subsample(sdp.amplify(mechanism, 20_000), 100_000).epsilon(1e-6).upper
+    value = poisson(mechanism, 100_000, 0.2).epsilon(1e-6)
+    assert fixed <= value.upper <= 1.01 * fixed
+    assert value.slack <= 0.03 * value.upper
+
+
+def test_colluding_users_do_not_lower_the_share() -> None:
+    """Who colludes hides nobody, but the victim is drawn as often as before."""
+    mechanism = sdp.KRR(epsilon=1.0, options=8)
+    drawn = sdp.amplify(mechanism, 1000, colluding=900)
+    assert drawn.users == 100
+    alone = sdp.amplify(mechanism, 100)
+    assert subsample(drawn, 10_000).delta(0.0).upper == pytest.approx(0.1 * alone.delta(0.0).upper, rel=1e-9)
+    with pytest.raises(ValueError, match="1000 users"):
+        subsample(drawn, 500)
+
+
+def test_everybody_is_the_curve_itself() -> None:
+    """Nothing is gained where the sample is the population."""
+    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100)
+    assert subsample(inside, 100) is inside
+    assert poisson(sdp.KRR(epsilon=1.0, options=4), 100, 1.0).epsilon(1e-3).upper == inside.epsilon(1e-3).upper
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda curve: subsample(curve, 50), "at least the curve's 100 users, got 50"),
+        (lambda curve: subsample(0.5, 500), "expected a privacy curve"),
+        (lambda curve: poisson(sdp.KRR(epsilon=1.0, options=4), 100, 0.0), "rate must be above 0"),
+        (lambda curve: poisson(sdp.KRR(epsilon=1.0, options=4), 100, 1.5), "at most 1"),
+    ],
+)
+def test_nonsense_is_refused(call: object, error: str) -> None:
+    """One sentence for each."""
+    with pytest.raises((ValueError, TypeError), match=error):
+        call(sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100))  # type: ignore[operator]
+
+
+def test_several_messages_a_user_are_one_person_drawn() -> None:
+    """The share of the population is that of people, not of the messages that hide each other."""
+    once = sdp.amplify(sdp.PureDUMP(options=10, dummies=5), 1_000)
+    drawn = subsample(once, 10_000)
+    for epsilon in (0.05, 0.3):
+        inner = math.log1p(math.expm1(epsilon) / 0.1)
+        assert drawn.delta(epsilon).upper == pytest.approx(0.1 * once.delta(inner).upper, rel=1e-6)
