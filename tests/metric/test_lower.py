@@ -76,7 +76,7 @@ def delta_by_two_counts(first: list[float], second: list[float], crowd: list[flo
 
 @pytest.mark.parametrize(("distance", "figure"), FIGURES)
 def test_the_figures_by_another_route(distance: float, figure: float) -> None:
-    """Sums over two counts in floats, the worse direction: δ is above 1e-7 just below the figure, and below it above."""
+    """Sums over two counts in floats, the worse direction: δ crosses 1e-7 at the figure."""
     a, b, c = table_of(distance)
 
     def worse(epsilon: float) -> float:
