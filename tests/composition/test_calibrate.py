@@ -21,10 +21,10 @@ from tests.oracle.floating import epsilon_published_float
 MORE = 1.001
 
 
-def numbers(name: str) -> dict[str, float]:
+def numbers(name: str) -> dict[str, float | str]:
     """The settings of a catalogue mechanism as arguments."""
     split = (text.split("=") for text in SETTINGS[name])
-    return {key: float(text) if "." in text else int(text) for key, text in split}
+    return {key: text if text.isalpha() else float(text) if "." in text else int(text) for key, text in split}
 
 
 def assert_calibrated(found: sdp.Calibration, users: int, epsilon: float, delta: float) -> None:
@@ -82,6 +82,33 @@ def test_the_fewest_users(colluding: int) -> None:
     assert same.value == found.value - colluding
 
 
+def test_the_most_rounds() -> None:
+    """One round more misses the target, by the composed curve itself."""
+    made = sdp.KRR(1.0, 16)
+    found = sdp.calibrate(made, find="rounds", users=10_000, epsilon=0.3, delta=1e-6)
+    assert isinstance(found.value, int)
+    assert found.value > 10
+    once = sdp.amplify(made, 10_000)
+    assert sdp.compose(once, found.value).epsilon(1e-6).upper <= 0.3
+    assert sdp.compose(once, found.value + 1).epsilon(1e-6).upper > 0.3
+
+
+def test_no_round_is_within_a_target_that_one_round_misses() -> None:
+    """The least is one round; where that is too much there is no answer."""
+    with pytest.raises(NotApplicable, match="no rounds from 1 to 1e"):
+        sdp.calibrate(sdp.KRR(3.0, 4), find="rounds", users=100, epsilon=0.3, delta=1e-6)
+
+
+def test_the_local_epsilon_of_several_rounds() -> None:
+    """With rounds given, all of them together meet the target."""
+    found = sdp.calibrate(sdp.KRR, options=8, users=10_000, rounds=20, epsilon=0.5, delta=1e-6)
+    once = sdp.amplify(found.mechanism, 10_000)
+    assert found.curve.epsilon(1e-6).upper == sdp.compose(once, 20).epsilon(1e-6).upper <= 0.5
+    beyond = sdp.amplify(sdp.KRR(found.value * MORE, 8), 10_000)
+    assert sdp.compose(beyond, 20).epsilon(1e-6).upper > 0.5
+    assert found.value < sdp.calibrate(sdp.KRR, options=8, users=10_000, epsilon=0.5, delta=1e-6).value
+
+
 def test_one_user_is_enough_where_the_local_guarantee_is() -> None:
     """The fewest users may be one: the end of what is searched is checked like any value."""
     assert sdp.calibrate(sdp.KRR(0.5, 4), find="users", epsilon=0.6, delta=1e-9).value == 1
@@ -130,7 +157,7 @@ def test_a_target_beyond_all_values_says_where_it_stopped() -> None:
             {"options": 4, "epsilon": 1.0, "users": 2, "find": "users", "epsilon_local": 1.0},
             "users is what is searched for",
         ),
-        ({"options": 4, "epsilon": 1.0, "users": 2, "find": "coins"}, "must be one of epsilon_local, users"),
+        ({"options": 4, "epsilon": 1.0, "users": 2, "find": "coins"}, "must be one of epsilon_local, users, rounds"),
         ({"options": 4, "epsilon": 1.0, "users": 2, "epsilon_local": 1.0}, "epsilon_local is what is searched"),
         ({"options": 4, "epsilon": 1.0, "users": 2, "colluding": 2}, "users must be at least 3, got 2"),
         ({"options": 4, "epsilon": 1.0, "users": 2, "bound": "none"}, "bound must be one of"),

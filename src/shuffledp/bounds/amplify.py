@@ -9,6 +9,7 @@ from shuffledp import argument
 from shuffledp.bounds import best, binary
 from shuffledp.bounds.bound import all_bounds
 from shuffledp.privacy.capability import (
+    GivesAssumption,
     GivesAttacks,
     GivesCoin,
     GivesNeighbours,
@@ -51,11 +52,16 @@ def amplify(
     hidden = hiding_messages(randomizer, total - lost)
     attack = _attack(randomizer, attack_messages(randomizer, total - lost))
     if bound == best.NAME:
-        return best.best_curve(randomizer, hidden).attacked_by(attack).sent_by(total)
+        return best.best_curve(randomizer, hidden).attacked_by(attack).sent_by(total).assuming(_assumption(randomizer))
     known = all_bounds()
     if bound not in known:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    return known[bound].curve(randomizer, hidden).attacked_by(attack).sent_by(total)
+    return known[bound].curve(randomizer, hidden).attacked_by(attack).sent_by(total).assuming(_assumption(randomizer))
+
+
+def _assumption(randomizer: object) -> str:
+    """What the randomizer's own guarantee rests on besides mathematics; empty where there is nothing."""
+    return randomizer.assumption if isinstance(randomizer, GivesAssumption) else ""
 
 
 def chosen_inputs(randomizer: object, pair: Sequence[Any] | None, diameter: float | None) -> object:

@@ -82,6 +82,10 @@ class Laplace(Mechanism):
         object.__setattr__(self, "high", high)
         object.__setattr__(self, "grid", rounding.grid_size("Laplace", self.grid, at_least=1))
 
+    @property
+    def value_range(self) -> tuple[float, float]:
+        return self.low, self.high
+
     # --- running it -------------------------------------------------------------------------------------------
 
     @cached_property

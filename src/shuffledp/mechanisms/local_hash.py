@@ -9,8 +9,10 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp import argument
+from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.hashed_option import HashedOption
 from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_length
@@ -23,6 +25,7 @@ from shuffledp.mechanisms.mechanism import (
     wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion
+from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -32,7 +35,7 @@ USERS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
-class LocalHash(SupportOracle):
+class LocalHash(UniformReference, SupportOracle):
     """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
 
     l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
@@ -50,6 +53,7 @@ class LocalHash(SupportOracle):
     length: int | None = None
 
     name = "local-hash"
+    covers_mixtures = True
     summary = "randomized response on a hash of the option; short messages for many options"
 
     def __post_init__(self) -> None:
@@ -122,6 +126,16 @@ class LocalHash(SupportOracle):
 
     def finish(self, total: Array, users: int) -> Estimate:
         return super().finish(self.hashed.supports(total), users)
+
+    @property
+    def reference_words(self) -> int:
+        return reference.WORDS_OF_AN_INTEGER
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
+        return reference.integers_below(self.messages, words)
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        return np.asarray(self.hashed.own_messages(messages // self.buckets, values) == messages)
 
     @property
     def _only_one(self) -> Fraction:

@@ -101,14 +101,29 @@ class Mechanism(ABC):
     """Whether epsilon and numbers suffice to build it, so that the command line can."""
     tight: ClassVar[bool] = True
     """Whether some pair of inputs attains β and the blanket; otherwise they are proved upper bounds."""
+    covers_mixtures: ClassVar[bool] = False
+    """Whether every pair of inputs, equal ones included, has a G below that of one of ``blankets()`` in convex order,
+    so that the worst case of a mixture of randomizers can be put together from these.
+
+    It is set where every law is the blanket times 1 or a constant c. Then an input x that stays is below its change
+    from any other x': G grows by b − a with mean 0, where a = c it does not grow (b ≤ c), where a = 1 it does not fall
+    (b ≥ 1), and the former is the smaller value of (1 − e^ε)·a.
+    """
     tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("epsilon", False, False, 1e-6, 64.0),)
     """The arguments that may be searched for a privacy target, the usual one first; empty where there is none."""
+    has_table: ClassVar[bool] = True
+    """Whether the examples' output law can be written down; a vector of many numbers cannot, and ``table`` refuses."""
     epsilon: float
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments by name, epsilon first."""
         fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in fields}
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Where the numbers lie that it takes, both ends included, if it takes numbers."""
+        return -1.0, 1.0
 
     # --- running it -------------------------------------------------------------------------------------------
 
@@ -202,7 +217,8 @@ class Mechanism(ABC):
     def blankets(self) -> Sequence[HidingPair]:
         """For each kind of input pair that may be the worst one: its pair against the privacy blanket.
 
-        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest.
+        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest. Empty where
+        only the parameters are known.
         """
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:

@@ -166,6 +166,11 @@ class PrivacyCurve(ABC):
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
 
+    def assuming(self, sentence: str) -> Self:
+        """The same curve, its note followed by what it rests on besides mathematics; an empty sentence adds nothing."""
+        note = f"{self.note} {sentence}".strip()
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, note=note))
+
     def sent_by(self, senders: int) -> Self:
         """The same curve with the number of all users who send."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, senders=senders))
