@@ -224,7 +224,8 @@ def numbers(mechanism: Any, users: int, rng: np.random.Generator) -> Array:
 
 
 def vectors(mechanism: Any, users: int, rng: np.random.Generator) -> Array:
-    return rng.uniform(-1.0, 1.0, (users, mechanism.dimension))
+    # Inside the unit ball too, for the mechanisms that ask for it.
+    return rng.uniform(-1.0, 1.0, (users, mechanism.dimension)) / np.sqrt(mechanism.dimension)
 
 
 def pairs(mechanism: Any, users: int, rng: np.random.Generator) -> Array:

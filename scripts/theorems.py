@@ -30,6 +30,7 @@ LAYERS = (
     "compression",
     "bounds",
     "certificate",
+    "metric",
     "composition",
     "planner",
     "collection",

@@ -52,6 +52,8 @@ def instances(local: float) -> list[Mechanism]:
         sdp.Collision(local, 128, 4),
         sdp.PCKV(local, 100, 3),
         sdp.PrivKV(local, 100),
+        sdp.RangeQueries(local, 6),
+        sdp.RangeQueries(local, 11),
     ]
 
 

@@ -25,6 +25,7 @@ LAYERS = (
     "compression",
     "bounds",
     "certificate",
+    "metric",
     "composition",
     "planner",
     "collection",

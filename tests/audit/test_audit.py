@@ -38,10 +38,13 @@ class Unmasked(sdp.KRR):
         return Fraction(1, 4)
 
 
-@pytest.mark.parametrize("name", list(all_mechanisms()))
+EXAMPLES = {name: kind.examples()[0] for name, kind in all_mechanisms().items()}
+
+
+@pytest.mark.parametrize("name", [name for name, example in EXAMPLES.items() if example.local_epsilon is not None])
 def test_no_sound_mechanism_is_accused(name: str) -> None:
-    """For every mechanism of the catalogue the proved ε stays below the claimed one, and is not nothing."""
-    mechanism = all_mechanisms()[name].examples()[0]
+    """For every mechanism of the catalogue with a promise the proved ε stays below it, and is not nothing."""
+    mechanism = EXAMPLES[name]
     finding = audit(MechanismSubject(mechanism, mechanism.probe()), mechanism.epsilon, samples=40_000)
     assert not finding.violated
     assert finding.verdict.startswith("no violation")

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.catalogue import all_mechanisms
+from shuffledp.mechanisms.catalogue import all_mechanisms, takes_epsilon
 from tests.cli import run
 
 SETTINGS: dict[str, list[str]] = {
+    "balcer-cheu": ["options=4", "coin=0.75"],
+    "balcer-uniform": ["options=4"],
+    "balls-into-bins": ["options=50", "bins=7"],
+    "cheu-zhilyaev": ["options=8", "flip=0.1"],
     "collision": ["options=20", "items=2"],
     "duchi": ["dimension=3"],
     "hadamard-response": ["options=10"],
@@ -21,20 +25,33 @@ SETTINGS: dict[str, list[str]] = {
     "krr": ["options=16"],
     "laplace": ["low=-1", "high=2", "grid=16"],
     "local-hash": ["options=20"],
+    "mix-dump": ["options=16", "flip=0.2"],
     "oue": ["options=16"],
     "pckv": ["keys=5", "padding=2"],
     "piecewise": ["grid=16"],
+    "planar-laplace": ["columns=3", "rows=2"],
+    "privhs": ["dimension=8"],
     "privkv": ["keys=5"],
+    "pure-dump": ["options=16"],
     "privset": ["options=10", "items=2"],
+    "privunit": ["dimension=8"],
+    "privunit-g": ["dimension=8"],
+    "privunit-optimized": ["dimension=8"],
+    "range-queries": ["height=4"],
     "rappor": ["options=16"],
+    "pi-rappor": ["options=100", "variant=deletion"],
+    "projective-geometry": ["options=100"],
     "sampling-rappor": ["options=10", "items=2"],
+    "sqkr": ["dimension=8"],
     "subset": ["options=16"],
+    "witch-hat": ["half_width=2", "grid=16"],
     "wheel": ["options=20", "items=2"],
 }
 
 
 def arguments(name: str) -> list[str]:
-    return ["--mechanism", name, "--epsilon-local", "1", *(f"--set={text}" for text in SETTINGS[name])]
+    local = ["--epsilon-local", "1"] if takes_epsilon(all_mechanisms()[name]) else []
+    return ["--mechanism", name, *local, *(f"--set={text}" for text in SETTINGS[name])]
 
 
 def answer(*words: str) -> dict[str, Any]:
@@ -96,6 +113,10 @@ def test_a_table_is_read_from_csv(tmp_path: Path) -> None:
         (["--mechanism", "krr", "--epsilon-local", "-1", "--set", "options=4"], "epsilon must be above 0"),
         (["--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--p", "3"], "does not go with --p"),
         (["--mechanism", "table", "--epsilon-local", "1"], "mechanism must be one of"),
+        (["--mechanism", "pure-dump", "--epsilon-local", "1", "--set", "options=4"], "it has no local ε"),
+        (["--mechanism", "pure-dump"], "setting options is missing"),
+        (["--mechanism", "pure-dump", "--set", "options=4", "--set", "share=0"], "share must be above 0"),
+        (["--mechanism", "cheu-zhilyaev", "--set", "options=4", "--set", "flip=0.5"], "flip must be below 1/2"),
         (["--table", "no-such-file.csv"], "no-such-file.csv"),
         (["--set", "options=4"], "--set needs --mechanism"),
         ([], "give --mechanism, --table, --epsilon-local"),
@@ -147,6 +168,27 @@ def test_audit_of_a_mechanism() -> None:
     document = answer("audit", *arguments("oue"), "--samples", "5000")
     assert not document["violated"]
     assert 0 < document["epsilon"]["lower"] <= 1
+
+
+def test_users_and_messages_are_told_apart() -> None:
+    """With several messages each, the answer counts users, and names how many messages hide each other."""
+    words = [*arguments("pure-dump"), "--set=dummies=5", "--users", "5000", "--delta", "1e-6", "--colluding", "1000"]
+    document = answer("amplify", *words)
+    assert (document["users"], document["messages"]) == (4000, 20_001)
+    assert document["mechanism"] == {"name": "pure-dump", "options": 16, "dummies": 5, "share": 1.0}
+    compared = answer("compare", *words)
+    assert (compared["users"], compared["messages"]) == (4000, 20_001)
+    shown = " ".join(run("amplify", *words).out.split())
+    assert "4,000, of whose messages 20,001 hide each other" in shown
+
+
+def test_audit_of_a_protocol_that_promises_nothing_alone() -> None:
+    """Without a local guarantee a claim must be given; a report is then one user's messages together."""
+    refused = run("audit", *arguments("pure-dump"), "--samples", "1000")
+    assert refused.status == 2
+    assert "give --claimed" in refused.err
+    assert run("audit", *arguments("pure-dump"), "--samples", "1000", "--claimed", "1").status == 1
+    assert run("audit", *arguments("mix-dump"), "--samples", "1000", "--claimed", "9").status == 0
 
 
 def test_audit_of_a_broken_program(tmp_path: Path) -> None:

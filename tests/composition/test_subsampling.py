@@ -191,3 +191,12 @@ def test_nonsense_is_refused(call: object, error: str) -> None:
     """One sentence for each."""
     with pytest.raises((ValueError, TypeError), match=error):
         call(sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100))  # type: ignore[operator]
+
+
+def test_several_messages_a_user_are_one_person_drawn() -> None:
+    """The share of the population is that of people, not of the messages that hide each other."""
+    once = sdp.amplify(sdp.PureDUMP(options=10, dummies=5), 1_000)
+    drawn = subsample(once, 10_000)
+    for epsilon in (0.05, 0.3):
+        inner = math.log1p(math.expm1(epsilon) / 0.1)
+        assert drawn.delta(epsilon).upper == pytest.approx(0.1 * once.delta(inner).upper, rel=1e-6)

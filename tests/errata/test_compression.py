@@ -94,3 +94,18 @@ def test_some_vectors_lose_most_in_the_degenerate_frame() -> None:
     assert most == pytest.approx(level / math.sqrt(dimension))
     random = frame(dimension, np.random.default_rng(3).permutation(2 * dimension)[:dimension], np.ones(2 * dimension))
     assert limit * np.sum(np.abs(random.T @ x)) > 1
+
+
+def test_some_vectors_have_no_representation_at_level_two() -> None:
+    """LC-4: for a unit vector y with limit * ||U'y||_1 < 1 = <y, y>, no coefficients within the limit give y."""
+    dimension, level = 64, 2.0
+    limit, rng = level / math.sqrt(2 * dimension), np.random.default_rng(11)
+    signs = rng.choice([-1.0, 1.0], size=2 * dimension)
+    matrix = frame(dimension, rng.permutation(2 * dimension)[:dimension], signs)
+    y = rng.normal(size=dimension)
+    for step in np.geomspace(0.2, 0.002, 400):
+        y -= step * matrix @ np.sign(matrix.T @ y) / math.sqrt(dimension)
+        y /= np.linalg.norm(y)
+    # Ua = y with all |a_k| <= limit would give 1 = <y, Ua> = <U'y, a> <= limit * ||U'y||_1.
+    assert limit * np.sum(np.abs(matrix.T @ y)) < 0.95
+    assert np.max(np.abs(spread(matrix, y, limit))) > limit

@@ -280,3 +280,44 @@ def test_the_exact_curve_agrees_with_the_pair() -> None:
     p = math.exp(0.5)
     assert exact == pytest.approx(delta_published_float(p, (p - 1) / (p + 1), p, p, 12, epsilon), rel=1e-10)
     assert exact < max(case.delta(t, epsilon) for t in case.knots)
+
+
+def test_unequal_weights_share_a_threshold_too() -> None:
+    """FD-12: at equal weights Proposition B.1 is the average at one level, which is above the mixture's curve."""
+    first, second = (law(3, 1), law(1, 3)), (law(9, 1), law(1, 9))
+    half = Fraction(1, 2)
+    shifted = [{y + 2: value for y, value in one.items()} for one in second]
+    truth = tradeoff_curve(mixture(first[0], shifted[0], half), mixture(first[1], shifted[1], half))
+    # min(w_i, w_i') = 1/2 twice, and nothing is left for the crossed pairs.
+    printed = [half * value_at(tradeoff_curve(*first), x) + half * value_at(tradeoff_curve(*second), x) for x in GRID]
+    assert max(p - value_at(truth, x) for p, x in zip(printed, GRID, strict=True)) > Fraction(1, 50)
+
+
+def test_the_value_of_the_function_at_zero() -> None:
+    """FD-13: with F(0) = lim F(s) the total variation of (0, 1) against (1/2, 1/2) is 1/2; F(s)/s has no limit."""
+    first, second = law(0, 1), law(1, 1)
+
+    def function(s: Fraction) -> Fraction:
+        return abs(s - 1) / 2
+
+    right = sum(second[y] * function(first[y] / second[y]) for y in second)
+    assert right == sum(abs(first[y] - second[y]) for y in first) / 2 == Fraction(1, 2)
+    small = [function(s) / s for s in (Fraction(1, 10**k) for k in range(1, 6))]
+    assert all(after > 5 * before for before, after in pairwise(small))
+
+
+def test_the_crossed_pairs_of_the_advanced_joint_concavity() -> None:
+    """FD-14: the weights of T(P_0, Q_1) and T(P_1, Q_0) are exchanged; as printed, delta is 3/8 instead of 1/2."""
+    first, second = (law(1, 0), law(1, 0)), (law(1, 0), law(0, 1))
+    w, gamma, eta, ratio = Fraction(1, 2), Fraction(0), Fraction(3, 4), Fraction(3)
+    truth = delta_of_curve(tradeoff_curve(mixture(*first, w), mixture(*second, w)), ratio)
+    scale = ratio * (eta - w) / ((1 - w) * (eta - gamma)), ratio * (w - gamma) / (w * (eta - gamma))
+
+    def delta(i: int, j: int, part: int) -> Fraction:
+        return delta_of_curve(tradeoff_curve(first[i], second[j]), scale[part])
+
+    straight = (1 - w) * (1 - gamma) * delta(0, 0, 0) + w * eta * delta(1, 1, 1)
+    printed = straight + (1 - w) * gamma * delta(0, 1, 0) + w * (1 - eta) * delta(1, 0, 1)
+    right = straight + (1 - w) * gamma * delta(1, 0, 0) + w * (1 - eta) * delta(0, 1, 1)
+    assert printed == Fraction(3, 8)
+    assert printed < truth == right == Fraction(1, 2)

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
+import shuffledp as sdp
 from shuffledp.mechanisms import laplace
 from shuffledp.mechanisms.laplace import Laplace
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy.curve import NumericCurve, Source
 from shuffledp.privacy.variation_ratio import VariationRatio
+from tests.oracle import exact
 
 
 def point_rows(mechanism: Laplace) -> list[list[Fraction]]:
@@ -246,3 +248,33 @@ def test_extreme_epsilon(epsilon: float) -> None:
     assert mechanism.variation_ratio().p > 1
     if epsilon > 1:
         assert estimate.value[0] == pytest.approx(0.25, abs=1e-2)
+
+
+def test_pairs_of_numbers_cover_the_real_protocol() -> None:
+    """Three users, all datasets of the grid's points, exact to 2^-200: for a pair, and for a diameter."""
+    mechanism = sdp.Laplace(epsilon=2.0, grid=3)
+    rows = point_rows(mechanism)
+    ratio = Fraction(9, 8)
+    for a, b in ((0, 1), (0, 3), (1, 2)):
+        truth = max(
+            exact.shuffled_divergence([rows] * 3, first, second, others, ratio)
+            for first, second in ((a, b), (b, a))
+            for others in itertools.combinations_with_replacement(range(4), 2)
+        )
+        value = sdp.amplify(mechanism, 3, pair=(a / 3, b / 3)).delta(math.log(ratio))
+        assert value.lower is not None
+        assert value.lower * (1 - 1e-9) <= float(truth) <= value.upper * (1 + 1e-9)
+        assert sdp.amplify(mechanism, 3, diameter=(b - a) / 3).delta(math.log(ratio)).upper >= float(truth)
+
+
+def test_near_numbers_are_better_protected() -> None:
+    """A metric mechanism: the nearer, the better; the ends are the whole; one number against itself tells nothing."""
+    mechanism = sdp.Laplace(epsilon=2.0, grid=64)
+    users, delta = 10_000, 1e-6
+    values = [sdp.amplify(mechanism, users, pair=(0.0, x)).epsilon(delta).upper for x in (0.0, 1e-14, 0.1, 1.0)]
+    assert values == sorted(values)
+    assert values[1] < 1e-9
+    whole = sdp.amplify(mechanism, users).epsilon(delta).upper
+    assert values[3] == pytest.approx(whole, rel=1e-6)
+    assert values[2] <= sdp.amplify(mechanism, users, diameter=0.1).epsilon(delta).upper < whole
+    assert sdp.amplify(mechanism, users, diameter=5.0).epsilon(delta).upper == whole

@@ -82,7 +82,7 @@ def test_with_many_messages_batches_are_decoded_at_once(monkeypatch: pytest.Monk
     messages = mechanism.encode(np.arange(300), rng=np.random.default_rng(3))
     counted = mechanism.estimate(messages)
     monkeypatch.setattr(hash_decoding, "MOST_CELLS", 100)
-    assert not mechanism.counts_messages
+    assert not mechanism.hashed.counts_messages
     assert mechanism.accumulate(messages).shape == (300,)
     np.testing.assert_array_equal(mechanism.estimate(messages).value, counted.value)
 
@@ -98,7 +98,7 @@ def test_the_hash_of_a_truthful_message_is_that_of_the_option(epsilon: float, op
     values = rng.integers(0, options, 500)
     l, m = mechanism.buckets, mechanism.hashing.degree
     expected = (digits_of(seeds, l, m) * digits_of(values, l, m)).sum(axis=1) % l
-    np.testing.assert_array_equal(mechanism._products(seeds, values), expected)
+    np.testing.assert_array_equal(mechanism.hashed.own_messages(seeds, values), seeds * mechanism.buckets + expected)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.0, 2.0, 3.3, 5.0])

@@ -214,3 +214,25 @@ def test_bracket_as_floats_and_logs() -> None:
     assert Fraction(halved.lower_float()) <= Fraction(1, 7)
     assert Fraction(halved.upper_float()) >= Fraction(3, 7)
     assert halved.route == "test"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_quick_proof_is_never_wrong(seed: int) -> None:
+    """Chernoff's bound proves levels above the value, never one below it; what it cannot prove the engine decides."""
+    rng = Random(seed)
+    weights = [rng.randint(1, 20) for _ in range(rng.choice([2, 3, 5]))]
+    values = [Fraction(rng.randint(10, 40), 16), *(Fraction(rng.randint(-32, 20), 16) for _ in weights[1:])]
+
+    def law(x: float) -> FiniteLaw:
+        exact = [
+            (rational(value - Fraction(x)), rational(Fraction(weight, sum(weights))))
+            for value, weight in zip(values, weights, strict=True)
+        ]
+        return FiniteLaw(lambda: [(arb(value), arb(weight)) for value, weight in exact])
+
+    mean = PositivePartMean(law, rng.choice([3, 50, 2000]))
+    found = mean.bracket(1.0)
+    low, high = found.lower_float(), found.upper_float()
+    assert not mean.is_at_most(low * 0.999, 1.0) or low == 0
+    assert mean.is_at_most(high * 1.001 + 1e-300, 1.0)
+    assert mean.is_at_most(min(1.0, high * 1e3 + 1e-300), 1.0)

@@ -54,6 +54,35 @@ def delta_published_float(p: float, beta: float, q0: float, q1: float, users: in
     return float(weight @ gain)
 
 
+def delta_sound_float(p: float, beta: float, q: float, q_common: float, users: int, epsilon: float) -> float:
+    """D(P || Q) of the symmetric sound pair by (★): a sum over the counts on the extreme values and on the common one.
+
+    Given both counts, the number a on the first extreme value is fair-coin binomial, and E(k + (A0 − A1)a)_+ is a tail.
+    """
+    other, factor = beta / (p - 1), math.exp(epsilon)
+    own, r = p * other, p * other / q
+    shared = (1 - own - other) / q_common
+    high, low, middle = (own - factor * other) / r, (other - factor * own) / r, q_common * (1 - factor)
+
+    def window(chance: float) -> np.ndarray:
+        reach = 10 * math.sqrt(users * chance) + 20
+        return np.arange(max(0, int(users * chance - reach)), min(users, int(users * chance + reach)) + 1)
+
+    total = 0.0
+    common = window(shared)
+    for c in window(2 * r):
+        weight = binomial_law(users, 2 * r, np.array([c]))[0]
+        weights = binomial_law(users - c, shared / (1 - 2 * r), common[common <= users - c])
+        start = c * low + middle * common[common <= users - c]
+        least = np.maximum(0, np.ceil(-start / (high - low)))
+        trials = np.full(len(start), c)
+        part = start * binomial_tail(least, trials, 0.5) + (high - low) * c / 2 * binomial_tail(
+            least - 1, trials - 1, 0.5
+        )
+        total += weight * float(weights @ np.maximum(part, 0.0))
+    return total / users
+
+
 def epsilon_published_float(
     p: float, beta: float, q: float, users: int, delta: float, upper: float | None = None
 ) -> float:

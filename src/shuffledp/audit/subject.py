@@ -40,7 +40,9 @@ class MechanismSubject:
 
     def draw(self, which: int, count: int) -> Rows:
         values = np.repeat(self.inputs[which : which + 1], count, axis=0)
-        return self.mechanism.pack(self.mechanism.encode(values))
+        wire = self.mechanism.pack(self.mechanism.encode(values))
+        # One row for each user: several messages of one user are one report.
+        return wire.reshape(count, -1)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from shuffledp import argument
 from shuffledp.bounds import best, binary
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import GivesAttacks, GivesCoin, GivesVariationRatio
+from shuffledp.privacy.capability import (
+    GivesAssumption,
+    GivesAttacks,
+    GivesCoin,
+    GivesNeighbours,
+    GivesVariationRatio,
+    attack_messages,
+    hiding_messages,
+)
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 
 
@@ -14,11 +25,22 @@ def bound_names() -> list[str]:
     return [best.NAME, *all_bounds()]
 
 
-def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colluding: float = 0) -> PrivacyCurve:
+def amplify(
+    randomizer: object,
+    users: float,
+    *,
+    bound: str = best.NAME,
+    colluding: float = 0,
+    pair: Sequence[Any] | None = None,
+    diameter: float | None = None,
+) -> PrivacyCurve:
     """The privacy curve of the shuffled messages of ``users`` users who all run ``randomizer``.
 
-    ``users`` counts the messages that hide each other, the user's own included; ``colluding`` of them tell the
-    analyst their message and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters.
+    ``users`` counts everybody, the one to protect included; ``colluding`` of them tell the analyst their messages,
+    dummies included, and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. The curve's
+    ``users`` is the number of messages that hide each other: one from each user, unless the mechanism sends several.
+    A metric mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs
+    at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
     """
     total = argument.count("amplify", "users", users)
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
@@ -26,14 +48,35 @@ def amplify(randomizer: object, users: float, *, bound: str = best.NAME, colludi
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
     if isinstance(randomizer, type) or not isinstance(randomizer, GivesVariationRatio):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
-    hidden = total - lost
-    attack = _attack(randomizer, hidden)
+    randomizer = chosen_inputs(randomizer, pair, diameter)
+    hidden = hiding_messages(randomizer, total - lost)
+    attack = _attack(randomizer, attack_messages(randomizer, total - lost))
     if bound == best.NAME:
-        return best.best_curve(randomizer, hidden).attacked_by(attack).joined_by(lost)
+        return best.best_curve(randomizer, hidden).attacked_by(attack).sent_by(total).assuming(_assumption(randomizer))
     known = all_bounds()
     if bound not in known:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    return known[bound].curve(randomizer, hidden).attacked_by(attack).joined_by(lost)
+    return known[bound].curve(randomizer, hidden).attacked_by(attack).sent_by(total).assuming(_assumption(randomizer))
+
+
+def _assumption(randomizer: object) -> str:
+    """What the randomizer's own guarantee rests on besides mathematics; empty where there is nothing."""
+    return randomizer.assumption if isinstance(randomizer, GivesAssumption) else ""
+
+
+def chosen_inputs(randomizer: object, pair: Sequence[Any] | None, diameter: float | None) -> object:
+    """What is asked about: chosen inputs of a metric mechanism, or the randomizer as it is."""
+    if pair is None and diameter is None:
+        return randomizer
+    if not isinstance(randomizer, GivesNeighbours):
+        raise TypeError(f"amplify: pair and diameter need a metric mechanism, got {type(randomizer).__name__}.")
+    if pair is None:
+        return randomizer.within(argument.positive_finite("amplify", "diameter", diameter))
+    if diameter is not None:
+        raise ValueError("amplify: give either pair or diameter, not both.")
+    if len(pair) != 2:
+        raise ValueError(f"amplify: pair must be two inputs, got {len(pair)}.")
+    return randomizer.between(pair[0], pair[1])
 
 
 def _attack(randomizer: object, users: int) -> AttackCurve | None:

@@ -19,10 +19,11 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 
 def blankets_of(bound: Bound, randomizer: object) -> list[HidingPair]:
     """Every blanket pair in every direction that may differ."""
-    if not isinstance(randomizer, GivesBlankets):
+    pairs = randomizer.blankets() if isinstance(randomizer, GivesBlankets) else ()
+    if not pairs:
         raise NotApplicable(bound.name, f"{type(randomizer).__name__} gives no blanket, only parameters.")
     result: list[HidingPair] = []
-    for pair in randomizer.blankets():
+    for pair in pairs:
         result += [pair] if pair.symmetric else [pair, pair.swapped()]
     return result
 

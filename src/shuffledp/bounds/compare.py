@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.bound import all_bounds
 from shuffledp.errors import NotApplicable
@@ -26,7 +27,9 @@ class Comparison:
 
     rows: tuple[Row, ...]
     users: int
-    """Messages that hide each other, colluding users taken away."""
+    """Users who hide each other, colluding ones taken away."""
+    messages: int
+    """Messages that hide each other."""
     lower: float | None
 
     @property
@@ -47,11 +50,12 @@ def compare(randomizer: object, users: float, delta: float, *, colluding: float 
         except NotApplicable as error:
             rows.append(Row(name, bound.theorem, None, error.reason))
             continue
-        rows.append(Row(name, bound.theorem, value))
+        rows.append(Row(name, value.theorem, value))
         if lower is None:
             lower = value.lower
     rows.sort(key=_order)
-    return Comparison(tuple(rows), hidden, lower)
+    honest = argument.count("compare", "users", users) - argument.count("compare", "colluding", colluding, at_least=0)
+    return Comparison(tuple(rows), honest, hidden, lower)
 
 
 def _order(row: Row) -> tuple[bool, bool, float]:

@@ -21,6 +21,7 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.from_table import FromTable
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import precision
+from shuffledp.privacy.capability import hiding_messages
 from shuffledp.privacy.curve import BoundValue, NumericCurve
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -98,7 +99,10 @@ class Claim:
 def claim_of(
     randomizer: object, users: int, value: BoundValue, *, epsilon: float | None = None, delta: float | None = None
 ) -> Claim:
-    """The claim that a value of a curve makes: ε at the given ``delta``, or δ at the given ``epsilon``."""
+    """The claim that a value of a curve makes: ε at the given ``delta``, or δ at the given ``epsilon``.
+
+    ``users`` counts the honest users, whatever the number of their messages.
+    """
     if not value.guarantee:
         raise ValueError(f"certificate: {value.bound} is not a guarantee, so there is nothing to certify.")
     if value.bound not in BOUNDS:
@@ -117,7 +121,10 @@ def claim_of(
         if epsilon is None or epsilon > LARGEST_EPSILON:
             raise ValueError(f"certificate: expected an epsilon of at most {LARGEST_EPSILON}, got {epsilon}.")
         claimed = epsilon, float(max(raised, LEAST_DELTA)) if raised else 0.0
-    curve = all_bounds()[value.bound].curve(randomizer, users)
+    messages = hiding_messages(randomizer, users)
+    if messages > MOST_USERS:
+        raise ValueError(f"certificate: expected at most {MOST_USERS} messages that hide each other, got {messages}.")
+    curve = all_bounds()[value.bound].curve(randomizer, messages)
     assert isinstance(curve, NumericCurve)
     law = tuple(_classes(direction(claimed[0])) for direction in curve.directions)
     return Claim(_description(randomizer), users, *claimed, value.bound, value.theorem, law, _software())
@@ -132,7 +139,7 @@ def provable(
     found: list[BoundValue] = []
     for name in BOUNDS:
         try:
-            curve = all_bounds()[name].curve(randomizer, users)
+            curve = all_bounds()[name].curve(randomizer, hiding_messages(randomizer, users))
         except NotApplicable:
             continue
         found.append(curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0))
@@ -155,8 +162,10 @@ def _description(randomizer: object) -> dict[str, Any]:
         return {"table": randomizer.matrix.tolist()}
     if isinstance(randomizer, Mechanism):
         settings = randomizer.settings()
-        epsilon = settings.pop("epsilon")
-        described = {"mechanism": randomizer.name, "epsilon": epsilon, "settings": settings}
+        described: dict[str, Any] = {"mechanism": randomizer.name}
+        if "epsilon" in settings:
+            described["epsilon"] = settings.pop("epsilon")
+        described["settings"] = settings
         try:
             if json.loads(json.dumps(described)) == described and type(build(described)) is type(randomizer):
                 return described
@@ -178,7 +187,7 @@ def build(described: Mapping[str, Any]) -> Mechanism:
         if key not in known:
             raise ValueError(f"certificate: {name} has no setting {key!r}.")
     try:
-        return kinds[name](epsilon=described["epsilon"], **described["settings"])  # type: ignore[call-arg]
+        return catalogue.construct(kinds[name], described.get("epsilon"), described["settings"])
     except TypeError as error:
         raise ValueError(f"certificate: {name}: {error}.") from None
 
@@ -323,12 +332,14 @@ def _randomizer(value: Any) -> dict[str, Any]:
     if "table" in value:
         rows = _list("table", _object("randomizer", value, ("table",))["table"])
         return {"table": [[_float("table", number) for number in _list("table", row)] for row in rows]}
-    fields = _object("randomizer", value, ("mechanism", "epsilon", "settings"))
+    kind = catalogue.all_mechanisms().get(str(value.get("mechanism")))
+    local = ("epsilon",) if kind is None or catalogue.takes_epsilon(kind) else ()
+    fields = _object("randomizer", value, ("mechanism", *local, "settings"))
     if not isinstance(fields["settings"], dict):
         raise _bad("settings must be an object")
     settings = {name: _setting(name, number) for name, number in fields["settings"].items()}
     name = _string("mechanism", fields["mechanism"])
-    return {"mechanism": name, "epsilon": _float("epsilon", fields["epsilon"]), "settings": settings}
+    return {"mechanism": name, **{key: _float(key, fields[key]) for key in local}, "settings": settings}
 
 
 def _setting(name: str, value: Any) -> Any:

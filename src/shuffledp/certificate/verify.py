@@ -16,7 +16,7 @@ from typing import Any
 from flint import arb, fmpq
 
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.certificate.claim import BOUNDS, PROBABILITIES, Claim, build, exact_number
+from shuffledp.certificate.claim import BOUNDS, MOST_USERS, PROBABILITIES, Claim, build, exact_number
 from shuffledp.certificate.proof import Class, Finding, Number, Verdict, exponential, judge
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -45,7 +45,7 @@ class _Refuted(Exception):
 def verify(claim: Claim, notice: Callable[[str], None] = lambda text: None) -> Finding:
     """Yes (proved), no (disproved) or cannot decide. ``notice`` hears what is being done."""
     try:
-        laws, origin = _laws(claim)
+        laws, messages, origin = _laws(claim)
     except _Refuted as refuted:
         return Finding(Verdict.NO, str(refuted), "the law, rebuilt")
     epsilon, delta = Fraction(claim.epsilon), Fraction(claim.delta)
@@ -53,7 +53,7 @@ def verify(claim: Claim, notice: Callable[[str], None] = lambda text: None) -> F
     methods: dict[str, None] = {}
     for number, law in enumerate(laws, 1):
         notice(f"proving law {number} of {len(laws)}")
-        finding = judge(law, claim.users, epsilon, delta)
+        finding = judge(law, messages, epsilon, delta)
         methods[finding.method] = None
         method = f"{'; '.join(methods)}; {origin}"
         if finding.verdict is Verdict.NO:
@@ -72,8 +72,8 @@ def _count(number: int, noun: str) -> str:
 # --- the laws to prove --------------------------------------------------------------------------------------------
 
 
-def _laws(claim: Claim) -> tuple[list[Law], str]:
-    """Every law that must be proved, and where it comes from."""
+def _laws(claim: Claim) -> tuple[list[Law], int, str]:
+    """Every law that must be proved, for how many messages, and where it comes from."""
     known = all_bounds()
     if claim.bound not in BOUNDS:
         what = "no numeric bound that guarantees" if claim.bound in known else "unknown"
@@ -87,20 +87,23 @@ def _laws(claim: Claim) -> tuple[list[Law], str]:
         parameters = Parameters.of(claim.randomizer["parameters"]).for_bound(claim.bound)
         laws = parameters.laws(above)
         _compare(claim, laws)
-        return laws, "law from the parameters"
+        return laws, claim.users, "law from the parameters"
     mechanism = build(claim.randomizer)
+    messages = mechanism.hiding_messages(claim.users)
+    if messages > MOST_USERS:
+        raise ValueError(f"certificate: expected at most {MOST_USERS} messages that hide each other, got {messages}.")
     kinds = _kinds(mechanism)
     checked = "law from the mechanism" if kinds is None else "law checked against the table of all its messages"
     if claim.bound == "optimal":
         laws = _blankets(mechanism)
         _compare(claim, laws)
-        return _distinct([*laws, *map(_law_of_kind, kinds or ())]), checked
+        return _distinct([*laws, *map(_law_of_kind, kinds or ())]), messages, checked
     parameters = Parameters.of(mechanism.variation_ratio().describe()).for_bound(claim.bound)
     laws = parameters.laws(above)
     _compare(claim, laws)
     for kind in kinds or ():
         parameters.check(kind)
-    return laws, checked
+    return laws, messages, checked
 
 
 def _compare(claim: Claim, laws: Sequence[Law]) -> None:
@@ -244,8 +247,9 @@ class Parameters:
         return [c for c in [*classes, (fmpq(0), fmpq(0), rest)] if c[2] != 0]
 
     def check(self, kind: Kind) -> None:
-        """Refute unless the parameters hold for a pair of inputs and every other input of the table.
+        """Refute unless the parameters hold for a pair of inputs and all that hides it.
 
+        Either input may be the one that q0 is for, because both ways are proved.
         With the pair's own β ≤ ours (the bound grows with β): every input's probability is at least
         p|a−b|/((p−1)q) + (min(a,b) − |a−b|/(p−1))/q_common, where a, b are the pair's.
         """
@@ -255,12 +259,16 @@ class Parameters:
         variation = sum((max(a - b, Fraction(0)) * count for (a, b, _), count in kind), Fraction(0))
         if variation > _fraction(self.variation):
             raise _Refuted(f"the mechanism's total variation is {float(variation):.9g}, above beta.")
+        holds: dict[bool, bool] = {False: True, True: True}
         for (a, b, least), _ in kind:
             gap, common = abs(a - b), min(a, b) - abs(a - b) * unlikely
             if common < 0:
                 raise _Refuted(f"the mechanism's ratio {float(max(a, b) / min(a, b)):.9g} is above p.")
-            if least < likely * gap / (q0 if a > b else q1) + common / q_common:
-                raise _Refuted("the mechanism's ratios to other inputs are above q0, q1 or q_common.")
+            for swapped in holds:
+                ratio = q0 if (a > b) != swapped else q1
+                holds[swapped] &= least >= likely * gap / ratio + common / q_common
+        if not any(holds.values()):
+            raise _Refuted("the mechanism's ratios to what hides it are above q0, q1 or q_common.")
 
 
 def _rational(number: float) -> fmpq:
@@ -291,16 +299,17 @@ def _kinds(mechanism: Mechanism) -> list[Kind] | None:
     if mechanism.task in MANY_INPUTS and max(sizes) > MOST_ITEMS:
         return None
     try:
-        rows = mechanism.table().probabilities
+        table = mechanism.hiding_table()
     except (ValueError, ShuffledpError):
         return None
+    rows = table.rows
     if len(rows) ** 2 * len(rows[0]) > MOST_CELLS_OF_PAIRS:
         return None
     # Small whole numbers in place of fractions make the many comparisons cheap.
-    numbers = sorted({number for row in rows for number in row})
+    numbers = sorted({number for row in (*rows, table.floor) for number in row})
     place = {number: index for index, number in enumerate(numbers)}
     short = [[place[number] for number in row] for row in rows]
-    least = [min(column) for column in zip(*short, strict=True)]
+    least = [place[number] for number in table.floor]
     found = {
         frozenset(Counter(zip(first, second, least, strict=True)).items()): None
         for i, first in enumerate(short)

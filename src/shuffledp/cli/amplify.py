@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 
 from shuffledp import argument
-from shuffledp.bounds.amplify import amplify, bound_names
+from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
 from shuffledp.bounds.best import NAME as BEST
 from shuffledp.certificate.claim import claim_of, provable
 from shuffledp.cli import show
@@ -19,10 +20,70 @@ from shuffledp.cli.randomizer import Choice
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import subsample
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.privacy.capability import GivesVariationRatio
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-Randomizer = Mechanism | VariationRatio
+
+def command(
+    users: Annotated[float, typer.Option(help="How many users take part, the one to protect included.")],
+    delta: Annotated[float | None, typer.Option(help="Target δ; the answer is ε.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Target ε; the answer is δ.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
+    epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
+    p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
+    beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
+    q: Annotated[float | None, typer.Option(help="Largest ratio to another user's messages.")] = None,
+    q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
+    q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
+    q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
+    pair: Annotated[list[str] | None, typer.Option(help="Metric mechanisms: one of two inputs; give it twice.")] = None,
+    diameter: Annotated[float | None, typer.Option(help="Metric mechanisms: inputs at most this far apart.")] = None,
+    bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = BEST,
+    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their messages.")] = 0,
+    rounds: Annotated[float, typer.Option(help="How many rounds the same people go through.")] = 1,
+    population: Annotated[float | None, typer.Option(help="The users of each round are drawn from so many.")] = None,
+    certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """The central (ε, δ) guarantee of shuffled messages, certified."""
+    choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
+    randomizer = choice.build()
+    inputs = None if pair is None else [_input(text) for text in pair]
+    subject = chosen_inputs(randomizer, inputs, diameter)
+    once = amplify(subject, users, bound=bound, colluding=colluding)
+    if (delta is None) == (epsilon is None):
+        raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
+    repeated = Repeated(argument.count("amplify", "rounds", rounds), population)
+    if certificate is not None and (subject is not randomizer or repeated != Repeated(1, None)):
+        raise ValueError(
+            "amplify: --certificate is for one round of all users and all inputs, "
+            "without --rounds, --population, --pair and --diameter."
+        )
+    curve = repeated.curve(once)
+    with repeated.waiting():
+        value = curve.epsilon(delta) if delta is not None else curve.delta(0.0 if epsilon is None else epsilon)
+    honest = int(users - colluding)
+    answer = Answer(randomizer, subject, {"pair": inputs, "diameter": diameter}, curve, honest, value, delta, epsilon)
+    if certificate is not None:
+        answer.certify(certificate, any_bound=bound == BEST)
+    if json:
+        typer.echo(show.as_json(answer.document() | repeated.document()))
+    else:
+        show.rows("Privacy of the shuffled messages", answer.rows(repeated.rows()), curve.note)
+
+
+command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
+
+
+def _input(text: str) -> Any:
+    """One input as typed: a number or a JSON list."""
+    try:
+        return json_module.loads(text)
+    except json_module.JSONDecodeError:
+        raise ValueError(f"amplify: --pair must be a number or a JSON list, got {text!r}.") from None
 
 
 @dataclass(frozen=True)
@@ -48,116 +109,83 @@ class Repeated:
         return drawn + ([] if self.rounds == 1 else [("rounds", f"{self.rounds:,}")])
 
 
-def command(
-    users: Annotated[float, typer.Option(help="Messages that hide each other, the user's own included.")],
-    delta: Annotated[float | None, typer.Option(help="Target δ; the answer is ε.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Target ε; the answer is δ.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
-    epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
-    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
-    p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
-    q: Annotated[float | None, typer.Option(help="Largest ratio to another user's messages.")] = None,
-    q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
-    q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
-    q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
-    bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = "best",
-    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
-    rounds: Annotated[float, typer.Option(help="How many rounds the same people go through.")] = 1,
-    population: Annotated[float | None, typer.Option(help="The users of each round are drawn from so many.")] = None,
-    certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
-) -> None:
-    """The central (ε, δ) guarantee of shuffled messages, certified."""
-    choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
-    randomizer = choice.build()
-    curve = amplify(randomizer, users, bound=bound, colluding=colluding)
-    if (delta is None) == (epsilon is None):
-        raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
-    if certificate is not None and (rounds != 1 or population is not None):
-        raise ValueError("amplify: --certificate is for one round of all users, without --rounds and --population.")
-    repeated = Repeated(argument.count("amplify", "rounds", rounds), population)
-    curve = repeated.curve(curve)
-    with repeated.waiting():
-        value = curve.epsilon(delta) if delta is not None else curve.delta(_given(epsilon))
-    if certificate is not None:
-        proved = value
-        if bound == BEST:
-            proved = provable(randomizer, curve.users, value, epsilon=epsilon, delta=delta)
-            if proved is not value:
-                show.note(f"{value.bound} has no second proof, so the certificate claims what {proved.bound} gives.")
-        claim = claim_of(randomizer, curve.users, proved, epsilon=epsilon, delta=delta)
+@dataclass(frozen=True)
+class Answer:
+    """One value of a curve, and all that is said about it."""
+
+    randomizer: Mechanism | VariationRatio
+    subject: object
+    """What the curve is of: the randomizer, or chosen inputs of it."""
+    chosen: dict[str, Any]
+    curve: PrivacyCurve
+    honest: int
+    value: BoundValue
+    delta: float | None
+    epsilon: float | None
+
+    def certify(self, path: Path, *, any_bound: bool) -> None:
+        """Write the claim; where the best bound has no second proof, that of one that has."""
+        target = {"epsilon": self.epsilon, "delta": self.delta}
+        proved = provable(self.randomizer, self.honest, self.value, **target) if any_bound else self.value
+        if proved is not self.value:
+            show.note(f"{self.value.bound} has no second proof, so the certificate claims what {proved.bound} gives.")
+        claim = claim_of(self.randomizer, self.honest, proved, **target)
         try:
-            certificate.write_text(claim.text(), encoding="utf-8")
+            path.write_text(claim.text(), encoding="utf-8")
         except OSError as error:
-            raise ValueError(f"amplify: cannot write {certificate}: {error.strerror}.") from None
-    if json:
-        typer.echo(show.as_json(_document(randomizer, curve, value, delta, epsilon) | repeated.document()))
-    else:
-        _table(randomizer, curve, value, delta, epsilon, repeated)
+            raise ValueError(f"amplify: cannot write {path}: {error.strerror}.") from None
 
+    def document(self) -> dict[str, Any]:
+        value = self.value
+        answer = {"lower": value.lower, "upper": value.upper, "slack": value.slack}
+        document: dict[str, Any] = {
+            "epsilon": answer if self.epsilon is None else self.epsilon,
+            "delta": answer if self.delta is None else self.delta,
+            "users": self.honest,
+            "messages": self.curve.users,
+            "bound": value.bound,
+            "theorem": value.theorem,
+            "certified": value.certified,
+            "guarantee": value.guarantee,
+            "note": self.curve.note,
+            "parameters": self._parameters(),
+        }
+        if isinstance(self.randomizer, Mechanism):
+            document["mechanism"] = {"name": self.randomizer.name, **self.randomizer.settings()}
+        return document | {name: given for name, given in self.chosen.items() if given is not None}
 
-command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
+    def rows(self, repeated: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        value = self.value
+        known, answer = ("δ", "ε") if self.epsilon is None else ("ε", "δ")
+        given = self.delta if self.epsilon is None else self.epsilon
+        return [
+            (f"{answer} (guaranteed)" if value.guarantee else f"{answer} (published, NOT guaranteed)",
+             show.upper(value.upper)),
+            ("lower bound", "none known" if value.lower is None else show.lower(value.lower)),
+            ("numerical slack", show.upper(value.slack, 2)),
+            (known, repr(given)),
+            ("users", show.crowd(self.honest, self.curve.users)),
+            *self._mechanism(),
+            *((name, repr(given)) for name, given in self.chosen.items() if given is not None),
+            *repeated,
+            ("bound", value.bound),
+            ("theorem", value.theorem),
+            ("certificate", _certificate(value)),
+            ("parameters", ", ".join(f"{name} = {number:.6g}" for name, number in self._parameters().items())),
+        ]  # fmt: skip
 
+    def _mechanism(self) -> list[tuple[str, str]]:
+        if not isinstance(self.randomizer, Mechanism):
+            return []
+        settings = ", ".join(f"{name} = {text}" for name, text in self.randomizer.settings().items())
+        return [("mechanism", f"{self.randomizer.name}: {settings}")]
 
-def _given(number: float | None) -> float:
-    assert number is not None
-    return number
+    def _parameters(self) -> dict[str, float]:
+        assert isinstance(self.subject, GivesVariationRatio)
+        return self.subject.variation_ratio().describe()
 
 
 def _certificate(value: BoundValue) -> str:
     if not value.guarantee:
         return "the formula's value is exact, but the formula is not an upper bound"
     return "proved in ball arithmetic, rounding included" if value.certified else "none"
-
-
-def _document(
-    randomizer: Randomizer, curve: PrivacyCurve, value: BoundValue, delta: float | None, epsilon: float | None
-) -> dict[str, Any]:
-    answer = {"lower": value.lower, "upper": value.upper, "slack": value.slack}
-    document = {
-        "epsilon": answer if epsilon is None else epsilon,
-        "delta": answer if delta is None else delta,
-        "users": curve.users,
-        "bound": value.bound,
-        "theorem": value.theorem,
-        "certified": value.certified,
-        "guarantee": value.guarantee,
-        "note": curve.note,
-        "parameters": randomizer.variation_ratio().describe(),
-    }
-    if isinstance(randomizer, Mechanism):
-        document["mechanism"] = {"name": randomizer.name, **randomizer.settings()}
-    return document
-
-
-def _table(
-    randomizer: Randomizer,
-    curve: PrivacyCurve,
-    value: BoundValue,
-    delta: float | None,
-    epsilon: float | None,
-    repeated: Repeated,
-) -> None:
-    known, answer = ("δ", "ε") if epsilon is None else ("ε", "δ")
-    given = delta if epsilon is None else epsilon
-    label = f"{answer} (guaranteed)" if value.guarantee else f"{answer} (published, NOT guaranteed)"
-    described = randomizer.variation_ratio().describe()
-    parameters = ", ".join(f"{name} = {text:.6g}" for name, text in described.items())
-    pairs = [
-        (label, show.upper(value.upper)),
-        ("lower bound", "none known" if value.lower is None else show.lower(value.lower)),
-        ("numerical slack", show.upper(value.slack, 2)),
-        (known, repr(given)),
-        ("users", f"{curve.users:,}"),
-        *repeated.rows(),
-        ("bound", value.bound),
-        ("theorem", value.theorem),
-        ("certificate", _certificate(value)),
-        ("parameters", parameters),
-    ]
-    if isinstance(randomizer, Mechanism):
-        settings = ", ".join(f"{name} = {text}" for name, text in randomizer.settings().items())
-        pairs.insert(pairs.index(("bound", value.bound)), ("mechanism", f"{randomizer.name}: {settings}"))
-    show.rows("Privacy of the shuffled messages", pairs, curve.note)

@@ -10,7 +10,19 @@ import typer
 from typer.exceptions import TyperException
 
 import shuffledp
-from shuffledp.cli import amplify, audit, calibrate, compare, mechanisms, tour, verify
+from shuffledp.cli import (
+    amplify,
+    audit,
+    calibrate,
+    collect,
+    compare,
+    ledger,
+    mechanisms,
+    metric,
+    tour,
+    tradeoff,
+    verify,
+)
 from shuffledp.errors import ShuffledpError
 
 app = typer.Typer(
@@ -43,9 +55,16 @@ def start(
 app.command("amplify")(amplify.command)
 app.command("compare")(compare.command)
 app.command("calibrate")(calibrate.command)
+app.command("tradeoff")(tradeoff.command)
 app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)
+app.add_typer(metric.app, name="metric")
+app.command("collect")(collect.command)
+app.command("encode")(collect.encode)
+app.command("shuffle")(collect.shuffle)
+app.command("estimate")(collect.estimate)
+app.command("ledger")(ledger.command)
 
 
 def run() -> None:

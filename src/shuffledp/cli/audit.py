@@ -42,11 +42,18 @@ def command(
         chosen = Choice("audit", mechanism, epsilon_local, tuple(set_ or ())).build()
         assert isinstance(chosen, Mechanism)
         subject = MechanismSubject(chosen, _inputs(chosen, values))
-        claim = chosen.epsilon if claimed is None else claimed
+        claim = _claim(chosen) if claimed is None else claimed
     finding = audit(subject, claim, samples=samples, confidence=confidence)
     _report(finding, json)
     if finding.violated:
         raise typer.Exit(1)
+
+
+def _claim(mechanism: Mechanism) -> float:
+    promised = mechanism.local_epsilon
+    if promised is None:
+        raise ValueError(f"audit: {mechanism.name} promises nothing for one user's report alone; give --claimed.")
+    return promised
 
 
 def _inputs(mechanism: Mechanism, values: list[str] | None) -> NDArray[Any]:

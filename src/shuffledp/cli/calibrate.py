@@ -10,7 +10,7 @@ from rich.console import Console
 
 from shuffledp.cli import show
 from shuffledp.cli.randomizer import Choice
-from shuffledp.composition.calibrate import LOCAL, USERS, Builder, Calibration, named_tuning, search
+from shuffledp.composition.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
 from shuffledp.composition.search import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
@@ -22,22 +22,26 @@ def command(
     epsilon: Annotated[float, typer.Option(help="The central ε to meet.")],
     delta: Annotated[float, typer.Option(help="The central δ to meet.")],
     users: Annotated[float | None, typer.Option(help="Users whose messages are shuffled together.")] = None,
+    rounds: Annotated[float | None, typer.Option(help="Rounds in which the same users answer.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
-    find: Annotated[str | None, typer.Option(help="local-epsilon, users, or a setting of the mechanism.")] = None,
+    find: Annotated[
+        str | None, typer.Option(help="local-epsilon, users, rounds, or a setting of the mechanism.")
+    ] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0, where it is not what is searched.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
-    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer, to find users.")] = None,
+    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer, to find users or rounds.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = "best",
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """The largest local ε (or fewest users, or another setting) that meets a central (ε, δ) target, certified."""
+    """The largest local ε (or fewest users, most rounds, another setting) that certainly meets a central target."""
     choice = Choice("calibrate", mechanism, epsilon_local, tuple(set_ or ()), table)
     target = Target(epsilon, delta)
     tuning = _tuning(choice, find)
     console = Console(stderr=True)
     with console.status("Searching"):
-        found = search(_builder(choice, tuning), tuning, target, users=users, bound=bound, colluding=colluding)
+        build = _builder(choice, tuning)
+        found = search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
         document = _document(found)
     if json:
         typer.echo(show.as_json(document))
@@ -53,7 +57,7 @@ def _tuning(choice: Choice, find: str | None) -> Tuning:
 
 
 def _builder(choice: Choice, tuning: Tuning) -> Builder:
-    if tuning is not USERS:
+    if tuning not in AROUND:
         return choice.with_setting(tuning.name)
     made = choice.build()
     return lambda value: made
@@ -67,7 +71,8 @@ def _document(found: Calibration) -> dict[str, Any]:
         "epsilon": {"lower": value.lower, "upper": value.upper, "slack": value.slack},
         "delta": found.target.delta,
         "target": {"epsilon": found.target.epsilon, "delta": found.target.delta},
-        "users": found.curve.users,
+        "users": found.users,
+        "messages": found.curve.users,
         "bound": value.bound,
         "theorem": value.theorem,
         "certified": value.certified,
@@ -87,7 +92,7 @@ def _print(found: Calibration) -> None:
         (found.setting.replace("_", " "), shown),
         ("central ε (guaranteed)", show.upper(value.upper)),
         ("target", f"ε = {found.target.epsilon:g} at δ = {found.target.delta:g}"),
-        ("users", f"{found.curve.users:,}"),
+        ("users", show.crowd(found.users, found.curve.users)),
         ("bound", value.bound),
         ("theorem", value.theorem),
     ]

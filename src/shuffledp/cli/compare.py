@@ -24,7 +24,7 @@ LEAST, MOST = 0.1, 6.0
 
 
 def command(
-    users: Annotated[float, typer.Option(help="Messages that hide each other, the user's own included.")],
+    users: Annotated[float, typer.Option(help="How many users take part, the one to protect included.")],
     delta: Annotated[float, typer.Option(help="Target δ.")],
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
@@ -36,7 +36,7 @@ def command(
     q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
     q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
     q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
-    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
+    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their messages.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw amplification against ε0 to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -54,6 +54,7 @@ def command(
 def _document(result: Comparison, delta: float) -> dict[str, Any]:
     return {
         "users": result.users,
+        "messages": result.messages,
         "delta": delta,
         "lower": result.lower,
         "best": result.best.bound,

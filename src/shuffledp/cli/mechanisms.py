@@ -28,8 +28,11 @@ def command(json: Annotated[bool, typer.Option("--json", help="One JSON object o
         texts = [_text(field) for field in catalogue.settings(kind)] if kind.built_from_numbers else ["in Python"]
         table.add_row(kind.name, kind.task, Text(", ".join(texts)), kind.summary)
     Console().print(table)
-    typer.echo("\nEvery one guarantees its local ε exactly. Settings in [brackets] have a default. For example:")
+    typer.echo("\nSettings in [brackets] have a default. Every one that takes a local ε guarantees it exactly:")
     typer.echo("  shuffledp amplify --mechanism krr --epsilon-local 2 --set options=128 --users 1e5 --delta 1e-8")
+    without = [kind.name for kind in kinds.values() if kind.built_from_numbers and not catalogue.takes_epsilon(kind)]
+    typer.echo(f"\nWithout a local ε, because every user's dummies hide everybody: {', '.join(without)}. For example:")
+    typer.echo("  shuffledp amplify --mechanism pure-dump --set options=128 --set dummies=5 --users 1e5 --delta 1e-8")
 
 
 def _text(field: dataclasses.Field[Any]) -> str:
@@ -42,6 +45,7 @@ def _entry(kind: type[Mechanism]) -> dict[str, Any]:
         "class": kind.__name__,
         "task": kind.task,
         "summary": kind.summary,
+        "local_epsilon": catalogue.takes_epsilon(kind),
         "settings": [
             {"name": field.name, "type": str(field.type), "required": not catalogue.has_default(field)}
             for field in catalogue.settings(kind)

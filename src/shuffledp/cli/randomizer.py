@@ -38,9 +38,7 @@ class Choice:
             return FromTable.from_csv(self.table)
         if self.mechanism is not None:
             self._alone("--mechanism", *raw)
-            if self.epsilon_local is None:
-                raise ValueError(f"{self.command}: --mechanism needs --epsilon-local.")
-            return catalogue.build(self.mechanism, self.epsilon_local, self._settings())
+            return catalogue.build(self.mechanism, self.epsilon_local, settings_of(self.command, self.settings))
         if self.settings:
             raise ValueError(f"{self.command}: --set needs --mechanism.")
         if self.epsilon_local is not None:
@@ -51,12 +49,12 @@ class Choice:
     def with_setting(self, name: str) -> Callable[[float], Mechanism | VariationRatio]:
         """The randomizer as a function of its local ε or of one more setting."""
         if self.table is not None:
-            raise ValueError(f"{self.command}: --table leaves only users to find; add --find users.")
+            raise ValueError(f"{self.command}: --table leaves only users or rounds to find; add --find.")
         if name == "epsilon":
             if self.epsilon_local is not None:
                 raise ValueError(f"{self.command}: --epsilon-local is what is searched for; leave it out.")
             return lambda value: dataclasses.replace(self, epsilon_local=value).build()
-        if name in self._settings():
+        if name in settings_of(self.command, self.settings):
             raise ValueError(f"{self.command}: {name} is what is searched for; leave out --set {name}=….")
         return lambda value: dataclasses.replace(self, settings=(*self.settings, f"{name}={value!r}")).build()
 
@@ -74,11 +72,13 @@ class Choice:
         if extra:
             raise ValueError(f"{self.command}: {option} does not go with {', '.join(extra)}.")
 
-    def _settings(self) -> dict[str, str]:
-        result: dict[str, str] = {}
-        for text in self.settings:
-            key, found, value = text.partition("=")
-            if not found or not key or not value:
-                raise ValueError(f"{self.command}: --set takes name=value, got {text!r}.")
-            result[key] = value
-        return result
+
+def settings_of(command: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """The pairs of ``--set name=value``."""
+    result: dict[str, str] = {}
+    for text in texts:
+        key, found, value = text.partition("=")
+        if not found or not key or not value:
+            raise ValueError(f"{command}: --set takes name=value, got {text!r}.")
+        result[key] = value
+    return result

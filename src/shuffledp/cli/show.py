@@ -62,3 +62,8 @@ def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:
     console.print(table)
     if warning:
         console.print(Text(warning, style="bold red"))
+
+
+def crowd(honest: int, messages: int) -> str:
+    """The users, and where each sends several messages, how many of these hide each other."""
+    return f"{honest:,}" if honest == messages else f"{honest:,}, of whose messages {messages:,} hide each other"

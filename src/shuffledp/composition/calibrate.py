@@ -5,19 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds import best
 from shuffledp.bounds.amplify import amplify
 from shuffledp.composition.search import WHO, Search, Target
+from shuffledp.composition.sequential import compose
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
-from shuffledp.privacy.capability import GivesVariationRatio
+from shuffledp.privacy.capability import GivesVariationRatio, hiding_messages
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 
 LOCAL = "epsilon_local"
 """What a caller calls the local ε, because ``epsilon`` is the central target."""
 USERS = Tuning("users", whole=True, more_is_more_private=True, least=1, most=1e12)
+ROUNDS = Tuning("rounds", whole=True, more_is_more_private=False, least=1, most=1e6)
+AROUND = (USERS, ROUNDS)
+"""What is not a setting of the randomizer itself."""
 LOCAL_EPSILON = Mechanism.tuning[0]
 """How the local ε of a randomizer that does not say so itself is searched."""
 
@@ -33,14 +38,13 @@ class Calibration:
     value: float
     mechanism: Any
     curve: PrivacyCurve
+    epsilon: BoundValue
+    """The central ε at the target's δ: at most the target."""
     target: Target
     limit: str
     """Why no more useful value was looked at; empty where the next one misses the target."""
-
-    @property
-    def epsilon(self) -> BoundValue:
-        """The central ε at the target's δ: at most the target."""
-        return self.curve.epsilon(self.target.delta)
+    users: int
+    """Those who hide each other: colluding users taken away."""
 
 
 def calibrate(
@@ -49,6 +53,7 @@ def calibrate(
     epsilon: float,
     delta: float,
     users: float | None = None,
+    rounds: float | None = None,
     find: str | None = None,
     epsilon_local: float | None = None,
     bound: str = best.NAME,
@@ -58,10 +63,11 @@ def calibrate(
     """The most useful value of one setting with which the shuffled output is certainly (ε, δ)-private.
 
     ``randomizer`` is a mechanism's class (its other arguments follow by name), a function of the local ε such as
-    ``VariationRatio.of_ldp``, or, to find ``users``, a finished mechanism. ``find`` is ``"epsilon_local"`` (the
-    largest), ``"users"`` (the fewest) or a setting that the mechanism lists in its ``tuning``; by default the first
-    of those. The value has been checked by its certified curve; 0.1% more (for whole numbers: the next one) misses
-    the target, unless ``limit`` says why none was looked at.
+    ``VariationRatio.of_ldp``, or, to find users or rounds, a finished mechanism. ``find`` is ``"epsilon_local"`` (the
+    largest), ``"users"`` (the fewest), ``"rounds"`` (the most) or a setting that the mechanism lists in its ``tuning``;
+    by default the first of those. The same users answer in each of ``rounds`` rounds. The value has been checked by its
+    certified curve; 0.1% more (for whole numbers: the next one) misses the target, unless ``limit`` says why none was
+    looked at.
 
     Where a default of the mechanism jumps with the setting (subset size, hash length), the central ε jumps too and
     values beyond the found one may meet the target again; they are looked for up to half as much again.
@@ -69,7 +75,7 @@ def calibrate(
     target = Target(epsilon, delta)
     tuning = _tuning(randomizer, find)
     build = _builder(randomizer, tuning, epsilon_local, settings)
-    return search(build, tuning, target, users=users, bound=bound, colluding=colluding)
+    return search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
 
 
 def search(
@@ -78,43 +84,93 @@ def search(
     target: Target,
     *,
     users: float | None,
+    rounds: float | None = None,
     bound: str = best.NAME,
     colluding: float = 0,
 ) -> Calibration:
     """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
     lost = argument.count(WHO, "colluding", colluding, at_least=0)
-    if tuning is USERS:
-        if users is not None:
-            raise ValueError(f"{WHO}: users is what is searched for, got users = {users!r} too.")
-        fixed = None
-    else:
-        if users is None:
-            raise ValueError(f"{WHO}: users must be given, unless it is what is searched for.")
-        fixed = argument.count(WHO, "users", users, at_least=lost + 1)
-
-    def crowd(value: float) -> int:
-        """Users in all; where they are searched, those who do not collude are counted."""
-        return int(value) + lost if fixed is None else fixed
-
-    def curve_at(value: float) -> PrivacyCurve:
-        return amplify(build(value), crowd(value), bound=bound, colluding=lost)
+    for wanted, given in ((USERS, users), (ROUNDS, rounds)):
+        if tuning is wanted and given is not None:
+            raise ValueError(f"{WHO}: {wanted.name} is what is searched for, got {wanted.name} = {given!r} too.")
+    if tuning is not USERS and users is None:
+        raise ValueError(f"{WHO}: users must be given, unless it is what is searched for.")
+    crowd = None if users is None else argument.count(WHO, "users", users, at_least=lost + 1)
+    repeats = argument.count(WHO, "rounds", 1 if rounds is None else rounds)
+    deployment = _Deployment(build, tuning, crowd, repeats, lost, bound)
 
     def rough(value: float) -> float:
-        return _normal_log_epsilon(build, value, crowd(value) - lost, target.delta)
+        return deployment.normal_log_epsilon(value, target.delta)
 
-    found = Search(curve_at, rough, tuning, target).run()
-    value = crowd(found.value) if tuning is USERS else found.value
+    composed = tuning is ROUNDS or repeats > 1
+    found = Search(deployment.curve, rough, tuning, target, composed=composed).run()
+    total = deployment.users_at(found.value)
+    value = total if tuning is USERS else found.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name
-    return Calibration(setting, value, build(found.value), found.curve, target, found.limit)
+    return Calibration(
+        setting, value, build(found.value), found.curve, found.epsilon, target, found.limit, total - lost
+    )
+
+
+@dataclass(frozen=True)
+class _Deployment:
+    """What is run, as a function of the one setting that is searched."""
+
+    build: Builder
+    tuning: Tuning
+    users: int | None
+    rounds: int
+    colluding: int
+    bound: str
+
+    def users_at(self, value: float) -> int:
+        """Users in all; where they are searched, those who do not collude are counted."""
+        return int(value) + self.colluding if self.users is None else self.users
+
+    def rounds_at(self, value: float) -> int:
+        return int(value) if self.tuning is ROUNDS else self.rounds
+
+    def curve(self, value: float) -> PrivacyCurve:
+        """The privacy of all rounds together."""
+        once = self._once if self.tuning is ROUNDS else self._one_round(value)
+        rounds = self.rounds_at(value)
+        return once if rounds == 1 else compose(once, rounds)
+
+    @cached_property
+    def _once(self) -> PrivacyCurve:
+        """The one curve of which rounds are searched."""
+        return self._one_round(1)
+
+    def _one_round(self, value: float) -> PrivacyCurve:
+        return amplify(self.build(value), self.users_at(value), bound=self.bound, colluding=self.colluding)
+
+    def normal_log_epsilon(self, value: float, delta: float) -> float:
+        """log of the central ε by a normal approximation, only to know where to look; −∞ where nothing is told.
+
+        The sum in (★) has variance n·2βq(p−1)/p, and ε is about the quantile of δ times its scale over n; the squares
+        of rounds add up.
+        """
+        try:
+            made = self.build(value)
+            known = made.variation_ratio() if isinstance(made, GivesVariationRatio) else None
+        except ValueError:
+            return -math.inf
+        if known is None or known.beta == 0:
+            return -math.inf
+        reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
+        p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
+        hidden = hiding_messages(made, self.users_at(value) - self.colluding)
+        square = 2 * known.beta * max(known.q_pair) * p_share / hidden
+        return 0.5 * math.log(square * self.rounds_at(value)) + math.log(reach)
 
 
 def _tuning(randomizer: Any, find: str | None) -> Tuning:
     """How the setting that is asked for is searched."""
     if callable(randomizer):
         return named_tuning(_known(randomizer), find)
-    if find != USERS.name:
-        raise ValueError(f"{WHO}: a finished mechanism leaves only users to find, got find = {find!r}.")
-    return USERS
+    if find is None or find not in [tuning.name for tuning in AROUND]:
+        raise ValueError(f"{WHO}: a finished mechanism leaves only users or rounds to find, got find = {find!r}.")
+    return named_tuning((), find)
 
 
 def _known(randomizer: Any) -> Sequence[Tuning]:
@@ -124,8 +180,8 @@ def _known(randomizer: Any) -> Sequence[Tuning]:
 
 
 def named_tuning(known: Sequence[Tuning], find: str | None) -> Tuning:
-    """The setting of a name among those that a mechanism lists, or the number of users; by default the first."""
-    names = {LOCAL if tuning.name == "epsilon" else tuning.name: tuning for tuning in (*known, USERS)}
+    """The setting of a name among those that a mechanism lists, or users or rounds; by default the first."""
+    names = {LOCAL if tuning.name == "epsilon" else tuning.name: tuning for tuning in (*known, *AROUND)}
     if find is None:
         return next(iter(names.values()))
     if find not in names:
@@ -148,24 +204,7 @@ def _builder(randomizer: Any, tuning: Tuning, epsilon_local: float | None, setti
     if epsilon_local is None and LOCAL_EPSILON.name in [known.name for known in _known(randomizer)]:
         raise ValueError(f"{WHO}: epsilon_local must be given, unless it is what is searched for.")
     local = () if epsilon_local is None else (epsilon_local,)
-    if tuning is USERS:
+    if tuning in AROUND:
         made = randomizer(*local, **settings)
         return lambda value: made
     return lambda value: randomizer(*local, **settings, **{tuning.name: value})
-
-
-def _normal_log_epsilon(build: Builder, value: float, users: int, delta: float) -> float:
-    """log of the central ε by a normal approximation, only to know where to look; −∞ where nothing is told.
-
-    The sum in (★) has variance n·2βq(p−1)/p, and ε is about the quantile of δ times its scale over n.
-    """
-    try:
-        made = build(value)
-        known = made.variation_ratio() if isinstance(made, GivesVariationRatio) else None
-    except ValueError:
-        return -math.inf
-    if known is None or known.beta == 0:
-        return -math.inf
-    reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
-    p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
-    return 0.5 * math.log(2 * known.beta * max(known.q_pair) * p_share / users) + math.log(reach)

@@ -109,13 +109,13 @@ def _outer(epsilon: float, share: arb) -> arb:
 def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     """The curve of the same round when its users are drawn at random, without replacement, from ``population``.
 
-    The number drawn is the curve's ``users`` and those who collude: if at most K people of the population collude, at
+    The number drawn is that of all who send, colluding ones included: if at most K people of the population collude, at
     most K of the drawn do, and fewer hide more.
     """
     if not isinstance(curve, PrivacyCurve):
         raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
     total = argument.count("subsample", "population", population)
-    drawn = curve.users + curve.source.colluding
+    drawn = curve.users if curve.source.senders is None else curve.source.senders
     if total < drawn:
         raise ValueError(f"subsample: population must be at least the curve's {drawn} users, got {total}.")
     if total == drawn:

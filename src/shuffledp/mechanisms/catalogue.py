@@ -12,6 +12,9 @@ import shuffledp.mechanisms
 from shuffledp import argument
 from shuffledp.mechanisms.mechanism import Mechanism
 
+WRAPPERS: dict[str, type[Mechanism]] = {}
+"""What is built around a mechanism, by the prefix of its name; its first field is the mechanism."""
+
 
 def all_mechanisms() -> dict[str, type[Mechanism]]:
     """Final mechanism classes by their command-line name."""
@@ -23,7 +26,8 @@ def all_mechanisms() -> dict[str, type[Mechanism]]:
 
 def _final_kinds(kind: Any) -> Iterator[type[Mechanism]]:
     for child in kind.__subclasses__():
-        if not child.__abstractmethods__ and child.__module__.startswith("shuffledp."):
+        # What is built around a mechanism elsewhere in the package is no entry of its own.
+        if not child.__abstractmethods__ and child.__module__.startswith(shuffledp.mechanisms.__name__ + "."):
             yield child
         yield from _final_kinds(child)
 
@@ -38,17 +42,41 @@ def has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
+def takes_epsilon(kind: type[Mechanism]) -> bool:
+    """Whether the constructor wants a local ε."""
+    return any(field.name == "epsilon" and field.init for field in dataclasses.fields(kind))  # type: ignore[arg-type]
+
+
+def construct(kind: type[Mechanism], epsilon: float | None, chosen: Mapping[str, Any]) -> Mechanism:
+    """A mechanism from its local ε, if it takes one, and its settings."""
+    return kind(**chosen) if epsilon is None else kind(epsilon=epsilon, **chosen)  # type: ignore[call-arg]
+
+
 def kind_of(name: str) -> type[Mechanism]:
-    """The mechanism of a name, among those that numbers suffice to build."""
+    """The mechanism of a name, or the one around which it is built, among those that numbers suffice to build."""
+    _, name = wrapper_of(name)
     kinds = {known: kind for known, kind in all_mechanisms().items() if kind.built_from_numbers}
     if name not in kinds:
         raise ValueError(f"mechanism must be one of {', '.join(kinds)}, got {name!r}.")
     return kinds[name]
 
 
-def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanism:
-    """A mechanism from its name, local ε and settings as text, each a number."""
+def wrapper_of(name: str) -> tuple[type[Mechanism] | None, str]:
+    """What a name's prefix says is built around a mechanism, if any, and the mechanism's name."""
+    prefix, _, inner = name.partition("-")
+    return (WRAPPERS[prefix], inner) if prefix in WRAPPERS else (None, name)
+
+
+def build(name: str, epsilon_local: float | None, given: Mapping[str, str]) -> Mechanism:
+    """A mechanism from its name, local ε if it takes one, and settings as text, each a number."""
     kind = kind_of(name)
+    wrapper, inner = wrapper_of(name)
+    if wrapper is not None:
+        return _wrapped(wrapper, inner, epsilon_local, given)
+    if takes_epsilon(kind) and epsilon_local is None:
+        raise ValueError(f"{name}: --mechanism needs --epsilon-local.")
+    if not takes_epsilon(kind) and epsilon_local is not None:
+        raise ValueError(f"{name}: it has no local ε, dummies hide its messages; leave --epsilon-local out.")
     known = {field.name: field for field in settings(kind)}
     unknown = [key for key in given if key not in known]
     if unknown:
@@ -57,7 +85,16 @@ def build(name: str, epsilon_local: float, given: Mapping[str, str]) -> Mechanis
     if missing:
         raise ValueError(f"{name}: setting {missing[0]} is missing; add --set {missing[0]}=….")
     chosen = {key: _number(name, key, text, known[key]) for key, text in given.items()}
-    return kind(epsilon=epsilon_local, **chosen)  # type: ignore[call-arg]
+    return construct(kind, epsilon_local, chosen)
+
+
+def _wrapped(kind: type[Mechanism], inner: str, epsilon_local: float | None, given: Mapping[str, str]) -> Mechanism:
+    """What is built around a mechanism: the settings are its own or the mechanism's."""
+    _, *own = settings(kind)
+    known = {field.name: field for field in own}
+    mechanism = build(inner, epsilon_local, {key: text for key, text in given.items() if key not in known})
+    chosen = {key: _number(inner, key, text, known[key]) for key, text in given.items() if key in known}
+    return kind(mechanism, **chosen)  # type: ignore[call-arg]
 
 
 def _number(name: str, key: str, text: str, field: dataclasses.Field[Any]) -> Any:

@@ -13,9 +13,10 @@ from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism
 
 
 class SupportOracle(Mechanism):
-    """Estimates how many users hold each option by (support count − n·r)/(s − r).
+    """Estimates how many users hold each option by (support count − n·(r + dummies' mean))/(s − r).
 
-    s is the chance that a message supports its user's own option, r that it supports any other given option.
+    s is the chance that a message supports its user's own option, r that it supports any other given option. Messages
+    that do not depend on the value, dummies, support every option alike.
     """
 
     task = "frequency"
@@ -31,6 +32,16 @@ class SupportOracle(Mechanism):
     def other_support(self) -> Fraction:
         """r, of the executed randomizer."""
 
+    @property
+    def dummy_mean(self) -> Fraction:
+        """How many of a user's dummies support a given option, on average."""
+        return Fraction(0)
+
+    @property
+    def dummy_variance(self) -> Fraction:
+        """The variance of that number."""
+        return Fraction(0)
+
     def check(self, values: Any) -> Array:
         return domain.categories(type(self).__name__, values, self.options)
 
@@ -39,7 +50,7 @@ class SupportOracle(Mechanism):
 
     def finish(self, total: Array, users: int) -> Estimate:
         s, r = self.own_support, self.other_support
-        value = (np.asarray(total, dtype=np.float64) - users * float(r)) / float(s - r)
+        value = (np.asarray(total, dtype=np.float64) - users * float(r + self.dummy_mean)) / float(s - r)
         held = np.clip(value, 0.0, users)
         return Estimate(value, self._variance_of_counts(held, users), users)
 
@@ -53,4 +64,4 @@ class SupportOracle(Mechanism):
     def _variance_of_counts(self, counts: Floats, users: int) -> Floats:
         s, r = self.own_support, self.other_support
         own, other, gap = float(s * (1 - s)), float(r * (1 - r)), float((s - r) ** 2)
-        return np.asarray((counts * own + (users - counts) * other) / gap)
+        return np.asarray((counts * own + (users - counts) * other + users * float(self.dummy_variance)) / gap)

@@ -29,7 +29,7 @@ class FromDensity(Tabulated):
     the number of the cell; ``decode`` gives the cell's midpoint.
 
     What is run, by exact draws, and what all numbers are about is this table. They do not cover an implementation that
-    sends a point of the density itself: it may tell more than its cell does.
+    sends a point of the density itself: it may tell more than its cell does. ``SentPoint`` covers that.
 
     Theorem: [VR] §4, (p, β)-variation and q-ratio of the table of cells, as in FromTable.
     """
@@ -56,9 +56,10 @@ class FromDensity(Tabulated):
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         object.__setattr__(self, "inputs", tuple(self.inputs))
-        self._adopt(checked_probabilities("FromDensity", [self._cell_probabilities(x) for x in self.inputs]))
+        self._adopt(checked_probabilities("FromDensity", [self.cell_probabilities(x) for x in self.inputs]))
 
-    def _cell_probabilities(self, x: Any) -> Floats:
+    def cell_probabilities(self, x: Any) -> Floats:
+        """The integral of the density of x over each cell, by a rule with positive weights."""
         points, weights = np.polynomial.legendre.leggauss(NODES)
         half = (self.high - self.low) / self.cells / 2
         places = self.midpoints[:, None] + half * points

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.mechanisms import domain
@@ -16,13 +17,13 @@ from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
     Floats,
-    Mechanism,
     OutputTable,
     WireBytes,
     integers_of_wire,
     wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion, Regions
+from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -32,7 +33,7 @@ BATCH = 1 << 15
 
 
 @dataclass(frozen=True)
-class HadamardResponse(Mechanism):
+class HadamardResponse(UniformReference):
     """Report a uniform index below K with probability γ, else a uniform one of the K/(2B) that the option owns.
 
     B blocks of b = K/B columns, b the smallest power of two with B(b−1) ≥ d; option x owns the columns of block
@@ -54,6 +55,7 @@ class HadamardResponse(Mechanism):
 
     name = "hadamard-response"
     task = "frequency"
+    covers_mixtures = True
     summary = "Hadamard response: an index below a power of two, decoded by a fast transform"
 
     def __post_init__(self) -> None:
@@ -150,6 +152,20 @@ class HadamardResponse(Mechanism):
         in_block = np.bincount(block, weights=counts)[block]
         return np.asarray((counts.sum() * elsewhere + in_block * signal) / signal**2 - counts)
 
+    # --- the reference law --------------------------------------------------------------------------------------
+
+    @property
+    def reference_words(self) -> int:
+        return 1
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
+        return (words[:, 0] & np.uint64(self.outputs - 1)).astype(np.int64)
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        block, row = self._block_and_row(values)
+        even = np.bitwise_count(messages & (self.block_size - 1) & row) % 2 == 0
+        return np.asarray((messages // self.block_size == block) & even)
+
     # --- its privacy ------------------------------------------------------------------------------------------
 
     @property
@@ -197,9 +213,7 @@ class HadamardResponse(Mechanism):
 
     def table(self) -> OutputTable:
         every, messages = np.arange(self.options), np.arange(self.outputs)
-        block, row = (part[:, None] for part in self._block_and_row(every))
-        column = messages & (self.block_size - 1)
-        owned = (messages // self.block_size == block) & (np.bitwise_count(column & row) % 2 == 0)
+        owned = [self.owns(np.full_like(messages, x), messages) for x in every]
         inside, outside = self.region.inside / self.outputs, self.region.outside / self.outputs
         return OutputTable(every, messages, tuple(tuple(inside if o else outside for o in own) for own in owned))
 

@@ -9,11 +9,15 @@ from functools import cached_property
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from shuffledp import argument
+from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.binary import informative_epsilon
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.mechanism import Array, OutputTable, WireBytes, integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.own_region import OwnRegion
+from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import above, rational
 from shuffledp.numerics.random import RandomSource
@@ -28,7 +32,7 @@ USERS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
-class KRR(SupportOracle):
+class KRR(UniformReference, SupportOracle):
     """Report an option drawn uniformly from all with probability γ, the true one otherwise.
 
     γ = d/(e^ε + d − 1), rounded up to a multiple of 2^-64: the ratio 1 + d(1−γ)/γ is then at most e^ε.
@@ -43,6 +47,7 @@ class KRR(SupportOracle):
 
     name = "krr"
     summary = "randomized response: the true option, or one drawn uniformly"
+    covers_mixtures = True
 
     def __post_init__(self) -> None:
         informative_epsilon("KRR", self.epsilon)
@@ -86,6 +91,21 @@ class KRR(SupportOracle):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)
+
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The law: an option's region is itself."""
+        return OwnRegion("KRR", self.epsilon, Fraction(1, self.options), self.uniform_share)
+
+    @property
+    def reference_words(self) -> int:
+        return reference.WORDS_OF_AN_INTEGER
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
+        return reference.integers_below(self.options, words)
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        return np.asarray(values == messages)
 
     def variation_ratio(self) -> VariationRatio:
         ratio = above(self.own_support / self.other_support)

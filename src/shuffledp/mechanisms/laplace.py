@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -31,6 +31,7 @@ from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.dyadic import at_most
 from shuffledp.numerics.geometric import TwoSidedGeometric
 from shuffledp.numerics.random import RandomSource
+from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -80,6 +81,10 @@ class Laplace(Mechanism):
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         object.__setattr__(self, "grid", rounding.grid_size("Laplace", self.grid, at_least=1))
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        return self.low, self.high
 
     # --- running it -------------------------------------------------------------------------------------------
 
@@ -201,16 +206,46 @@ class Laplace(Mechanism):
         """The two ends, where the others all hold the middle of the interval, or all hold its low end."""
         return [self._attack(self.low + (self.high - self.low) / 2), self._attack(self.low)]
 
+    def between(self, first: Any, second: Any) -> Neighbours:
+        """The exact laws of two numbers against the blanket, which is at each point the law of the farther end."""
+        a, b = self.check([first, second]).tolist()
+        if self._units(np.array([a])) == self._units(np.array([b])):
+            return identical()
+        far = self.low if a + b > self.low + self.high else self.high
+        middle = self.low + (self.high - self.low) / 2
+        attacks = [attack_of(partial(self._classes, a, b, partial(self._mixture, x))) for x in (far, middle)]
+        return of_one_pair(partial(self._classes, a, b, self._blanket), attacks)
+
+    def within(self, diameter: float) -> Neighbours:
+        """Numbers at most this far apart are mixtures of points at most so many steps apart, rounded up."""
+        size = argument.positive_finite("Laplace", "diameter", diameter)
+        steps = rounding.steps_within(size, self.low, self.high, self.grid)
+        if steps == self.grid:
+            return Neighbours(self.variation_ratio(), tuple(self.blankets()), tuple(self.attacks()))
+        with precision(PARAMETER_BITS):
+            ratio, far = (round_up(1 / self._power(d)) for d in (steps, self.grid))
+            return of_parameters(ratio, round_up(self._total_variation(steps)), far)
+
+    def _classes(self, a: float, b: float, hiding: Callable[[], list[arb]]) -> Classes:
+        return [MessageClass(*each) for each in zip(self._mixture(a), self._mixture(b), hiding(), strict=True)]
+
+    def _blanket(self) -> list[arb]:
+        low, high = self._law(0), self._law(self.grid)
+        return [high[y] if 2 * y <= self.grid else low[y] for y in range(self.grid + 1)]
+
+    def _mixture(self, value: float) -> list[arb]:
+        """The law of the message of a number."""
+        (unit,) = self._units(np.array([value])).tolist()
+        places = [(arb(rational(chance)), self._law(k)) for k, chance in rounding.grid_law(unit, self.grid).items()]
+        return [sum((chance * law[y] for chance, law in places), arb(0)) for y in range(self.grid + 1)]
+
     def _attack(self, others: float) -> HidingPair:
         """Where there are many points, the attacker looks at runs of them only."""
-        (unit,) = self._units(np.array([others])).tolist()
         starts = sorted({0, *(y + side for y in self._kept for side in (0, 1)), self._middle})
         starts = [*starts, *(self.grid + 1 - y for y in reversed(starts) if 2 * y <= self.grid)]
 
         def classes() -> Classes:
-            places = [(arb(rational(chance)), self._law(k)) for k, chance in rounding.grid_law(unit, self.grid).items()]
-            hiding = [sum((chance * law[y] for chance, law in places), arb(0)) for y in range(self.grid + 1)]
-            laws = (self._law(0), self._law(self.grid), hiding)
+            laws = (self._law(0), self._law(self.grid), self._mixture(others))
             runs = itertools.pairwise(starts)
             return [MessageClass(*(sum(law[a:b], arb(0)) for law in laws)) for a, b in runs]
 

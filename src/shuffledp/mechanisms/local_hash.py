@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.mechanisms import hash_decoding
+from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.frequency import SupportOracle
+from shuffledp.mechanisms.hashed_option import HashedOption
 from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_length
 from shuffledp.mechanisms.mechanism import (
     Array,
@@ -24,17 +25,17 @@ from shuffledp.mechanisms.mechanism import (
     wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion
+from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 USERS_AT_ONCE = 1 << 13
 """Small enough for arrays of them to stay in the cache, and in memory that is used again."""
-LARGEST_PRODUCT_TABLE = 1 << 20
 
 
 @dataclass(frozen=True)
-class LocalHash(SupportOracle):
+class LocalHash(UniformReference, SupportOracle):
     """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
 
     l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
@@ -52,6 +53,7 @@ class LocalHash(SupportOracle):
     length: int | None = None
 
     name = "local-hash"
+    covers_mixtures = True
     summary = "randomized response on a hash of the option; short messages for many options"
 
     def __post_init__(self) -> None:
@@ -72,13 +74,17 @@ class LocalHash(SupportOracle):
         return best_prime(self.epsilon, 1) if self.length is None else self.length
 
     @cached_property
+    def hashed(self) -> HashedOption:
+        return HashedOption(self.buckets, self.options)
+
+    @property
     def hashing(self) -> LinearHash:
-        return LinearHash(self.buckets, self.options)
+        return self.hashed.hashing
 
     @property
     def messages(self) -> int:
         """How many different messages there are: l^m seeds, l buckets."""
-        return int(self.buckets ** (self.hashing.degree + 1))
+        return self.hashed.messages
 
     @cached_property
     def region(self) -> OwnRegion:
@@ -100,39 +106,10 @@ class LocalHash(SupportOracle):
             own = values[start : start + USERS_AT_ONCE]
             messages = source.below(self.messages, len(own))
             seeds = messages // l
-            truth = self._products(seeds, own)
-            seeds *= l
-            truth += seeds
+            truth = self.hashed.own_messages(seeds, own)
             np.copyto(messages, truth, where=source.coins(honest, len(own)))
             result[start : start + len(own)] = messages
         return result
-
-    def _products(self, seeds: Array, options: Array) -> NDArray[np.int64]:
-        """⟨a, digits of x⟩ for each user, by table where blocks of digits are few enough."""
-        l, block, table = self._product_table
-        scale, blocks = l**block, -(-self.hashing.degree // block)
-        total: Array | int = 0
-        for later in range(blocks - 1, -1, -1):
-            seed, option = seeds, options
-            if later:
-                seeds, options = seeds // scale, options // scale
-                seed, option = seed - seeds * scale, option - options * scale
-            total += seed * option if table is None else table[option * scale + seed].astype(np.int64)
-        # Division by one number is fast, the remainder is not.
-        return np.asarray(total - total // l * l)
-
-    @cached_property
-    def _product_table(self) -> tuple[int, int, Array | None]:
-        """(l, block, table): inner products of all pairs of numbers of ``block`` digits, unless there are too many."""
-        l, m = self.buckets, self.hashing.degree
-        if l * l > LARGEST_PRODUCT_TABLE:
-            return l, 1, None
-        widest = 1
-        while widest < m and l ** (2 * widest + 2) <= LARGEST_PRODUCT_TABLE:
-            widest += 1
-        block = -(-m // -(-m // widest))
-        digits = LinearHash(l, l**block).codes
-        return l, block, (digits @ digits.T % l).astype(np.min_scalar_type(l - 1)).reshape(-1)
 
     @property
     def message_bits(self) -> int:
@@ -144,21 +121,21 @@ class LocalHash(SupportOracle):
     def unpack(self, wire: WireBytes) -> Array:
         return integers_of_wire("LocalHash", wire, self.message_bits, self.messages)
 
-    @property
-    def counts_messages(self) -> bool:
-        """Whether ``accumulate`` counts messages, and ``finish`` decodes; else ``accumulate`` decodes."""
-        return self.messages <= hash_decoding.MOST_CELLS
-
     def accumulate(self, messages: Array) -> Array:
-        if self.counts_messages:
-            return np.bincount(messages, minlength=self.messages)
-        numbers = np.asarray(messages, dtype=np.int64)
-        return hash_decoding.supports_of_messages(numbers, self.buckets, self.hashing.degree, self.options)
+        return self.hashed.statistic(messages)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        if self.counts_messages:
-            total = hash_decoding.supports_of_counts(total, self.buckets, self.hashing.degree, self.options)
-        return super().finish(total, users)
+        return super().finish(self.hashed.supports(total), users)
+
+    @property
+    def reference_words(self) -> int:
+        return reference.WORDS_OF_AN_INTEGER
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
+        return reference.integers_below(self.messages, words)
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        return np.asarray(self.hashed.own_messages(messages // self.buckets, values) == messages)
 
     @property
     def _only_one(self) -> Fraction:
@@ -192,13 +169,10 @@ class LocalHash(SupportOracle):
         return [self.region.attack(shares, symmetric=self.options > 2)]
 
     def table(self) -> OutputTable:
-        l, places = self.buckets, self.hashing.codes
         high, low = self.region.inside / self.messages, self.region.outside / self.messages
-        numbers = np.arange(self.messages)
-        digits = LinearHash(l, self.messages // l).codes[numbers // l]
-        own = digits @ places.T % l == (numbers % l)[:, None]
+        own = self.hashed.own_columns()
         rows = tuple(tuple(high if hit else low for hit in column) for column in own.T)
-        return OutputTable(np.arange(self.options), numbers, rows)
+        return OutputTable(np.arange(self.options), np.arange(self.messages), rows)
 
     @classmethod
     def examples(cls) -> Sequence[LocalHash]:

@@ -44,11 +44,26 @@ class Estimate:
 
 @dataclass(frozen=True)
 class OutputTable:
-    """The exact output law on a small instance: one row per input, one column per distinct message."""
+    """The exact output law on a small instance: one row per input, one column per distinct report of a user.
+
+    A report is a user's one message, or a row of all of them where there are several.
+    """
 
     inputs: Array
     messages: Array
     probabilities: tuple[tuple[Fraction, ...], ...]
+
+
+@dataclass(frozen=True)
+class HidingTable:
+    """What tells a user's value, and what hides it, exactly, on a small instance; one column per distinct message.
+
+    ``rows`` are laws of the message that depends on the value, for inputs among which every kind of pair occurs;
+    ``floor`` is below the law of every message that hides it (and what it lacks to 1 hides nothing).
+    """
+
+    rows: tuple[tuple[Fraction, ...], ...]
+    floor: tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,8 @@ class Mechanism(ABC):
     Every probability that is executed is a multiple of 2^-64 (or drawn exactly some other way), rounded in the
     direction of privacy. The law, the parameters, the blanket and the estimator are those of the executed randomizer.
 
-    Messages are a numpy array whose first axis runs over users. ``epsilon`` is the local guarantee.
+    Messages are a numpy array whose first axis runs over messages, a user's messages next to each other; most
+    mechanisms send one. ``epsilon`` is the local guarantee; mechanisms that only hide among others' messages have none.
     """
 
     name: ClassVar[str]
@@ -85,14 +101,29 @@ class Mechanism(ABC):
     """Whether epsilon and numbers suffice to build it, so that the command line can."""
     tight: ClassVar[bool] = True
     """Whether some pair of inputs attains β and the blanket; otherwise they are proved upper bounds."""
+    covers_mixtures: ClassVar[bool] = False
+    """Whether every pair of inputs, equal ones included, has a G below that of one of ``blankets()`` in convex order,
+    so that the worst case of a mixture of randomizers can be put together from these.
+
+    It is set where every law is the blanket times 1 or a constant c. Then an input x that stays is below its change
+    from any other x': G grows by b − a with mean 0, where a = c it does not grow (b ≤ c), where a = 1 it does not fall
+    (b ≥ 1), and the former is the smaller value of (1 − e^ε)·a.
+    """
     tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("epsilon", False, False, 1e-6, 64.0),)
     """The arguments that may be searched for a privacy target, the usual one first; empty where there is none."""
+    has_table: ClassVar[bool] = True
+    """Whether the examples' output law can be written down; a vector of many numbers cannot, and ``table`` refuses."""
     epsilon: float
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments by name, epsilon first."""
         fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in fields}
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Where the numbers lie that it takes, both ends included, if it takes numbers."""
+        return -1.0, 1.0
 
     # --- running it -------------------------------------------------------------------------------------------
 
@@ -105,8 +136,21 @@ class Mechanism(ABC):
         """Messages for checked values."""
 
     def encode(self, values: Any, rng: Any = None) -> Array:
-        """One message per user. ``rng`` None draws from the operating system; a numpy Generator is for simulations."""
+        """All users' messages. ``rng`` None draws from the operating system; a numpy Generator is for simulations."""
         return self.randomize(self.check(values), source_of(rng))
+
+    @property
+    def messages_per_user(self) -> int:
+        """How many messages every user sends: a fixed number, so that counting messages tells nothing but n."""
+        return 1
+
+    def users_behind(self, messages: int) -> int:
+        """How many users sent this many messages; a sentence if no number of users does."""
+        users, left = divmod(messages, self.messages_per_user)
+        if left:
+            who, each = type(self).__name__, self.messages_per_user
+            raise ValueError(f"{who}: expected a multiple of {each} messages, {each} from each user, got {messages}.")
+        return users
 
     @property
     @abstractmethod
@@ -134,13 +178,13 @@ class Mechanism(ABC):
 
     @abstractmethod
     def finish(self, total: Array, users: int) -> Estimate:
-        """The estimate from the added-up statistic of ``users`` messages."""
+        """The estimate from the added-up statistic of all messages of ``users`` users."""
 
     def estimate(self, messages: Array) -> Estimate:
         """The unbiased estimate from all messages."""
         if len(messages) == 0:
             raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
-        return self.finish(self.accumulate(messages), len(messages))
+        return self.finish(self.accumulate(messages), self.users_behind(len(messages)))
 
     @abstractmethod
     def truth(self, values: Any) -> Floats:
@@ -152,6 +196,19 @@ class Mechanism(ABC):
 
     # --- its privacy ------------------------------------------------------------------------------------------
 
+    @property
+    def local_epsilon(self) -> float | None:
+        """The local guarantee; None where a report alone promises nothing."""
+        return self.epsilon
+
+    def hiding_messages(self, users: int) -> int:
+        """How many messages of ``users`` honest users hide each other: one that depends on the value among them."""
+        return users
+
+    def attack_messages(self, users: int) -> int:
+        """The same number in the datasets of ``attacks``."""
+        return self.hiding_messages(users)
+
     @abstractmethod
     def variation_ratio(self) -> VariationRatio:
         """Upper bounds of the ratio, the total variation and the ratios to the others, of the executed law."""
@@ -160,7 +217,8 @@ class Mechanism(ABC):
     def blankets(self) -> Sequence[HidingPair]:
         """For each kind of input pair that may be the worst one: its pair against the privacy blanket.
 
-        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest.
+        The hiding law is the pointwise infimum over all inputs (or a smaller law), then the revealed rest. Empty where
+        only the parameters are known.
         """
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
@@ -176,6 +234,11 @@ class Mechanism(ABC):
     @abstractmethod
     def table(self) -> OutputTable:
         """The exact output law, for instances small enough to write down."""
+
+    def hiding_table(self) -> HidingTable:
+        """The message that depends on the value against what hides it: here any other user's message."""
+        rows = self.table().probabilities
+        return HidingTable(rows, tuple(map(min, zip(*rows, strict=True))))
 
     @classmethod
     @abstractmethod

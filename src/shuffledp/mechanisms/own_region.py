@@ -22,12 +22,14 @@ class OwnRegion:
     """With probability γ a uniform message, else a uniform one of the input's region, a share h of all messages.
 
     γ = 1/(1 + h(e^ε−1)), rounded up to a multiple of 2^-64: the ratio 1 + (1−γ)/(hγ) is then at most e^ε.
+    A mechanism that draws exactly in another way gives its own γ.
     """
 
     who: str
     epsilon: float
     share: Fraction
     """h: regions of all inputs have the same size, below all messages."""
+    own_uniform_share: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.uniform_share == 1:
@@ -38,6 +40,8 @@ class OwnRegion:
     @cached_property
     def uniform_share(self) -> Fraction:
         """γ: the probability of a message that is uniform on all."""
+        if self.own_uniform_share is not None:
+            return self.own_uniform_share
         h = rational(self.share)
         return dyadic.at_least(lambda: 1 / (1 + arb(h) * arb(self.epsilon).expm1()))
 

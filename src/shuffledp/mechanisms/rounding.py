@@ -7,6 +7,7 @@ bits compared with whole numbers.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -30,6 +31,16 @@ def units_of_interval(values: NDArray[np.float64], low: float, high: float) -> I
     """Values of [low, high] in units; off by at most 2^-51 of the range, and by at most half a unit on [0, 1]."""
     share = (values - low) / (high - low)
     return np.minimum(np.rint(share * WHOLE), WHOLE).astype(np.int64)
+
+
+def steps_within(size: float, low: float, high: float, steps: int) -> int:
+    """How many steps apart ``to_grid`` can put two values of [low, high] that are at most ``size`` apart.
+
+    Rounding both with one and the same coin puts them at most ⌈difference in steps⌉ apart; each keeps its law.
+    The difference is that of the units, each of which is off by at most 2^-51 of the range.
+    """
+    share = Fraction(size) / (Fraction(high) - Fraction(low)) + Fraction(1, 1 << (UNIT_BITS - 4))
+    return min(steps, math.ceil(share * steps))
 
 
 def units_of_signed(values: NDArray[np.float64]) -> Integers:

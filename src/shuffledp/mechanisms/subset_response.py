@@ -11,11 +11,14 @@ from math import comb
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from shuffledp import argument
+from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.mechanism import Array, OutputTable, WireBytes
 from shuffledp.mechanisms.own_region import OwnRegion, Regions
+from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.numerics import combination
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.combination import missing_share
@@ -23,9 +26,10 @@ from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
-class SubsetResponse(SupportOracle):
+class SubsetResponse(UniformReference, SupportOracle):
     """The message is a uniform k-subset of the options with probability γ, else uniform among those that meet mine."""
 
+    covers_mixtures = True
     size: int | None
 
     @property
@@ -83,6 +87,26 @@ class SubsetResponse(SupportOracle):
         for start in range(0, len(flat), batch):
             total += np.bincount(flat[start : start + batch], minlength=self.options)
         return total
+
+    @property
+    def reference_words(self) -> int:
+        return reference.WORDS_OF_AN_INTEGER * self.subset_size
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
+        """One option after another: the number of one of those left, raised past each smaller one that is chosen."""
+        chosen = np.empty((len(words), 0), dtype=np.int64)
+        for place in range(self.subset_size):
+            first = reference.WORDS_OF_AN_INTEGER * place
+            left = words[:, first : first + reference.WORDS_OF_AN_INTEGER]
+            option = reference.integers_below(self.options - place, left)
+            for column in chosen.T:
+                option += option >= column
+            chosen = np.sort(np.column_stack([chosen, option]), axis=1)
+        return chosen.astype(combination.number_type(self.options))
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        held = values.reshape(len(values), -1)
+        return np.asarray((messages[:, :, None] == held[:, None, :]).any(axis=(1, 2)))
 
     def only_one(self, overlap: int) -> Fraction:
         """The share of subsets that meet one user's options and not another's, who share ``overlap`` of them."""

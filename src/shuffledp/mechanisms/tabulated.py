@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb, fmpq
@@ -19,6 +19,7 @@ from shuffledp.mechanisms.mechanism import (
     Floats,
     Mechanism,
     OutputTable,
+    Tuning,
     WireBytes,
     integers_of_wire,
     wire_of_integers,
@@ -49,7 +50,7 @@ class Tabulated(Mechanism):
 
     task = "frequency"
     built_from_numbers = False
-    tuning = ()
+    tuning: ClassVar[tuple[Tuning, ...]] = ()
     units: Integers
     """The executed table: whole numbers, all rows with the same sum."""
 
@@ -225,7 +226,7 @@ class Tabulated(Mechanism):
         if len(rows) == 1:
             return [self._pair([(self.whole, self.whole, self.whole)])]
         hiding = rows.min(axis=0)
-        kinds = dict.fromkeys(_either_way(_classes(a, b, hiding)) for a, b in combinations(rows, 2))
+        kinds = dict.fromkeys(either_way(merged_columns(a, b, hiding)) for a, b in combinations(rows, 2))
         return [self._pair(kind) for kind in kinds]
 
     def attacks(self) -> Sequence[HidingPair]:
@@ -236,7 +237,7 @@ class Tabulated(Mechanism):
         _, first, second = max(self._total_variations())
         others = [*rows[:MOST_ATTACKS], (rows[first] + rows[second])]
         victim = rows[first], rows[second]
-        return [self._pair(_classes(*victim, other), others=sum(other.tolist())) for other in others]
+        return [self._pair(merged_columns(*victim, other), others=sum(other.tolist())) for other in others]
 
     def _pair(self, classes: Sequence[Triple], others: int | None = None) -> HidingPair:
         whole, crowd = self.whole, others or self.whole
@@ -301,7 +302,7 @@ def _whole_units(probabilities: Floats) -> Integers:
     return units
 
 
-def _classes(first: Integers, second: Integers, hiding: Integers) -> list[Triple]:
+def merged_columns(first: Integers, second: Integers, hiding: Integers) -> list[Triple]:
     """The columns with proportional entries put together, in a fixed order."""
     columns = np.stack([first, second, hiding])
     _, kinds = np.unique(columns // np.gcd.reduce(columns, axis=0), axis=1, return_inverse=True)
@@ -314,6 +315,6 @@ def _swapped(classes: Sequence[Triple]) -> list[Triple]:
     return sorted((second, first, hiding) for first, second, hiding in classes)
 
 
-def _either_way(classes: Sequence[Triple]) -> tuple[Triple, ...]:
+def either_way(classes: Sequence[Triple]) -> tuple[Triple, ...]:
     """The same for a pair and the pair the other way round."""
     return tuple(min(list(classes), _swapped(classes)))

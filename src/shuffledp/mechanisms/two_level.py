@@ -34,6 +34,8 @@ class TwoLevel(Mechanism):
     Theorem: two-level randomizers: p = q = 1 + (1−γ)/(γs), β = 1 − γ.
     """
 
+    covers_mixtures = True
+
     @property
     @abstractmethod
     def own_share(self) -> Fraction:

@@ -10,14 +10,16 @@ from math import prod
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.mechanisms.binary import informative_epsilon
 from shuffledp.mechanisms.frequency import SupportOracle
-from shuffledp.mechanisms.mechanism import Array, OutputTable, WireBytes
+from shuffledp.mechanisms.mechanism import Array, Floats, OutputTable, WireBytes
+from shuffledp.mechanisms.reference import log_above
 from shuffledp.numerics import bits
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import WORD, RandomSource
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -34,6 +36,7 @@ class UnaryEncoding(SupportOracle):
     their two bits is 1. A third input makes (1, 1) p times rarer, so q_common = q unless there are two options only.
     """
 
+    covers_mixtures = True
     epsilon: float
     options: int
 
@@ -56,15 +59,45 @@ class UnaryEncoding(SupportOracle):
         return np.ascontiguousarray(messages)
 
     def unpack(self, wire: WireBytes) -> Array:
-        who, rows, width = type(self).__name__, np.asarray(wire), self.message_bytes
-        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-            raise ValueError(f"{who}: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
-        if self.options % 8 and (rows[:, -1] >> self.options % 8).any():
-            raise ValueError(f"{who}: expected rows of {self.options} bits, got a 1 in a bit beyond them.")
-        return rows
+        return bit_rows(type(self).__name__, wire, self.options)
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)
+
+    # --- the reference law: every bit is 1 with probability r -------------------------------------------------
+
+    @property
+    def _bit_ratios(self) -> tuple[Fraction, Fraction]:
+        """A message's probability over that under the reference law, where the own bit is 0 and where it is 1."""
+        s, r = self.own_support, self.other_support
+        return (1 - s) / (1 - r), s / r
+
+    @property
+    def reference_ratio(self) -> float:
+        return above(self._bit_ratios[1])
+
+    @property
+    def deletion_epsilon(self) -> float:
+        zero, one = self._bit_ratios
+        return log_above(max(1 / zero, one))
+
+    @property
+    def reference_words(self) -> int:
+        return self.options
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
+        return np.packbits(words < np.uint64(int(self.other_support * WORD)), axis=1, bitorder="little")
+
+    @property
+    def acceptance_error(self) -> float:
+        return 0.0
+
+    def acceptance(self, values: Array, messages: Array) -> Floats:
+        own = messages[np.arange(len(values)), values >> 3] >> (values & 7).astype(np.uint8) & 1
+        chances = [float(ratio / Fraction(self.reference_ratio)) for ratio in self._bit_ratios]
+        return np.asarray(np.array(chances).take(own), dtype=np.float64)
+
+    # --- its privacy ------------------------------------------------------------------------------------------
 
     def variation_ratio(self) -> VariationRatio:
         s, r = self.own_support, self.other_support
@@ -134,3 +167,13 @@ class UnaryEncoding(SupportOracle):
         """The probability that input x sends the bits of ``number``."""
         ones = [self.own_support if j == x else self.other_support for j in range(self.options)]
         return prod((one if number >> j & 1 else 1 - one for j, one in enumerate(ones)), start=Fraction(1))
+
+
+def bit_rows(who: str, wire: WireBytes, columns: int) -> Array:
+    """Rows of packed bits as they are; refuses rows of another width and bits beyond the last column."""
+    rows, width = np.asarray(wire), bits.bytes_of(columns)
+    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
+        raise ValueError(f"{who}: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
+    if columns % 8 and (rows[:, -1] >> columns % 8).any():
+        raise ValueError(f"{who}: expected rows of {columns} bits, got a 1 in a bit beyond them.")
+    return rows

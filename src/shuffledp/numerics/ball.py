@@ -61,6 +61,16 @@ def round_down(ball: arb) -> float:
     return -round_up(-ball)
 
 
+def whole_below(ball: arb) -> int:
+    """A whole number that is certainly not above the ball, the largest one if the ball is narrow."""
+    lowest = ball.lower().floor()
+    whole = lowest.unique_fmpz()
+    if whole is None:
+        whole = lowest.lower().floor().unique_fmpz()
+    assert whole is not None
+    return int(whole)
+
+
 def until_sharp(compute: Callable[[], tuple[arb, arb]], bits: int) -> tuple[arb, arb]:
     """Run ``compute`` at doubling precision until the first ball it returns is narrow relative to its value."""
     while bits <= MOST_BITS:

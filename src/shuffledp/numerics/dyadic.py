@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from shuffledp.numerics.ball import precision
+from shuffledp.numerics.ball import precision, whole_below
 
 BITS = 64
 
@@ -20,9 +20,9 @@ def at_least(number: Callable[[], arb], bits: int = BITS) -> Fraction:
 def at_most(number: Callable[[], arb], bits: int = BITS) -> Fraction:
     """The largest multiple of 2^-bits that is certainly not above ``number()``."""
     with precision(4 * bits + 64):
-        lowest = (number() * arb(2) ** bits).lower().floor()
-        whole = lowest.unique_fmpz()
-        if whole is None:
-            whole = lowest.lower().floor().unique_fmpz()
-        assert whole is not None
-        return Fraction(int(whole), 1 << bits)
+        return Fraction(whole_below(number() * arb(2) ** bits), 1 << bits)
+
+
+def rounded_up(number: Fraction, bits: int = BITS) -> Fraction:
+    """The smallest multiple of 2^-bits that is not below an exact number."""
+    return Fraction(-(-number.numerator * (1 << bits) // number.denominator), 1 << bits)

@@ -45,7 +45,7 @@ def kinked(step: float, indices: Integers, values: Floats, *, upper: bool) -> Ki
     # The line through a point and its mirror image crosses x = 1 at this height: convexity allows no more.
     heights[0] = min(heights[0], float(np.min((2 * heights + beyond) / (beyond + 2))))
     heights = np.minimum.accumulate(heights)
-    corners = _lower_hull(beyond, heights)
+    corners = lower_hull(beyond, heights)
     places = step * indices.astype(np.float64)
     at = places[corners]
     slopes = np.diff(heights[corners]) / (np.exp(at[:-1]) * np.expm1(np.diff(at)))
@@ -59,7 +59,7 @@ def kinked(step: float, indices: Integers, values: Floats, *, upper: bool) -> Ki
     return Kinked(GridMeasure(step, both, masses * scale), float(heights[-1] * scale) + missing)
 
 
-def _lower_hull(x: Floats, y: Floats) -> list[int]:
+def lower_hull(x: Floats, y: Floats) -> list[int]:
     """Indices of the corners of the lower convex hull, first and last included."""
     hull: list[int] = []
     for k in range(len(x)):

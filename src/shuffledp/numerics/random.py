@@ -57,13 +57,21 @@ class RandomSource(ABC):
         return words.view(np.int64)
 
 
-class SystemSource(RandomSource):
-    """The operating system's cryptographic randomness, stretched by AES-256 in counter mode."""
+class KeyedSource(RandomSource):
+    """An AES-256 counter stream under a secret key: the same key and number give the same words again.
 
-    def __init__(self) -> None:
+    The numbers 0 … 2^64−1 are places 2^64 blocks apart in one stream, so that their words are independent of each
+    other to whoever does not have the key.
+    """
+
+    def __init__(self, key: bytes, number: int) -> None:
+        if len(key) != KEY_BYTES or not 0 <= number < WORD:
+            raise ValueError(f"KeyedSource: expected a key of {KEY_BYTES} bytes and a number below 2^64.")
+        self._begin(key, number.to_bytes(BLOCK_BYTES // 2, "big") + bytes(BLOCK_BYTES // 2))
+
+    def _begin(self, key: bytes, start: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        key, start = os.urandom(KEY_BYTES), os.urandom(BLOCK_BYTES)
         self._stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
 
     def words(self, count: int) -> Words:
@@ -75,6 +83,13 @@ class SystemSource(RandomSource):
             length = min(PIECE_BYTES, size - start)
             self._stream.update_into(ZEROS[:length], room[start : start + length + BLOCK_BYTES - 1])
         return result[:size].view(np.uint64)
+
+
+class SystemSource(KeyedSource):
+    """The operating system's cryptographic randomness, stretched by AES-256 in counter mode."""
+
+    def __init__(self) -> None:
+        self._begin(os.urandom(KEY_BYTES), os.urandom(BLOCK_BYTES))
 
 
 class SeededSource(RandomSource):

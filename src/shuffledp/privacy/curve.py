@@ -129,8 +129,8 @@ class Source:
     note: str = ""
     attack: Attack | None = None
     """What is known from below: shared by every bound of the same randomizer."""
-    colluding: int = 0
-    """Users who take part but hide nobody; not among ``users``."""
+    senders: int | None = None
+    """How many users send, colluding ones included; None: one for each message that hides."""
 
 
 @dataclass(frozen=True)
@@ -207,9 +207,14 @@ class PrivacyCurve(ABC):
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
 
-    def joined_by(self, colluding: int) -> Self:
-        """The same curve with the number of users who take part but hide nobody."""
-        return dataclasses.replace(self, source=dataclasses.replace(self.source, colluding=colluding))
+    def assuming(self, sentence: str) -> Self:
+        """The same curve, its note followed by what it rests on besides mathematics; an empty sentence adds nothing."""
+        note = f"{self.note} {sentence}".strip()
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, note=note))
+
+    def sent_by(self, senders: int) -> Self:
+        """The same curve with the number of all users who send."""
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, senders=senders))
 
     @abstractmethod
     def _epsilon(self, delta: float) -> BoundValue:
@@ -254,9 +259,9 @@ class NumericCurve(PrivacyCurve):
         high = min(self.largest, LARGEST_EPSILON)
         vanishes = self.largest <= LARGEST_EPSILON
         upper = lower = 0.0
-        for number, divergence in enumerate(self._divergences):
-            # An ε proved for one direction often serves the next as it stands.
-            if number and math.isfinite(upper) and divergence.bracket(upper).upper <= delta:
+        # The widest first: an ε proved for one direction often serves the others as it stands.
+        for number, divergence in enumerate(sorted(self._divergences, key=lambda d: -d.natural_scale())):
+            if number and math.isfinite(upper) and divergence.is_at_most(delta, upper):
                 continue
             inverse = invert(divergence, delta, high, zero_at_high=vanishes)
             upper, lower = max(upper, inverse.upper), max(lower, inverse.lower)

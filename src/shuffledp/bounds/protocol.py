@@ -1,0 +1,33 @@
+"""What a protocol's own paper promises, beside our numbers."""
+
+from __future__ import annotations
+
+import math
+
+from shuffledp.bounds.bound import Bound
+from shuffledp.errors import NotApplicable
+from shuffledp.privacy.capability import GivesPublishedGuarantee
+from shuffledp.privacy.curve import ClosedFormCurve, Source
+
+
+class ProtocolPublishedBound(Bound):
+    """The guarantee that a multi-message protocol was published with.
+
+    Theorem: the protocol's own, as printed; each curve names it.
+    Requires: a protocol that quotes its paper.
+    Returns: the printed ε; not checked by us, hence not returned as a guarantee.
+    """
+
+    name = "protocol-published"
+    theorem = "the protocol's own published analysis"
+    summary = "as printed in the protocol's paper, for comparison; not checked by us"
+
+    def always_guarantees(self) -> bool:
+        return False
+
+    def curve(self, randomizer: object, users: int) -> ClosedFormCurve:
+        if not isinstance(randomizer, GivesPublishedGuarantee):
+            raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no published analysis of its own.")
+        note = "Not a guarantee of ours: the printed analysis, for comparison."
+        source = Source(self.name, randomizer.published_theorem, users, guarantee=False, note=note)
+        return ClosedFormCurve(source, lambda delta: randomizer.published_epsilon(users, delta), math.inf)

@@ -1,0 +1,54 @@
+"""``shuffledp ledger``: what each population has given, and its budget."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from shuffledp.cli import show
+from shuffledp.cli.collect import LEDGER, Json, LedgerFile
+from shuffledp.collection.ledger import Ledger, Standing
+from shuffledp.collection.report import standing_document
+
+
+def command(
+    file: LedgerFile = LEDGER,
+    population: Annotated[str | None, typer.Option(help="Only this population.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ at which ε is told; the budget's by default.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Set the population's budget ε, with --delta.")] = None,
+    forget: Annotated[str | None, typer.Option(help="Take back a killed collection that released nothing.")] = None,
+    json: Json = False,
+) -> None:
+    """What each population has given so far, over all its collections, and what is left of its budget."""
+    ledger = Ledger(file)
+    if budget is not None:
+        if population is None or delta is None:
+            raise ValueError("ledger: --budget needs --population and --delta.")
+        ledger.set_budget(population, budget, delta)
+    if forget is not None:
+        ledger.forget(forget)
+    standings = ledger.standings(population, delta)
+    if json:
+        typer.echo(show.as_json({"ledger": str(file), "populations": [standing_document(s) for s in standings]}))
+        return
+    if not standings:
+        typer.echo(f"Nothing has been collected according to {file}.")
+    for standing in standings:
+        _print(standing)
+
+
+def _print(standing: Standing) -> None:
+    budget = "no budget" if standing.budget is None else f"budget {standing.budget.epsilon:g}"
+    title = f"{standing.population}: ε = {show.upper(standing.epsilon)} at δ = {standing.delta:g} ({budget})"
+    table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+    for name in ("when", "task", "mechanism", "users", "ε alone", "state", "id"):
+        table.add_column(name, overflow="fold")
+    for entry in standing.entries:
+        cells = (entry.started, entry.task, entry.mechanism, f"{entry.users:,}", show.upper(entry.epsilon, 4),
+                 entry.state, entry.id)  # fmt: skip
+        table.add_row(*map(Text, cells))
+    Console().print(table)

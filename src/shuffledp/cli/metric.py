@@ -1,0 +1,287 @@
+"""``shuffledp metric``: distances as privacy budgets, from a matrix, a list of points or a range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from shuffledp import argument
+from shuffledp.cli import show
+from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
+from shuffledp.metric.amplified import AmplifiedMetric
+from shuffledp.metric.lower import lower_bound
+from shuffledp.metric.noise import noise_names, noise_of
+from shuffledp.metric.solver import LocalMetric, LocalMetricSolver
+from shuffledp.privacy.curve import BoundValue
+from shuffledp.privacy.metric import DistanceMatrix, Interval, read_numbers
+
+Floats = NDArray[np.float64]
+
+app = typer.Typer(
+    help="Metric privacy: near inputs are better protected than far ones.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+Users = Annotated[float, typer.Option(help="Messages that hide each other, the user's own included.")]
+Delta = Annotated[float, typer.Option(help="Target δ.")]
+Matrix = Annotated[Path | None, typer.Option(help="CSV of privacy distances, a row per input, no header.")]
+Points = Annotated[Path | None, typer.Option(help="CSV of points, a row of coordinates each, no header.")]
+Degrees = Annotated[bool, typer.Option("--degrees", help="Points are latitude, longitude; distances are metres.")]
+Range = Annotated[tuple[float, float] | None, typer.Option("--range", help="All numbers from LOW to HIGH.")]
+Rate = Annotated[float | None, typer.Option(help="Privacy distance per unit, for points and ranges.")]
+BoundName = Annotated[str, typer.Option(help=f"One of {', '.join(all_amplifications())}.")]
+NoiseName = Annotated[str, typer.Option(help=f"What is known of the randomizer: {', '.join(noise_names())}.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+@dataclass(frozen=True)
+class SpaceChoice:
+    """The options that name a space, as typed."""
+
+    command: str
+    matrix: Path | None
+    points: Path | None
+    degrees: bool
+    range: tuple[float, float] | None
+    rate: float | None
+
+    def build(self) -> DistanceMatrix | Interval:
+        given = [name for name in ("matrix", "points", "range") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"{self.command}: give one of --matrix, --points and --range, got {len(given)} of them.")
+        if self.degrees and self.points is None:
+            raise ValueError(f"{self.command}: --degrees goes with --points.")
+        if self.matrix is not None:
+            if self.rate is not None:
+                raise ValueError(f"{self.command}: --rate goes with --points or --range, not with --matrix.")
+            return DistanceMatrix.from_csv(self.matrix)
+        rate = 1.0 if self.rate is None else self.rate
+        if self.range is not None:
+            return Interval(*self.range, rate=rate)
+        assert self.points is not None
+        places = read_numbers(self.command, self.points)
+        return DistanceMatrix.from_degrees(places, rate) if self.degrees else DistanceMatrix.from_points(places, rate)
+
+    def finite(self) -> DistanceMatrix:
+        space = self.build()
+        if not isinstance(space, DistanceMatrix):
+            raise ValueError(f"{self.command}: expected --matrix or --points, got --range.")
+        return space
+
+
+def _amplification(command: str, bound: str, noise: str) -> Amplification:
+    chosen = amplification_of(bound)
+    if noise == "any":
+        return chosen
+    if not isinstance(chosen, MetricVariationRatio):
+        raise ValueError(f"{command}: --noise goes with --bound variation-ratio, got {bound}.")
+    return MetricVariationRatio(noise_of(noise))
+
+
+@app.command("amplify")
+def amplify(
+    users: Users,
+    delta: Delta,
+    matrix: Matrix = None,
+    points: Points = None,
+    degrees: Degrees = False,
+    range_: Range = None,
+    rate: Rate = None,
+    bound: BoundName = "variation-ratio",
+    noise: NoiseName = "any",
+    steps: Annotated[int, typer.Option(help="How many distances of a range to show.", min=1)] = 10,
+    plot: Annotated[Path | None, typer.Option(help="Draw amplified against local distances to this file.")] = None,
+    json: Json = False,
+) -> None:
+    """The distances that are left after shuffling."""
+    space = SpaceChoice("metric amplify", matrix, points, degrees, range_, rate).build()
+    metric = AmplifiedMetric(
+        space, argument.count("metric", "users", users), delta, _amplification("metric amplify", bound, noise)
+    )
+    document: dict[str, Any] = {
+        "users": metric.users,
+        "delta": delta,
+        "bound": metric.amplification.name,
+        "theorem": metric.amplification.theorem,
+        "noise": noise,
+        "certified": True,
+        "guarantee": True,
+        "diameter": space.diameter,
+    }
+    if isinstance(space, DistanceMatrix):
+        amplified = _all_pairs(space, "Amplifying", lambda a, b: metric(a, b).upper)
+        document |= {"local": space.matrix.tolist(), "amplified": amplified.tolist()}
+        line = [(float(space.matrix[pair]), float(amplified[pair])) for pair in space.pairs()]
+    else:
+        values = _along(metric, space, steps)
+        document["distances"] = [
+            {"distance": distance / space.rate, "local": distance, "amplified": {"upper": v.upper, "slack": v.slack}}
+            for distance, v in values
+        ]
+        line = [(distance, v.upper) for distance, v in values]
+    if plot is not None:
+        _draw(plot, line, f"{metric.users:,} users, δ = {delta:g}, {metric.amplification.name}")
+    if json:
+        typer.echo(show.as_json(document))
+        return
+    typer.echo(f"Privacy distances after shuffling {metric.users:,} messages, δ = {delta:g}.")
+    typer.echo(f"Bound: {metric.amplification.theorem}.\n")
+    if isinstance(space, DistanceMatrix):
+        _print_matrix(np.array(document["amplified"]))
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("distance", "local ε", "shuffled ε"):
+        table.add_column(heading, justify="right")
+    for distance, v in values:
+        table.add_row(f"{distance / space.rate:.6g}", show.upper(distance), show.upper(v.upper))
+    Console().print(table)
+
+
+def _along(metric: AmplifiedMetric, space: Interval, steps: int) -> list[tuple[float, BoundValue]]:
+    """Distances in even steps up to the full range, wherever the pair lies."""
+    distances = [space.diameter * (i + 1) / steps for i in range(steps - 1)] + [space.diameter]
+    with _bar("Amplifying", steps) as advance:
+        return [(distance, advance(metric.at_distance(distance))) for distance in distances]
+
+
+@app.command("lower")
+def lower(
+    users: Users,
+    delta: Delta,
+    matrix: Matrix = None,
+    points: Points = None,
+    degrees: Degrees = False,
+    rate: Rate = None,
+    json: Json = False,
+) -> None:
+    """What no bound for all randomizers can beat: the padded exponential mechanism, attacked."""
+    space = SpaceChoice("metric lower", matrix, points, degrees, None, rate).finite()
+    total = argument.count("metric", "users", users)
+    found = _all_pairs(space, "Attacking", lambda a, b: lower_bound(space, a, b, total, delta))
+    if json:
+        document = {"users": total, "delta": delta, "local": space.matrix.tolist(), "lower": found.tolist()}
+        typer.echo(show.as_json({**document, "theorem": "padded exponential lower bound [MDP]", "certified": True}))
+        return
+    typer.echo(f"Some private randomizer has these distances after shuffling {total:,} messages, δ = {delta:g}.\n")
+    _print_matrix(found, up=False)
+
+
+@app.command("solve")
+def solve(
+    users: Users,
+    delta: Delta,
+    matrix: Matrix = None,
+    points: Points = None,
+    degrees: Degrees = False,
+    rate: Rate = None,
+    bound: BoundName = "variation-ratio",
+    noise: NoiseName = "any",
+    diameters: Annotated[int, typer.Option(help="How many local diameters to try.", min=1)] = 4,
+    json: Json = False,
+) -> None:
+    """The largest local distances whose shuffled distances meet the given ones.
+
+    The distances given are the global target. With --bound corollary-1 or corollary-2-uniform this is the solver of the
+    paper; otherwise distances are raised until none can grow by 1%.
+    """
+    target = SpaceChoice("metric solve", matrix, points, degrees, None, rate).finite()
+    solver = LocalMetricSolver(
+        target, argument.count("metric", "users", users), delta, _amplification("metric solve", bound, noise)
+    )
+    largest = solver.largest_diameter()
+    with _bar("Solving", diameters) as advance:
+        answers = solver.solve(diameters, progress=advance)
+    if json:
+        typer.echo(show.as_json(_solutions(solver, largest, answers)))
+        return
+    typer.echo(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {delta:g}.")
+    typer.echo(f"Bound: {solver.amplification.theorem}. If all were equal: at most {show.lower(largest)}.")
+    for number, answer in enumerate(answers, 1):
+        typer.echo(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")
+        _print_matrix(answer.metric.matrix, up=False)
+
+
+def _solutions(solver: LocalMetricSolver, largest: float, answers: list[LocalMetric]) -> dict[str, Any]:
+    return {
+        "users": solver.users,
+        "delta": solver.delta,
+        "bound": solver.amplification.name,
+        "theorem": solver.amplification.theorem,
+        "certified": True,
+        "guarantee": True,
+        "target": solver.target.matrix.tolist(),
+        "largest_equal": largest,
+        "solutions": [
+            {
+                "diameter": answer.diameter,
+                "raw": answer.raw.matrix.tolist(),
+                "closure": answer.closure.matrix.tolist(),
+                "metric": answer.metric.matrix.tolist(),
+                "amplified": answer.amplified.tolist(),
+            }
+            for answer in answers
+        ],
+    }
+
+
+# --- how it looks ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _bar(title: str, total: int) -> Iterator[Any]:
+    """A progress bar on stderr; what it yields passes its argument through and takes one step."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=total)
+
+        def advance(result: Any) -> Any:
+            progress.advance(task)
+            return result
+
+        yield advance
+
+
+def _all_pairs(space: DistanceMatrix, title: str, value: Any) -> Floats:
+    """A symmetric matrix, pair by pair."""
+    result = np.zeros_like(space.matrix)
+    with _bar(title, space.size * (space.size - 1) // 2) as advance:
+        for a, b in space.pairs():
+            result[a, b] = result[b, a] = advance(value(a, b))
+    return result
+
+
+def _print_matrix(matrix: Floats, *, up: bool = True) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for number in range(len(matrix)):
+        table.add_column(str(number), justify="right")
+    text = show.upper if up else show.lower
+    for number, row in enumerate(matrix.tolist()):
+        table.add_row(Text(str(number), style="bold"), *(text(value, 5) for value in row))
+    Console().print(table)
+
+
+def _draw(path: Path, line: list[tuple[float, float]], title: str) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(*zip(*sorted(line), strict=True), "o-", markersize=4)
+    axes.set(xlabel="local privacy distance", ylabel="privacy distance after shuffling", title=title)
+    axes.grid(alpha=0.3)
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"metric amplify: could not write the plot to {path}: {error}.") from None

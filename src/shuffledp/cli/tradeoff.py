@@ -1,0 +1,242 @@
+"""``shuffledp tradeoff``: what an attacker can do, as numbers, a curve or a figure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
+from shuffledp.cli import show
+from shuffledp.cli.randomizer import Choice
+from shuffledp.cli.trade_off_figure import draw
+from shuffledp.privacy.attack_risk import AttackRisk
+from shuffledp.privacy.capability import GivesVariationRatio
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
+from shuffledp.privacy.guaranteed import GuaranteedTradeOff, trade_off
+from shuffledp.privacy.trade_off import TradeOff
+from shuffledp.privacy.trade_off_curve import privacy_curve
+
+LEVELS = (1e-4, 1e-3, 1e-2, 1e-1)
+MOST_POINTS = 100_000
+Curves = Callable[[], dict[str, TradeOff]]
+"""Computed only where they are drawn."""
+
+
+def command(
+    users: Annotated[float | None, typer.Option(help="How many users take part, the one to protect included.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
+    epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
+    p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
+    beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
+    q: Annotated[float | None, typer.Option(help="Largest ratio to another user's messages.")] = None,
+    q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
+    q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
+    q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
+    bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = "best",
+    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
+    step: Annotated[
+        str | None, typer.Option(help="Instead: one noisy gradient step, least-squares or logistic, with --set.")
+    ] = None,
+    fpr: Annotated[list[float] | None, typer.Option(help="A false-positive rate to look at; may be repeated.")] = None,
+    prior: Annotated[float, typer.Option(help="The attacker's prior of the second dataset.")] = 0.5,
+    tpr: Annotated[float | None, typer.Option(help="Target: at most this TPR at --fpr.")] = None,
+    advantage: Annotated[float | None, typer.Option(help="Target: at most this TPR - FPR.")] = None,
+    bayes_risk: Annotated[float | None, typer.Option(help="Target: at least this error at --prior.")] = None,
+    ppv: Annotated[float | None, typer.Option(help="Target: at most this precision at --fpr, --prior.")] = None,
+    against: Annotated[list[str] | None, typer.Option(help="Another bound to draw too; may be repeated.")] = None,
+    points: Annotated[int, typer.Option(help="Points of the curve in --json.")] = 101,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curve to this file (png, pdf, svg).")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Draw TPR against FPR on logarithmic axes.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """What any attack on the shuffled messages can do, certified.
+
+    With a target and no --users: the smallest number of users. With a target, --users and no --epsilon-local: the
+    largest local ε.
+    """
+    if not 2 <= points <= MOST_POINTS:
+        raise ValueError(f"tradeoff: --points must be between 2 and {MOST_POINTS:,}, got {points}.")
+    choice = Choice("tradeoff", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
+    target = _target(tpr, advantage, bayes_risk, ppv, fpr, prior)
+    levels = tuple(fpr or LEVELS)
+    with Console(stderr=True).status("Computing …"):
+        if step is not None:
+            if (
+                target is not None
+                or users is not None
+                or dataclasses.replace(choice, settings=()) != Choice("tradeoff")
+            ):
+                raise ValueError("tradeoff: --step goes with --set, --fpr, --prior and the output options only.")
+            report, curves = _step_report(step, choice.settings, levels, prior)
+        else:
+            report, curves = _shuffled_report(choice, users, target, bound, colluding, levels, prior, against or [])
+        document = report.document(points)
+        if plot is not None:
+            draw(curves(), plot, title=report.subject, log=log)
+    if json:
+        typer.echo(show.as_json(document))
+    else:
+        show.rows(f"What attacks on {report.subject} can do", report.rows(document), report.curve.note)
+
+
+def _step_report(
+    name: str, settings: tuple[str, ...], levels: tuple[float, ...], prior: float
+) -> tuple[Report, Curves]:
+    # Needs scipy, which the other commands do without.
+    from shuffledp.cli import noisy_step
+
+    choice = noisy_step.build(name, settings)
+    whole = choice.step.guaranteed()
+    curves: dict[str, TradeOff] = {"random start": whole}
+    extra: dict[str, Any] = {"step": name, **choice.settings, "noise": choice.step.noise}
+    if choice.plain is not None:
+        curves["plain Gaussian step"] = choice.plain
+        extra["plain_advantage"] = choice.plain.advantage()
+    report = Report("one noisy gradient step", privacy_curve(whole), whole, levels, prior, extra)
+    return report, lambda: curves
+
+
+def _shuffled_report(
+    choice: Choice,
+    users: float | None,
+    target: RiskTarget | None,
+    bound: str,
+    colluding: float,
+    levels: tuple[float, ...],
+    prior: float,
+    against: list[str],
+) -> tuple[Report, Curves]:
+    extra: dict[str, Any] = {}
+    if target is not None:
+        if colluding:
+            raise ValueError("tradeoff: --colluding does not go with a target.")
+        found = _calibrated(choice, users, target, bound)
+        curve, randomizer = found.curve, found.randomizer
+        extra["calibrated"] = {"users" if users is None else "epsilon_local": found.value, "risk": found.risk.value}
+        honest = int(found.value if users is None else users)
+    else:
+        if users is None:
+            raise ValueError("tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv).")
+        randomizer = choice.build()
+        curve = amplify(randomizer, users, bound=bound, colluding=colluding)
+        honest = int(users - colluding)
+    whole = trade_off(curve)
+    extra |= {"users": honest, "messages": curve.users}
+
+    def curves() -> dict[str, TradeOff]:
+        return {f"shuffled ({curve.bound})": whole, **_others(randomizer, honest, curve.users, against)}
+
+    return Report(f"the messages of {honest:,} users", curve, whole, levels, prior, extra), curves
+
+
+def _target(
+    tpr: float | None,
+    advantage: float | None,
+    bayes_risk: float | None,
+    ppv: float | None,
+    fpr: list[float] | None,
+    prior: float,
+) -> RiskTarget | None:
+    if tpr is advantage is bayes_risk is ppv is None:
+        return None
+    level = None
+    if tpr is not None or ppv is not None:
+        if fpr is None or len(fpr) != 1:
+            raise ValueError("tradeoff: a target --tpr or --ppv needs exactly one --fpr.")
+        level = fpr[0]
+    chance = prior if bayes_risk is not None or ppv is not None else None
+    return RiskTarget(advantage, tpr, bayes_risk, ppv, level, chance)
+
+
+def _calibrated(choice: Choice, users: float | None, target: RiskTarget, bound: str) -> RiskCalibration:
+    if users is None:
+        return calibrate_users(choice.build(), target, bound=bound)
+    if choice.epsilon_local is not None or choice.p is not None or choice.table is not None:
+        raise ValueError("tradeoff: a target asks for --users or for the local ε: leave out one of the two.")
+
+    return calibrate_local(choice.with_setting("epsilon"), users, target, bound=bound)
+
+
+def _others(randomizer: object, honest: int, messages: int, against: list[str]) -> dict[str, TradeOff]:
+    """Other bounds to compare with, and one message that nobody hides."""
+    curves: dict[str, TradeOff] = {}
+    for name in against:
+        other = amplify(randomizer, honest, bound=name)
+        curves[name if other.guarantee else f"{name} (no guarantee)"] = trade_off(other)
+    assert isinstance(randomizer, GivesVariationRatio)
+    parameters = randomizer.variation_ratio()
+    alone = parameters.largest_log_ratio()
+    if alone <= LARGEST_EPSILON and messages == honest:
+        ends = np.array([0.0, alone]), np.array([parameters.beta, 0.0])
+        curves["one message, not shuffled"] = GuaranteedTradeOff(*ends)
+    return curves
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Everything that the command says about one curve."""
+
+    subject: str
+    curve: PrivacyCurve
+    whole: GuaranteedTradeOff
+    levels: tuple[float, ...]
+    prior: float
+    extra: dict[str, Any]
+
+    def document(self, points: int) -> dict[str, Any]:
+        # A target was checked by the search's own ε, so its number is shown by the same.
+        risk = AttackRisk(self.curve, None if "calibrated" in self.extra else self.whole)
+        advantage = risk.advantage()
+        x = np.linspace(0.0, 1.0, points)
+        prior = self.prior
+        return {
+            "advantage": {"lower": advantage.attained, "upper": advantage.value},
+            "tpr": [{"fpr": level, "tpr": risk.tpr(level).value} for level in self.levels],
+            "bayes_risk": {"prior": prior, "risk": risk.bayes_risk(prior).value},
+            "ppv": [{"fpr": level, "prior": prior, "ppv": risk.ppv(level, prior).value} for level in self.levels],
+            "bound": self.curve.bound,
+            "theorem": self.whole.theorem,
+            "certified": self.whole.certified,
+            "guarantee": self.whole.guarantee,
+            "note": self.curve.note,
+            "curve": {"fpr": x.tolist(), "fnr": self.whole.fnr(x).tolist()},
+            **self.extra,
+        }
+
+    def rows(self, document: dict[str, Any]) -> list[tuple[str, str]]:
+        sure = "at most" if self.whole.guarantee else "as published, NOT guaranteed,"
+        advantage = document["advantage"]
+        lower = "" if advantage["lower"] is None else f" (an attack attains {show.lower(advantage['lower'])})"
+        certificate = "proved in ball arithmetic, rounding included" if self.whole.certified else "none: floats"
+        return [
+            *self._calibrated_rows(document.get("calibrated", {})),
+            ("advantage TPR - FPR", f"{sure} {show.upper(advantage['upper'])}{lower}"),
+            *((f"TPR at FPR {row['fpr']:g}", f"{sure} {show.upper(row['tpr'])}") for row in document["tpr"]),
+            (f"error at prior {self.prior:g}", f"at least {show.lower(document['bayes_risk']['risk'])}"),
+            *((f"precision at FPR {row['fpr']:g}", f"{sure} {show.upper(row['ppv'])}") for row in document["ppv"]),
+            *self._plain_rows(document.get("plain_advantage")),
+            *([("users", show.crowd(document["users"], document["messages"]))] if "users" in document else []),
+            ("bound", self.curve.bound),
+            ("theorem", self.whole.theorem),
+            ("certificate", certificate),
+        ]
+
+    def _calibrated_rows(self, found: dict[str, float]) -> list[tuple[str, str]]:
+        texts = {"users": "users needed", "epsilon_local": "largest local ε"}
+        return [
+            (text, f"{found[name]:,}" if name == "users" else show.lower(found[name]))
+            for name, text in texts.items()
+            if name in found
+        ]
+
+    def _plain_rows(self, advantage: float | None) -> list[tuple[str, str]]:
+        return [] if advantage is None else [("plain Gaussian step", f"advantage {show.upper(advantage)}")]

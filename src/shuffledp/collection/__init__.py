@@ -1,0 +1,1 @@
+"""Running a plan: encode → materialise once → shuffle → aggregate, over Arrow record batches."""

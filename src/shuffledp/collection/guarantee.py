@@ -1,0 +1,90 @@
+"""What the people who really took part are promised, against what the plan promised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from shuffledp.certificate.claim import BOUNDS, Claim, claim_of
+from shuffledp.composition.sequential import compose
+from shuffledp.errors import ShuffledpError
+from shuffledp.planner.plan import Plan
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+
+
+class TooWeak(ShuffledpError):
+    """The collection would promise less than was planned or than the budget allows; nothing was released."""
+
+
+def composed_epsilon(curves: Sequence[PrivacyCurve], delta: float) -> float:
+    """ε of all rounds together at δ, each of them on the same people: an upper bound; 0 for no round."""
+    return compose(curves).epsilon(delta).upper if curves else 0.0
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The privacy of a plan's shuffled messages if this many users take part."""
+
+    plan: Plan
+    users: int
+
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        curve = self.plan.curve(self.users)
+        if not curve.guarantee:
+            raise ValueError(f"collect: the plan's bound {self.plan.bound} is no guarantee; plan with another one.")
+        return curve
+
+    @cached_property
+    def value(self) -> BoundValue:
+        """ε of this round alone, at the plan's δ."""
+        return self.curve.epsilon(self.plan.delta)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """ε of all planned rounds together, if each is like this one."""
+        if self.plan.rounds == 1:
+            return self.value.upper
+        return composed_epsilon([self.curve] * self.plan.rounds, self.plan.delta)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the plan's target is met."""
+        return self.epsilon <= self.plan.epsilon
+
+    def demand(self, allow_weaker: bool) -> None:
+        """Stop unless the target is met, or missing it was allowed."""
+        if not self.kept and not allow_weaker:
+            rounds = f" over {self.plan.rounds} rounds" if self.plan.rounds > 1 else ""
+            raise TooWeak(
+                f"collect: {self.users} users took part where {self.plan.users} were planned, which gives "
+                f"ε = {self.epsilon:.6g}{rounds} at δ = {self.plan.delta:g}, above the target {self.plan.epsilon:g}; "
+                f"nothing was released; add --allow-weaker to accept that."
+            )
+
+    def claim(self) -> Claim | None:
+        """The certificate's claim for this round; None where the bound is a formula that `verify` does not know."""
+        if self.value.bound not in BOUNDS or math.isinf(self.value.upper):
+            return None
+        return claim_of(self.plan.mechanism, self.users, self.value, delta=self.plan.delta)
+
+    def document(self) -> dict[str, Any]:
+        """For the report."""
+        return {
+            "epsilon": {"lower": self.value.lower, "upper": self.value.upper, "slack": self.value.slack},
+            "delta": self.plan.delta,
+            "users": self.users,
+            "bound": self.value.bound,
+            "theorem": self.value.theorem,
+            "certified": self.value.certified,
+            "guarantee": self.value.guarantee,
+            "rounds": self.plan.rounds,
+            "epsilon_all_rounds": self.epsilon,
+            "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta, "users": self.plan.users},
+            "target_met": self.kept,
+            "epsilon_local": self.plan.mechanism.local_epsilon,
+            "messages_per_user": self.plan.mechanism.messages_per_user,
+        }

@@ -1,0 +1,72 @@
+"""What every engine runs on a batch: check, encode, accumulate. Nothing here knows which engine it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shuffledp.collection.column import Column
+from shuffledp.collection.table import chunks
+from shuffledp.mechanisms.mechanism import Array, Mechanism, WireBytes
+from shuffledp.numerics.random import KeyedSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK_ROWS, CHUNK_BYTES = 1 << 17, 1 << 24
+"""Most users, and bytes of messages, in a chunk."""
+STREAMS_OF_A_PART = 1 << 32
+
+
+def chunk_rows(mechanism: Mechanism) -> int:
+    """Users who share one stream of randomness: always the same ones, so that a retry gives the same messages."""
+    return max(1, min(CHUNK_ROWS, CHUNK_BYTES // (mechanism.messages_per_user * mechanism.message_bytes)))
+
+
+def check(column: Column, arrays: Iterable[pa.Array]) -> int:
+    """How many rows there are, if every value is good; a sentence otherwise."""
+    rows = 0
+    for array in arrays:
+        if len(array):
+            column.values(array)
+        rows += len(array)
+    return rows
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Encodes a column under a secret key: the messages of a chunk depend on the key and the chunk's number alone."""
+
+    column: Column
+    key: bytes
+
+    def encode(self, array: pa.Array, part: int, chunk: int) -> WireBytes:
+        """The messages of one chunk of one part of the input."""
+        mechanism = self.column.mechanism
+        source = KeyedSource(self.key, part * STREAMS_OF_A_PART + chunk)
+        return mechanism.pack(mechanism.randomize(self.column.values(array), source))
+
+    def part(self, arrays: Iterator[pa.Array], part: int) -> Iterator[WireBytes]:
+        """The messages of one part of the input, chunk by chunk."""
+        for chunk, array in enumerate(chunks(arrays, chunk_rows(self.column.mechanism))):
+            yield self.encode(array, part, chunk)
+
+    def __repr__(self) -> str:
+        # The key undoes the noise: it must not reach a log.
+        return f"Encoder({self.column!r})"
+
+
+def accumulate(mechanism: Mechanism, batches: Iterable[WireBytes]) -> tuple[Array, int] | None:
+    """The statistic that the estimate needs, and from how many messages; None of none."""
+    total: Array | None = None
+    count = 0
+    for wire in batches:
+        if not len(wire):
+            continue
+        part = mechanism.accumulate(mechanism.unpack(wire))
+        total = part if total is None else total + part
+        count += len(wire)
+    return None if total is None else (np.asarray(total), count)

@@ -1,0 +1,154 @@
+"""Files of wire messages: Parquet with one column of fixed-width bytes, and nothing else.
+
+Names, sizes and row groups of shuffled files depend on the number of messages only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from shuffledp.mechanisms.mechanism import WireBytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMN = "message"
+GROUP_ROWS, GROUP_BYTES = 1 << 20, 1 << 23
+FILE_GROUPS = 16
+"""Most messages and bytes in a row group, and row groups in a file."""
+READ_BYTES = 1 << 20
+
+
+def group_rows(width: int) -> int:
+    """Messages of this width in a row group, but for the last one; also how many are worked on at a time."""
+    return max(1, min(GROUP_ROWS, GROUP_BYTES // width))
+
+
+def array_of(wire: WireBytes) -> pa.Array:
+    """Rows of bytes as an Arrow array, without a copy."""
+    import pyarrow as pa
+
+    rows = np.ascontiguousarray(wire)
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(rows.shape[1]), len(rows), [None, pa.py_buffer(rows)])
+
+
+def wire_of(array: pa.Array, width: int) -> WireBytes:
+    """The inverse of ``array_of``; bytes of variable length are accepted if all have this one."""
+    import pyarrow as pa
+
+    if array.null_count:
+        raise ValueError(f"messages: expected a message in every row, got {array.null_count} nulls.")
+    kind = pa.binary(width)
+    if array.type != kind:
+        try:
+            array = array.cast(kind)
+        except pa.ArrowException:
+            raise ValueError(f"messages: expected rows of {width} bytes, got {array.type} of other lengths.") from None
+    start = array.offset * width
+    flat = np.frombuffer(array.buffers()[1], dtype=np.uint8)[start : start + len(array) * width]
+    return flat.reshape(len(array), width)
+
+
+def width_of(path: Path) -> int:
+    """Bytes of a message in this file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"messages: cannot read {path}: {' '.join(str(error).split()).rstrip('.')}.") from None
+    if schema.names != [COLUMN] or not pa.types.is_fixed_size_binary(schema.field(0).type):
+        raise ValueError(f"messages: {path} is not a file of messages: it must have one column {COLUMN!r} of bytes.")
+    return int(schema.field(0).type.byte_width)
+
+
+def count_of(path: Path) -> int:
+    """Messages in a file, from its footer."""
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(path).num_rows)
+
+
+def read(paths: Iterable[Path], width: int) -> Iterator[WireBytes]:
+    """The messages of files, a bounded number at a time."""
+    import pyarrow.parquet as pq
+
+    for path in paths:
+        with pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
+            for batch in file.iter_batches(batch_size=group_rows(width), columns=[COLUMN]):
+                yield wire_of(batch.column(0), width)
+
+
+def files_of(directory: Path) -> list[Path]:
+    """The files of a directory of messages in order; a file stands for itself."""
+    if directory.is_file():
+        return [directory]
+    found = sorted(directory.glob("*.parquet"))
+    if not found:
+        raise ValueError(f"messages: expected a file or a directory of messages, got {str(directory)!r}.")
+    return found
+
+
+class Writer:
+    """Writes messages to one file after another, in row groups of one size."""
+
+    def __init__(self, directory: Path, width: int, stem: str = "messages") -> None:
+        self._directory, self._width, self._stem = directory, width, stem
+        self._group = np.empty((group_rows(width), width), dtype=np.uint8)
+        self._held = self._groups = self._files = 0
+        self._file: pa.parquet.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None:
+            self._flush()
+        self._close()
+
+    def write(self, wire: WireBytes) -> None:
+        """Add these messages."""
+        taken = 0
+        while taken < len(wire):
+            take = min(len(self._group) - self._held, len(wire) - taken)
+            self._group[self._held : self._held + take] = wire[taken : taken + take]
+            self._held, taken = self._held + take, taken + take
+            if self._held == len(self._group):
+                self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if not self._held:
+            return
+        if self._file is None:
+            self._file = open_writer(self._directory / f"{self._stem}-{self._files:05d}.parquet", self._width)
+            self._files += 1
+        self._file.write_table(pa.table({COLUMN: array_of(self._group[: self._held])}), row_group_size=self._held)
+        self._groups, self._held = self._groups + 1, 0
+        if self._groups >= FILE_GROUPS:
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file, self._groups = None, 0
+
+
+def open_writer(path: Path, width: int) -> pa.parquet.ParquetWriter:
+    """A file for messages of this width; sorted messages take next to no space."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([pa.field(COLUMN, pa.binary(width), nullable=True)])
+    return pq.ParquetWriter(
+        os.fspath(path), schema, use_dictionary=False, compression="zstd", compression_level=1, write_statistics=False,
+        store_schema=False,
+    )  # fmt: skip

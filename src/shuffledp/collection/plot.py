@@ -1,0 +1,37 @@
+"""Estimates with their confidence intervals, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from shuffledp.collection.column import Quantity
+
+MOST_BARS = 30
+"""The largest estimates that are drawn."""
+
+
+def draw(quantities: Sequence[Quantity], path: Path) -> None:
+    """One panel for each quantity."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    longest = max(min(MOST_BARS, len(quantity.labels)) for quantity in quantities)
+    figure = Figure(figsize=(7.0 * len(quantities), 1.5 + 0.24 * longest), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, quantity in zip(np.atleast_1d(figure.subplots(1, len(quantities))), quantities, strict=True):
+        order = np.argsort(-quantity.value, kind="stable")[:MOST_BARS]
+        values, places = quantity.value[order], np.arange(len(order))
+        reach = None
+        if quantity.low is not None and quantity.high is not None:
+            reach = np.maximum(0.0, [values - quantity.low[order], quantity.high[order] - values])
+        axes.errorbar(values, places, xerr=reach, fmt="o", markersize=4, capsize=2, color="#20639b")
+        axes.set_yticks(places, [quantity.labels[place].replace("$", r"\$") for place in order])
+        axes.invert_yaxis()
+        axes.set_xlabel(quantity.name)
+        axes.grid(axis="x", alpha=0.3)
+        if len(order) < len(quantity.labels):
+            axes.set_title(f"largest {len(order)} of {len(quantity.labels)}")
+    figure.savefig(path, dpi=110)

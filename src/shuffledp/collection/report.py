@@ -1,0 +1,238 @@
+"""What a finished collection leaves: estimates as CSV and Parquet, a plot, a certificate, and a report in words."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from pathlib import Path
+from typing import Any
+
+from shuffledp.collection.column import Quantity
+from shuffledp.collection.guarantee import Guarantee
+from shuffledp.collection.ledger import Standing
+from shuffledp.mechanisms.mechanism import Estimate
+
+CONFIDENCE = 0.95
+ROWS_SHOWN = 20
+ONE_PARTY = (
+    "One party ran all three roles and saw the raw data. The guarantee holds towards those who see only the shuffled "
+    "messages or the estimates, not towards that party; run encode, shuffle and estimate on separate machines for that."
+)
+PARTIES_APART = (
+    "Encoding, shuffling and estimating were run apart. The guarantee holds as long as the shuffler does not hand on "
+    "the order of the messages or who sent them."
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """One collection, told."""
+
+    guarantee: Guarantee
+    estimate: Estimate
+    quantities: Sequence[Quantity]
+    parties: str
+    engine: str
+    standing: Standing | None = None
+    """The population's ledger, this collection included."""
+
+    def document(self) -> dict[str, Any]:
+        """report.json."""
+        plan = self.guarantee.plan
+        return {
+            "format": "shuffledp report",
+            "version": 1,
+            "task": plan.task,
+            "population": plan.population,
+            "users": self.guarantee.users,
+            "guarantee": self.guarantee.document(),
+            "statement": self.statement(),
+            "parties": self.parties,
+            "engine": self.engine,
+            "confidence": CONFIDENCE,
+            "standard_error": self.largest_error(),
+            "promise": dict(plan.promise),
+            "estimates": [dict(row) for row in rows_of(self.quantities)],
+            "ledger": None if self.standing is None else standing_document(self.standing),
+            "plan": plan.document(),
+        }
+
+    def largest_error(self) -> float:
+        """The largest standard error of any estimate."""
+        return max(
+            float(quantity.standard_error.max()) for quantity in self.quantities if quantity.standard_error is not None
+        )
+
+    def statement(self) -> str:
+        """The guarantee in words."""
+        held = self.guarantee
+        epsilon = rounded_up(held.value.upper)
+        text = (
+            f"Whatever one of the {held.users:,} users held instead, the probability of any set of shuffled messages "
+            f"changes by at most a factor e^{epsilon}, and by {held.plan.delta:g} beyond that: "
+            f"({epsilon}, {held.plan.delta:g})-differential privacy, by {held.value.theorem}. "
+            f"{self._alone()}"
+        )
+        if held.plan.rounds > 1:
+            text += f" Over {held.plan.rounds} such rounds: ε = {rounded_up(held.epsilon)}."
+        if not held.kept:
+            text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
+        return text
+
+    def _alone(self) -> str:
+        """What holds without the shuffler."""
+        local = self.guarantee.plan.mechanism.local_epsilon
+        if local is None:
+            return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
+        return f"Each message alone keeps local ε = {local:g} even from the shuffler."
+
+    def markdown(self, certified: bool) -> str:
+        """report.md."""
+        plan, held = self.guarantee.plan, self.guarantee
+        lower = held.value.lower
+        facts = [
+            ("population", plan.population),
+            ("users who took part", f"{held.users:,} of {plan.users:,} planned"),
+            ("central ε, guaranteed", rounded_up(held.value.upper)),
+            ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
+            ("δ", f"{plan.delta:g}"),
+            ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
+            ("local ε", "none" if plan.mechanism.local_epsilon is None else f"{plan.mechanism.local_epsilon:g}"),
+            ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
+            ("mechanism", f"{plan.mechanism_name} {_settings(plan.settings)}".strip()),
+            ("bound", f"{held.value.bound}: {held.value.theorem}"),
+            ("certificate", "certificate.json, for `shuffledp verify`" if certified else "none for this bound"),
+            ("largest standard error", f"{self.largest_error():.6g}"),
+            *((f"promised {name.replace('_', ' ')}", f"{number:.6g}") for name, number in plan.promise.items()),
+            ("engine", self.engine),
+        ]
+        parts = [
+            f"# Collection: {plan.task}",
+            "## What is promised",
+            self.statement(),
+            self.parties,
+            _table(("", ""), facts),
+            "## Estimates",
+            f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv.",
+            *(self._shown(quantity) for quantity in self.quantities),
+            "![estimates](estimates.png)",
+        ]
+        if self.standing is not None:
+            parts += ["## Ledger", _ledger_words(self.standing)]
+        return "\n\n".join(parts) + "\n"
+
+    def _shown(self, quantity: Quantity) -> str:
+        order = sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])
+        rows = []
+        for place in order[:ROWS_SHOWN]:
+            interval = ""
+            if quantity.low is not None and quantity.high is not None:
+                interval = f"{quantity.low[place]:,.6g} … {quantity.high[place]:,.6g}"
+            rows.append((quantity.labels[place], f"{quantity.value[place]:,.6g}", interval))
+        title = quantity.name if len(order) <= ROWS_SHOWN else f"{quantity.name} (largest {ROWS_SHOWN})"
+        return _table(("", title, "interval"), rows)
+
+    def write(self, directory: Path) -> None:
+        """All files of the report into a directory."""
+        from shuffledp.collection import plot
+
+        claim = self.guarantee.claim()
+        if claim is not None:
+            (directory / "certificate.json").write_text(claim.text(), encoding="utf-8")
+        write_estimates(self.quantities, directory)
+        plot.draw(self.quantities, directory / "estimates.png")
+        (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
+        (directory / "report.md").write_text(self.markdown(claim is not None), encoding="utf-8")
+        (directory / "report.json").write_text(json_text(self.document()), encoding="utf-8")
+
+
+def rows_of(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
+    """One row per estimate."""
+    rows = []
+    for quantity in quantities:
+        columns = {
+            "estimate": quantity.value,
+            "standard_error": quantity.standard_error,
+            "low": quantity.low,
+            "high": quantity.high,
+        }
+        for place, label in enumerate(quantity.labels):
+            numbers = {name: None if array is None else float(array[place]) for name, array in columns.items()}
+            rows.append({"quantity": quantity.name, "label": label, **numbers})
+    return rows
+
+
+def write_estimates(quantities: Sequence[Quantity], directory: Path) -> None:
+    """estimates.csv and estimates.parquet."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    number = pa.float64()
+    schema = pa.schema(
+        [("quantity", pa.string()), ("label", pa.string())]
+        + [(name, number) for name in ("estimate", "standard_error", "low", "high")]
+    )
+    table = pa.Table.from_pylist(rows_of(quantities), schema=schema)
+    csv.write_csv(table, directory / "estimates.csv")
+    pq.write_table(table, directory / "estimates.parquet")
+
+
+def standing_document(standing: Standing) -> dict[str, Any]:
+    """One population of the ledger, for JSON."""
+    budget = standing.budget
+    return {
+        "population": standing.population,
+        "epsilon": standing.epsilon,
+        "delta": standing.delta,
+        "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+        "left": standing.left,
+        "collections": [
+            {**vars(entry), "settings": json.loads(entry.settings)} for entry in standing.entries
+        ],
+    }  # fmt: skip
+
+
+def rounded_up(value: float) -> str:
+    """A guarantee in six digits that still holds."""
+    if math.isinf(value):
+        return "inf"
+    return f"{Context(prec=6, rounding=ROUND_CEILING).plus(Decimal(value)):g}"
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """Readable JSON; infinities become texts."""
+    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in settings.items())
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _ledger_words(standing: Standing) -> str:
+    rounds = len(standing.entries)
+    text = (
+        f"{standing.population!r} has now taken part in {rounds} collection{'s' if rounds > 1 else ''}, "
+        f"ε = {rounded_up(standing.epsilon)} at δ = {standing.delta:g} in all."
+    )
+    if standing.budget is not None:
+        text += f" The budget is ε = {standing.budget.epsilon:g}."
+    return text

@@ -1,0 +1,1 @@
+"""Wrappers that turn a randomizer into one with shorter messages."""

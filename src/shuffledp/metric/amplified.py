@@ -1,0 +1,97 @@
+"""The metric that shuffling leaves: D̂(a, b) as an object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.bounds.amplify import amplify
+from shuffledp.metric.amplification import Amplification, MetricVariationRatio
+from shuffledp.privacy.capability import GivesNeighbours
+from shuffledp.privacy.curve import BoundValue
+from shuffledp.privacy.metric import DistanceMatrix, Space, Surroundings, worst_surroundings
+
+
+@dataclass(frozen=True)
+class AmplifiedMetric:
+    """The distances of a space after ``users`` messages are shuffled, each with the same δ.
+
+    ``metric(a, b)`` is the value of one pair; ``metric.matrix`` all of them on a finite space;
+    ``metric.at_distance(d)`` holds for every pair of the space that is d apart, wherever it lies.
+    """
+
+    space: Space
+    users: int
+    delta: float
+    amplification: Amplification = field(default_factory=MetricVariationRatio)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "users", argument.count("AmplifiedMetric", "users", self.users))
+        argument.open_probability("AmplifiedMetric", "delta", self.delta)
+
+    def __call__(self, first: Any, second: Any) -> BoundValue:
+        return self._value(self.space.surroundings(first, second))
+
+    def at_distance(self, distance: float) -> BoundValue:
+        """The largest D̂ of any two inputs at this local distance."""
+        return self._value(worst_surroundings(self.space, distance))
+
+    def _value(self, pair: Surroundings) -> BoundValue:
+        if pair not in self._known:
+            self._known[pair] = self.amplification.epsilon(pair, self.users, self.delta)
+        return self._known[pair]
+
+    @cached_property
+    def _known(self) -> dict[Surroundings, BoundValue]:
+        """Pairs with the same numbers have the same value."""
+        return {}
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float64]:
+        """All amplified distances of a finite space."""
+        if not isinstance(self.space, DistanceMatrix):
+            raise TypeError("AmplifiedMetric: a matrix needs a finite space; ask for a pair or at_distance.")
+        result = np.zeros_like(self.space.matrix)
+        for a, b in self.space.pairs():
+            result[a, b] = result[b, a] = self(a, b).upper
+        return result
+
+
+@dataclass(frozen=True)
+class MechanismMetric:
+    """The distances that one mechanism leaves after shuffling: its own laws, in place of any randomizer's.
+
+    ``metric(a, b)`` is the value of two inputs with its attack from below; ``metric.within(d)`` holds for every two
+    inputs at most d apart; ``metric.matrix(inputs)`` all pairs of some inputs.
+    """
+
+    mechanism: GivesNeighbours
+    users: int
+    delta: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.mechanism, type) or not isinstance(self.mechanism, GivesNeighbours):
+            raise TypeError(f"MechanismMetric: expected a metric mechanism, got {self.mechanism!r}.")
+        object.__setattr__(self, "users", argument.count("MechanismMetric", "users", self.users))
+        argument.open_probability("MechanismMetric", "delta", self.delta)
+
+    def __call__(self, first: Any, second: Any) -> BoundValue:
+        return amplify(self.mechanism, self.users, pair=(first, second)).epsilon(self.delta)
+
+    def within(self, diameter: float) -> BoundValue:
+        """The largest value of any two inputs at most this far apart."""
+        return amplify(self.mechanism, self.users, diameter=diameter).epsilon(self.delta)
+
+    def matrix(self, inputs: Sequence[Any]) -> NDArray[np.float64]:
+        """The values of every two of these inputs."""
+        result = np.zeros((len(inputs), len(inputs)))
+        for a in range(len(inputs)):
+            for b in range(a):
+                result[a, b] = result[b, a] = self(inputs[a], inputs[b]).upper
+        return result

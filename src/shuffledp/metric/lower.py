@@ -1,0 +1,84 @@
+"""What no bound can beat: the padded exponential mechanism on three inputs, attacked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from flint import arb
+
+from shuffledp import argument
+from shuffledp.numerics.ball import precision
+from shuffledp.privacy.curve import AttackCurve
+from shuffledp.privacy.metric import DistanceMatrix
+from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+
+SEARCH_BITS = 128
+
+
+def padded_rows(matrix: Sequence[Sequence[arb]]) -> list[list[arb]]:
+    """The rows of the padded exponential mechanism for distances given as balls.
+
+    Theorem: [MDP] Table I: input x sends z with probability e^−D(x,z)/N and nothing otherwise, N the largest of
+    (e^D·max(Σa, Σb) − min(Σa, Σb))/(e^D − 1) over the pairs, Σx the sum of e^−D(x,z) over z.
+    Requires: a metric with positive distances.
+    """
+    weights = [[(-distance).exp() for distance in row] for row in matrix]
+    sums = [sum(row, arb(0)) for row in weights]
+    norm = sums[0]
+    for a in range(len(matrix)):
+        for b in range(a):
+            ratio = matrix[a][b].exp()
+            norm = norm.max((ratio * sums[a].max(sums[b]) - sums[a].min(sums[b])) / (ratio - 1))
+    return [
+        [*(weight / norm for weight in row), _not_negative(1 - total / norm)]
+        for row, total in zip(weights, sums, strict=True)
+    ]
+
+
+def _not_negative(ball: arb) -> arb:
+    """A probability that may be 0 but for the width of its ball."""
+    return arb(0) if ball.contains(0) else ball
+
+
+def attacked_pair(space: DistanceMatrix, first: int, second: int) -> HidingPair:
+    """User 1 holds one of two inputs, all others hold the input that hides them worst; all run the padded mechanism.
+
+    Theorem: [MDP] Supplementary B, in the form (★): G = (p_a − e^ε·p_b)/p_c under p_c.
+    Requires: distances that obey the triangle inequality among the three inputs.
+    Deviates: the loops of Algorithm 2 are replaced by (★), which misses nothing (docs/errata.md, MD-5).
+    """
+    a, b = space.place(first), space.place(second)
+    if a == b:
+        raise ValueError(f"lower bound: expected two different inputs, got {a} twice.")
+    c = _worst_crowd(space, a, b)
+    chosen = list(dict.fromkeys([a, b, c]))
+    part = DistanceMatrix(space.matrix[chosen][:, chosen])
+    part.must_be_metric("lower bound")
+    return HidingPair(partial(_classes, part, chosen.index(c)), symmetric=False)
+
+
+def _classes(part: DistanceMatrix, crowd: int) -> Classes:
+    rows = padded_rows([[arb(float(distance)) for distance in row] for row in part.matrix])
+    triples = zip(rows[0], rows[1], rows[crowd], strict=True)
+    return [MessageClass(*triple) for triple in triples if not triple[2].is_zero()]
+
+
+def _worst_crowd(space: DistanceMatrix, a: int, b: int) -> int:
+    """The c of R_ab."""
+    with precision(SEARCH_BITS):
+        sums = [
+            arb(float(x)).exp() + arb(float(y)).exp() for x, y in zip(space.matrix[a], space.matrix[b], strict=True)
+        ]
+        return max(range(len(sums)), key=lambda c: (float(sums[c].mid()), -c))
+
+
+def lower_bound(space: DistanceMatrix, first: int, second: int, users: int, delta: float) -> float:
+    """No theorem that holds for every randomizer private for these distances can promise less than this.
+
+    Theorem: [MDP] Supplementary B, padded exponential lower bound, the larger of both directions.
+    Requires: distances that obey the triangle inequality among the three inputs, up to rounding.
+    Returns: a certified lower bound of ε for this pair, by one randomizer and one dataset.
+    """
+    argument.open_probability("lower bound", "delta", delta)
+    return AttackCurve((attacked_pair(space, first, second),), users).epsilon(delta)

@@ -1,0 +1,123 @@
+"""The total variation of two inputs as a function of their distance, for the randomizers whose law is known."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from flint import arb
+
+from shuffledp import argument
+from shuffledp.numerics.ball import precision, round_up
+
+BITS = 256
+
+
+class Noise(ABC):
+    """How far apart two laws at a given distance are."""
+
+    name: ClassVar[str]
+
+    def total_variation(self, distance: float) -> float:
+        """β at this distance, rounded up, and never above what any private randomizer can have."""
+        if distance == 0.0:
+            return 0.0
+        with precision(BITS):
+            return round_up(self._ball(arb(distance)).min((arb(distance) / 2).tanh()))
+
+    @abstractmethod
+    def _ball(self, distance: arb) -> arb:
+        """β as a ball at the working precision."""
+
+
+@dataclass(frozen=True)
+class AnyNoise(Noise):
+    """Any randomizer that is private for the distance.
+
+    Theorem: [VR] Table 2, general metric randomizer: β = tanh(d/2).
+    """
+
+    name = "any"
+
+    def _ball(self, distance: arb) -> arb:
+        return (distance / 2).tanh()
+
+
+@dataclass(frozen=True)
+class LaplaceNoise(Noise):
+    """Laplace noise on the line.
+
+    Theorem: [VR] Table 2, Laplace: β = 1 − e^(−d/2).
+    """
+
+    name = "laplace"
+
+    def _ball(self, distance: arb) -> arb:
+        return -(-distance / 2).expm1()
+
+
+@dataclass(frozen=True)
+class PlanarLaplaceNoise(Noise):
+    """Planar Laplace noise: density in proportion to e^(−distance).
+
+    Theorem: [VR] Table 2, planar Laplace, in closed form: β = (2/π)(∫₀ˣ K0 − x·K0(x)), x = d/2.
+    Returns: a certified upper bound, with ∫₀ˣ K0 = (πx/2)(K0(x)L₋₁(x) + K1(x)L0(x)), L the modified Struve functions.
+    """
+
+    name = "planar-laplace"
+
+    def _ball(self, distance: arb) -> arb:
+        x = distance / 2
+        bessel0, bessel1 = x.bessel_k(arb(0)), x.bessel_k(arb(1))
+        square, half = x * x / 4, arb(1) / 2
+        struve0 = 2 * x / arb.pi() * square.hypgeom([arb(1)], [3 * half, 3 * half])
+        struve_before = 2 / arb.pi() * square.hypgeom([arb(1)], [3 * half, half])
+        integral = arb.pi() * x / 2 * (bessel0 * struve_before + bessel1 * struve0)
+        result = 2 / arb.pi() * (integral - x * bessel0)
+        return result if result.is_finite() else arb(1)
+
+
+@dataclass(frozen=True)
+class WitchHatNoise(Noise):
+    """The WitchHat on [−B, B] with level m and scale F; the distance is min(2|a − b|/F, m).
+
+    Theorem: [VR] Table 2, WitchHat: β = [F(1−e^(−D/F)) − D·e^(−m)]/[F(1−e^(−m)) + 2B·e^(−m)], D = min(|a−b|, mF).
+    Deviates: the printed β is wrong (docs/errata.md, MD-7); at the full level the inputs are taken as far apart as
+    possible.
+    """
+
+    half_width: float
+    level: float
+    scale: float
+
+    name = "witch-hat"
+
+    def __post_init__(self) -> None:
+        for name in ("half_width", "level", "scale"):
+            argument.positive_finite("WitchHatNoise", name, getattr(self, name))
+
+    def _ball(self, distance: arb) -> arb:
+        width, level, scale = arb(self.half_width), arb(self.level), arb(self.scale)
+        gap = (2 * width).min(level * scale)
+        if distance < level:
+            gap = gap.min(distance * scale / 2)
+        brim = (-level).exp()
+        norm = scale * (1 - brim) + 2 * width * brim
+        return (scale * (1 - (-gap / scale).exp()) - gap * brim) / norm
+
+
+def noise_names() -> list[str]:
+    """The noises that need no parameters of their own."""
+    return [kind.name for kind in PLAIN]
+
+
+def noise_of(name: str) -> Noise:
+    """A noise by name."""
+    for kind in PLAIN:
+        if kind.name == name:
+            return kind()
+    raise ValueError(f"metric: noise must be one of {', '.join(noise_names())}, got {name!r}.")
+
+
+PLAIN: tuple[type[AnyNoise | LaplaceNoise | PlanarLaplaceNoise], ...] = (AnyNoise, LaplaceNoise, PlanarLaplaceNoise)

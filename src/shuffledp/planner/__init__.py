@@ -1,0 +1,1 @@
+"""From a target to a plan: the plan file, and what fills it."""

@@ -1,0 +1,176 @@
+"""The public domain of users' values, as a plan states it: what may be collected is fixed before anybody answers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from shuffledp import argument
+
+WHO = "plan"
+
+
+class Values(ABC):
+    """What users may hold."""
+
+    kind: ClassVar[str]
+    """What they are, in words: a task needs one kind."""
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """The plan file's "domain"."""
+
+    @property
+    def size(self) -> int | None:
+        """How many different options there are; None where values are numbers."""
+        return None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What users' data call the options; None where they are numbered, or values are numbers."""
+        return None
+
+    def label(self, option: int) -> str:
+        """What the report calls this option, or this coordinate of a vector."""
+        return str(option)
+
+
+@dataclass(frozen=True)
+class Categories(Values):
+    """A public list of options; values are texts, and each must be in the list."""
+
+    labels: tuple[str, ...]
+    kind = "options"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):
+            raise TypeError(f"{WHO}: categories must be a list of texts, got {self.labels!r}.")
+        wrong = [label for label in self.labels if not isinstance(label, str)]
+        if wrong:
+            raise TypeError(f"{WHO}: categories must be texts, got {wrong[0]!r}.")
+        object.__setattr__(self, "labels", tuple(self.labels))
+        if len(set(self.labels)) != len(self.labels):
+            twice = next(label for place, label in enumerate(self.labels) if label in self.labels[:place])
+            raise ValueError(f"{WHO}: categories must be different, got {twice!r} twice.")
+        argument.count(WHO, "the number of categories", len(self.labels), at_least=2)
+
+    def document(self) -> dict[str, Any]:
+        return {"categories": list(self.labels)}
+
+    @property
+    def size(self) -> int | None:
+        return len(self.labels)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        return self.labels
+
+    def label(self, option: int) -> str:
+        return self.labels[option]
+
+
+@dataclass(frozen=True)
+class Options(Values):
+    """Options without names: whole numbers from 0 to count−1."""
+
+    count: int
+    kind = "options"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", argument.count(WHO, "count", self.count, at_least=2))
+
+    def document(self) -> dict[str, Any]:
+        return {"count": self.count}
+
+    @property
+    def size(self) -> int | None:
+        return self.count
+
+
+@dataclass(frozen=True)
+class Interval(Values):
+    """Numbers from low to high, both included, in the users' own unit."""
+
+    low: float
+    high: float
+    kind = "numbers"
+
+    def __post_init__(self) -> None:
+        low, high = argument.real(WHO, "low", self.low), argument.real(WHO, "high", self.high)
+        if not 0.0 < high - low < math.inf:
+            raise ValueError(f"{WHO}: low must be below high and both finite, got {low!r} and {high!r}.")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    def document(self) -> dict[str, Any]:
+        return {"low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class KeyedInterval(Values):
+    """Pairs of a key from a public list and a number from low to high."""
+
+    keys: Categories
+    interval: Interval
+    kind = "keys with numbers"
+
+    def document(self) -> dict[str, Any]:
+        return {"keys": list(self.keys.labels), **self.interval.document()}
+
+    @property
+    def size(self) -> int | None:
+        return self.keys.size
+
+    def label(self, option: int) -> str:
+        return self.keys.label(option)
+
+
+@dataclass(frozen=True)
+class Area(Values):
+    """Places in a rectangle of the plane or of the map; latitude first where the mechanism counts in degrees."""
+
+    west: float
+    east: float
+    south: float
+    north: float
+    kind = "places"
+
+    def __post_init__(self) -> None:
+        for low, high in (("west", "east"), ("south", "north")):
+            ends = [argument.real(WHO, name, getattr(self, name)) for name in (low, high)]
+            if not 0.0 < ends[1] - ends[0] < math.inf:
+                raise ValueError(f"{WHO}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}.")
+            object.__setattr__(self, low, ends[0])
+            object.__setattr__(self, high, ends[1])
+
+    def document(self) -> dict[str, Any]:
+        return {"west": self.west, "east": self.east, "south": self.south, "north": self.north}
+
+
+def parse(document: Any) -> Values:
+    """The values of a plan file's "domain"."""
+    forms: dict[frozenset[str], Any] = {
+        frozenset({"categories"}): lambda d: Categories(_texts(d["categories"])),
+        frozenset({"count"}): lambda d: Options(d["count"]),
+        frozenset({"low", "high"}): lambda d: Interval(d["low"], d["high"]),
+        frozenset({"keys", "low", "high"}): lambda d: KeyedInterval(
+            Categories(_texts(d["keys"])), Interval(d["low"], d["high"])
+        ),
+        frozenset({"west", "east", "south", "north"}): lambda d: Area(**d),
+    }
+    fields = frozenset(document) if isinstance(document, Mapping) else None
+    if fields not in forms:
+        got = sorted(fields) if fields is not None else document
+        raise ValueError(
+            f"{WHO}: domain must have categories, or count, or low and high, or keys with low and high, "
+            f"or west, east, south and north, got {got!r}."
+        )
+    values: Values = forms[fields](document)
+    return values
+
+
+def _texts(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

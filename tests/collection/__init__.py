@@ -1,0 +1,121 @@
+"""Tests of collections: small tables, plans for them, and the messages that a key gives, computed another way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from shuffledp.collection import kernel, message
+from shuffledp.mechanisms.mechanism import Mechanism, WireBytes
+from shuffledp.numerics.random import KeyedSource
+from shuffledp.planner.plan import Plan
+from shuffledp.planner.values import Categories, Interval, KeyedInterval, Options
+
+COLOURS = ("red", "green", "blue", "grey")
+
+
+def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) -> Plan:
+    """A plan of one of the kinds that the tests use."""
+    kinds: dict[str, dict[str, Any]] = {
+        "krr": {"task": "frequency", "settings": {"options": 4}, "domain": Categories(COLOURS)},
+        "krr-wide": {"task": "frequency", "settings": {"options": 1000}, "domain": Options(1000)},
+        "oue": {"task": "frequency", "settings": {"options": 40}, "domain": Options(40)},
+        "local-hash": {"task": "frequency", "settings": {"options": 40}, "domain": Options(40)},
+        "pure-dump": {
+            "task": "frequency",
+            "settings": {"options": 4, "dummies": 30},
+            "domain": Categories(COLOURS),
+            "epsilon_local": None,
+        },
+        "laplace": {"task": "mean", "settings": {}, "domain": Interval(-20, 60)},
+        "piecewise": {"task": "mean", "settings": {}, "domain": Interval(-20, 60)},
+        "duchi": {"task": "vector mean", "settings": {"dimension": 1}, "domain": Interval(-20, 60)},
+        "harmony": {"task": "vector mean", "settings": {"dimension": 3}, "domain": Interval(0, 10)},
+        "privunit-optimized": {"task": "vector mean", "settings": {"dimension": 3}, "domain": Interval(-5, 5)},
+        "privset": {"task": "set-valued", "settings": {"options": 4, "items": 2}, "domain": Categories(COLOURS)},
+        "privkv": {
+            "task": "key-value",
+            "settings": {"keys": 4, "items": 3},
+            "domain": KeyedInterval(Categories(COLOURS), Interval(0, 10)),
+        },
+    }
+    base = {"epsilon_local": 2.0, "users": users, "epsilon": epsilon, "delta": 1e-6, "population": "test"}
+    return Plan(mechanism_name=name.removesuffix("-wide"), **(base | kinds[name] | changes))
+
+
+def data_of(name: str, rows: int, seed: int = 1) -> pa.Array:
+    """A column that such a plan collects."""
+    generator = np.random.default_rng(seed)
+    sorts: dict[str, Any] = {
+        "krr": lambda: np.array(COLOURS)[generator.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])].tolist(),
+        "pure-dump": lambda: np.array(COLOURS)[generator.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])].tolist(),
+        "krr-wide": lambda: (1000 * generator.random(rows) ** 3).astype(np.int64),
+        "oue": lambda: (40 * generator.random(rows) ** 2).astype(np.int32),
+        "local-hash": lambda: (40 * generator.random(rows) ** 2).astype(np.int32),
+        "laplace": lambda: generator.uniform(-20, 60, rows),
+        "piecewise": lambda: generator.uniform(-20, 60, rows),
+        "duchi": lambda: generator.integers(-20, 61, rows),
+        "harmony": lambda: generator.uniform(0, 10, (rows, 3)).tolist(),
+        "privunit-optimized": lambda: generator.uniform(-2.8, 2.8, (rows, 3)).tolist(),
+        "privset": lambda: [list(generator.choice(COLOURS, 2, replace=False)) for _ in range(rows)],
+        "privkv": lambda: [
+            [{"key": str(key), "value": float(generator.uniform(0, 10))} for key in COLOURS[: generator.integers(0, 4)]]
+            for _ in range(rows)
+        ],
+    }
+    return pa.array(sorts[name]())
+
+
+def write_table(path: Path, **columns: Any) -> Path:
+    """A file of these columns, by its suffix."""
+    table = pa.table(columns)
+    if path.suffix == ".csv":
+        csv.write_csv(table, path)
+    else:
+        pq.write_table(table, path)
+    return path
+
+
+def expected_messages(
+    mechanism: Mechanism, values: NDArray[Any], key: bytes, part_rows: int | None = None
+) -> WireBytes:
+    """What encoding under a key gives, in the order of the input: parts of chunks, each with its own stream."""
+    rows = []
+    chunk_rows = kernel.CHUNK_ROWS
+    part_rows = len(values) if part_rows is None else part_rows
+    for part, start in enumerate(range(0, len(values), part_rows)):
+        own = values[start : start + part_rows]
+        for chunk, first in enumerate(range(0, len(own), chunk_rows)):
+            source = KeyedSource(key, (part << 32) + chunk)
+            rows.append(mechanism.pack(mechanism.randomize(own[first : first + chunk_rows], source)))
+    return np.concatenate(rows)
+
+
+def in_order(wire: WireBytes) -> list[bytes]:
+    """The messages sorted by Python itself."""
+    return sorted(row.tobytes() for row in wire)
+
+
+def messages_in(directory: Path, width: int) -> list[bytes]:
+    """The messages of a directory of files, in the order in which they stand there."""
+    return [row.tobytes() for wire in message.read(message.files_of(directory), width) for row in wire]
+
+
+def write_messages(directory: Path, parts: Sequence[WireBytes]) -> Path:
+    """Files of messages as an encoder might leave them."""
+    directory.mkdir(parents=True)
+    for number, wire in enumerate(parts):
+        pq.write_table(pa.table({"message": message.array_of(wire)}), directory / f"part-{number:05d}.parquet")
+    return directory
+
+
+def everything_under(directory: Path) -> list[str]:
+    """Every path below a directory."""
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))

@@ -1,0 +1,270 @@
+"""What every engine promises: one message per row, never another one on a retry, and an order that tells nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shuffledp import OUE, PureDUMP
+from shuffledp.collection import embedded, kernel, message, shuffling
+from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.column import column_of
+from shuffledp.collection.engine import Engine
+from shuffledp.collection.table import Table
+from shuffledp.errors import ShuffledpError
+from tests.collection import (
+    COLOURS,
+    data_of,
+    everything_under,
+    expected_messages,
+    in_order,
+    messages_in,
+    plan_of,
+    write_messages,
+    write_table,
+)
+
+KEY = bytes(range(32))
+
+
+def encode(engine: Engine, name: str, path: Path, rows: int, directory: Path) -> Any:
+    """Run the first step alone; return the column."""
+    column = column_of(plan_of(name), "value")
+    table = Table(path)
+    assert engine.check(table, column) == rows
+    engine.encode(table, column, KEY, rows, directory)
+    return column
+
+
+@pytest.mark.parametrize("name", ["krr", "laplace"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_messages_are_those_of_the_key(
+    engine: Engine, name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encoding is a function of the key and the rows, the same in every engine; shuffling sorts its messages."""
+    rows = 700
+    array = data_of(name, rows)
+    path = write_table(tmp_path / f"data{suffix}", other=pa.array(range(rows)), value=array)
+    column = encode(engine, name, path, rows, tmp_path / "encoded")
+    mechanism = column.mechanism
+    wanted = expected_messages(mechanism, column.values(array), KEY)
+    width = mechanism.message_bytes
+    assert messages_in(tmp_path / "encoded", width) == [row.tobytes() for row in wanted]
+    engine.shuffle(tmp_path / "encoded", width, tmp_path / "shuffled", rows)
+    assert messages_in(tmp_path / "shuffled", width) == in_order(wanted)
+    total, users = engine.aggregate(mechanism, tmp_path / "shuffled", rows)
+    assert users == rows
+    np.testing.assert_array_equal(total, mechanism.accumulate(mechanism.unpack(wanted)))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 16])
+def test_the_shuffled_files_are_a_function_of_the_multiset(
+    engine: Engine, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same messages in another order, in other files, give the same bytes; and they are in order."""
+    monkeypatch.setattr(message, "GROUP_ROWS", 100)
+    monkeypatch.setattr(message, "FILE_GROUPS", 3)
+    generator = np.random.default_rng(7)
+    wire = generator.integers(0, 256, (1000, width), dtype=np.uint8)
+    wire[::3] = wire[0]  # ties
+    wire[1::7, -1] = 0  # bytes that end in zeros
+    outputs = []
+    for number, cuts in enumerate(([1000], [1, 400, 1000], [250, 500, 750, 1000])):
+        mixed = generator.permutation(wire)
+        parts = [mixed[a:b] for a, b in zip([0, *cuts], cuts, strict=False)]
+        encoded = write_messages(tmp_path / f"encoded{number}", parts)
+        shuffled = tmp_path / f"shuffled{number}"
+        engine.shuffle(encoded, width, shuffled, 1000)
+        outputs.append({path.name: path.read_bytes() for path in shuffled.iterdir()})
+        assert messages_in(shuffled, width) == in_order(wire)
+    assert outputs[0] == outputs[1] == outputs[2]
+    assert sorted(outputs[0]) == [f"messages-{number:05d}.parquet" for number in range(4)]
+
+
+@pytest.mark.parametrize("width", [2, 16])
+def test_names_and_row_groups_depend_on_the_number_of_messages_only(
+    engine: Engine, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the messages are: as many files, row groups and rows, and no words in the files' footers."""
+    monkeypatch.setattr(message, "GROUP_ROWS", 64)
+    monkeypatch.setattr(message, "FILE_GROUPS", 4)
+    generator = np.random.default_rng(8)
+    shapes = []
+    for number, most in enumerate((256, 2)):
+        wire = generator.integers(0, most, (601, width), dtype=np.uint8)
+        encoded = write_messages(tmp_path / f"encoded{number}", [wire])
+        engine.shuffle(encoded, width, tmp_path / f"shuffled{number}", 601)
+        shape = []
+        for path in sorted((tmp_path / f"shuffled{number}").iterdir()):
+            footer = pq.read_metadata(path)
+            groups = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+            shape.append((path.name, groups, footer.metadata, footer.row_group(0).column(0).statistics))
+        shapes.append(shape)
+    assert shapes[0] == shapes[1]
+    assert [groups for _, groups, _, _ in shapes[0]] == [[64] * 4, [64] * 4, [64, 25]]
+    assert {words for _, _, words, _ in shapes[0]} == {None}
+
+
+@pytest.mark.parametrize("name", ["krr", "oue", "privset", "privkv", "harmony", "privunit-optimized", "pure-dump"])
+def test_a_whole_collection(engine: Engine, name: str, tmp_path: Path) -> None:
+    """The report's estimates are those of the released messages, and nothing else is left."""
+    rows = 600
+    path = write_table(tmp_path / "data.parquet", value=data_of(name, rows))
+    plan = plan_of(name, users=rows)
+    request = Request(plan, path, "value", tmp_path / "out", tmp_path / "ledger.sqlite")
+    report = collect(request, engine)
+    mechanism = plan.mechanism
+    kept = messages_in(tmp_path / "out" / "messages", mechanism.message_bytes)
+    assert len(kept) == rows * mechanism.messages_per_user
+    assert kept == sorted(kept)
+    assert report.guarantee.users == rows
+    wire = np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(len(kept), -1)
+    again = mechanism.estimate(mechanism.unpack(wire))
+    np.testing.assert_allclose(report.estimate.value, again.value, rtol=1e-12)
+    names = [path.split("/")[0] for path in everything_under(tmp_path / "out")]
+    assert sorted(set(names)) == [
+        "certificate.json",
+        "estimates.csv",
+        "estimates.parquet",
+        "estimates.png",
+        "messages",
+        "plan.json",
+        "report.json",
+        "report.md",
+    ]
+
+
+def missing(array: pa.Array) -> dict[str, Any]:
+    return {"other": array}
+
+
+def spoiled(value: Any) -> Any:
+    def spoil(array: pa.Array) -> dict[str, Any]:
+        return {"value": pa.array([*array.to_pylist()[:-1], value])}
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "part"),
+    [
+        ("krr", missing, "has no column 'value'; it has other"),
+        ("krr", spoiled("pink"), "expected one of the plan's 4 categories, got 'pink'"),
+        ("krr", spoiled(None), "expected a value in every row, got 1 nulls"),
+        ("krr", lambda array: {"value": array.slice(0, 0)}, "expected at least one row, got none"),
+        ("krr", lambda array: {"value": pa.array([1.5] * len(array))}, "expected texts"),
+        ("oue", spoiled(40), "values must be from 0 to 39, got 40"),
+        ("oue", spoiled(-1), "values must be from 0 to 39, got -1"),
+        ("oue", lambda array: {"value": array.cast(pa.string())}, "expected whole numbers"),
+        ("laplace", spoiled(60.5), "expected numbers from -20 to 60, got 60.5"),
+        ("laplace", spoiled(float("nan")), "got nan"),
+        ("laplace", lambda array: {"value": array.cast(pa.string())}, "expected numbers"),
+        ("privset", spoiled(["red"]), "different lengths"),
+        ("privset", spoiled(["red", "red"]), "must be different"),
+        ("privset", lambda array: {"value": array.flatten()}, "expected a list in every row"),
+    ],
+)
+def test_a_bad_table_is_a_sentence_and_nothing_is_written(
+    engine: Engine, name: str, spoil: Any, part: str, tmp_path: Path
+) -> None:
+    """Exactly the files that were there before are there after."""
+    path = write_table(tmp_path / "data.parquet", **spoil(data_of(name, 50)))
+    request = Request(plan_of(name), path, "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
+    with pytest.raises((ValueError, ShuffledpError)) as caught:
+        collect(request, engine)
+    message_ = str(caught.value)
+    assert part in message_
+    assert message_.endswith(".")
+    assert "\n" not in message_
+    assert everything_under(tmp_path) == ["data.parquet"]
+
+
+def test_parts_and_chunks_divide_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The embedded engine's parts are files of their own, each chunk with a stream of its own."""
+    monkeypatch.setattr(kernel, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(embedded, "PART_CHUNKS", 3)
+    array = data_of("krr", 950)
+    path = write_table(tmp_path / "data.parquet", value=array)
+    from shuffledp.collection.engines import engine_of
+
+    column = encode(engine_of("embedded"), "krr", path, 950, tmp_path / "encoded")
+    wanted = expected_messages(column.mechanism, column.values(array), KEY, part_rows=300)
+    assert messages_in(tmp_path / "encoded", 1) == [row.tobytes() for row in wanted]
+    assert len(everything_under(tmp_path / "encoded")) == 4
+
+
+def test_a_directory_of_files_is_one_table(engine: Engine, tmp_path: Path) -> None:
+    """Rows of all files, in the order of their names; a file that is changed is noticed; other files are ignored."""
+    array = data_of("krr", 300)
+    (tmp_path / "data").mkdir()
+    for number, start in enumerate((0, 100, 200)):
+        write_table(tmp_path / "data" / f"part-{number}.parquet", value=array.slice(start, 100))
+    (tmp_path / "data" / "_SUCCESS").touch()
+    column = column_of(plan_of("krr"), "value")
+    table = Table(tmp_path / "data")
+    assert engine.check(table, column) == 300
+    found = pa.concat_arrays(list(table.batches(column, 64)))
+    assert found.to_pylist() == array.to_pylist()
+    before = table.fingerprint()
+    write_table(tmp_path / "data" / "part-1.parquet", value=array)
+    assert table.fingerprint() != before
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"expected \.parquet files in the directory"):
+        Table(tmp_path / "empty")
+
+
+def test_wide_and_many_messages_are_worked_on_few_at_a_time() -> None:
+    """Chunks and row groups shrink with the size of messages, whatever it is, and depend on nothing else."""
+    assert [message.group_rows(width) for width in (1, 8, 16, 1 << 20, 1 << 30)] == [1 << 20, 1 << 20, 1 << 19, 8, 1]
+    sizes = {options: kernel.chunk_rows(OUE(epsilon=1.0, options=options)) for options in (8, 1024, 1 << 20, 1 << 28)}
+    assert sizes == {8: 1 << 17, 1024: 1 << 17, 1 << 20: 128, 1 << 28: 1}
+    many = PureDUMP(options=4, dummies=99_999)
+    assert kernel.chunk_rows(many) == (1 << 24) // 100_000
+
+
+@pytest.mark.parametrize("width", [3, 5, 8, 16])
+def test_every_way_to_sort_gives_the_same_files(width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory and on disk, against Python's own sort."""
+    wire = np.random.default_rng(9).integers(0, 3, (5000, width), dtype=np.uint8) * np.uint8(127)
+    encoded = write_messages(tmp_path / "encoded", [wire[:2000], wire[2000:]])
+    files = message.files_of(encoded)
+    for name, memory in (("memory", 1 << 20), ("disk", 0)):
+        monkeypatch.setattr(shuffling, "IN_MEMORY_BYTES", memory)
+        (tmp_path / name).mkdir()
+        assert shuffling.shuffle_files(files, width, tmp_path / name, lambda rows: None) == 5000
+        assert messages_in(tmp_path / name, width) == in_order(wire)
+
+
+def test_messages_out_of_order_are_noticed() -> None:
+    """Whoever sorted wrongly is stopped, within a batch and between batches."""
+    good = [np.array([[0, 1], [0, 2]], dtype=np.uint8), np.array([[1, 0]], dtype=np.uint8)]
+    assert len(list(shuffling.in_order(good))) == 2
+    for bad in ([good[1], good[0]], [good[0][::-1]]):
+        with pytest.raises(ValueError, match="not in order"):
+            list(shuffling.in_order(bad))
+
+
+@pytest.mark.parametrize("name", ["harmony", "duchi", "privkv", "privset", "krr", "piecewise"])
+def test_a_column_becomes_the_values_that_it_stands_for(name: str) -> None:
+    """Against a loop over the rows."""
+    array = data_of(name, 40)
+    column = column_of(plan_of(name), "value")
+    found = column.values(array)
+    for row, value in zip(found, array.to_pylist(), strict=True):
+        if name == "krr":
+            assert row == COLOURS.index(value)
+        elif name == "privset":
+            assert list(row) == sorted(COLOURS.index(option) for option in value)
+        elif name == "harmony":
+            np.testing.assert_allclose(row, [x / 5 - 1 for x in value])
+        elif name in ("duchi", "piecewise"):
+            np.testing.assert_allclose(row, (value - 20) / 40, atol=1e-12)
+        else:
+            held = {int(key): number for key, number in row if key >= 0}
+            wanted = {COLOURS.index(pair["key"]): pair["value"] / 5 - 1 for pair in value}
+            assert held == pytest.approx(wanted)

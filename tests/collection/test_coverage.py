@@ -1,0 +1,72 @@
+"""Estimates lie within their stated intervals at the stated rate, from the table to the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from shuffledp.collection import kernel, message, shuffling
+from shuffledp.collection.column import column_of
+from shuffledp.collection.report import CONFIDENCE
+from shuffledp.collection.table import Table
+from tests.collection import data_of, plan_of, write_messages, write_table
+
+ROWS = 2000
+REPETITIONS = 300
+FALSE_ALARM = 1e-4
+SLACK = 0.01
+"""A normal interval for 2000 users may cover this much less than it says."""
+
+
+def truth_of(name: str, path: Path) -> np.ndarray:
+    """What is estimated, from the table by other means than ours."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        rows = connection.read_parquet(str(path))
+        if name == "krr":
+            counts = dict(connection.sql("SELECT value, count(*) FROM rows GROUP BY value").fetchall())
+            return np.array([counts[label] for label in plan_of(name).domain.names or ()], dtype=float)
+        if name == "oue":
+            counts = dict(connection.sql("SELECT value, count(*) FROM rows GROUP BY value").fetchall())
+            return np.array([counts.get(option, 0) for option in range(40)], dtype=float)
+        return np.array(rows.aggregate("avg(value)").fetchall()[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["krr", "oue", "local-hash", "laplace", "piecewise", "duchi"])
+def test_intervals_cover_the_truth_at_the_stated_rate(name: str, tmp_path: Path) -> None:
+    """Over 300 collections with fixed keys, the share of covered estimates is at least 95% but for chance.
+
+    False-alarm rate 1e-4 for each mechanism. Estimates of one collection hang together (at most all of them: the
+    test counts them as one), so that the number of independent trials is that of collections: the average share is
+    compared with the lower 1e-4 quantile of a binomial share of 300 trials.
+    """
+    path = write_table(tmp_path / "data.parquet", value=data_of(name, ROWS))
+    column = column_of(plan_of(name), "value")
+    mechanism, table = column.mechanism, Table(path)
+    truth = truth_of("oue" if name == "local-hash" else name, path)
+    width = mechanism.message_bytes
+    shares, squares = [], []
+    for repetition in range(REPETITIONS):
+        key = np.random.default_rng(repetition).bytes(32)
+        parts = list(kernel.Encoder(column, key).part(table.batches(column, kernel.CHUNK_ROWS), 0))
+        encoded = write_messages(tmp_path / f"encoded{repetition}", parts)
+        shuffled = tmp_path / f"shuffled{repetition}"
+        shuffled.mkdir()
+        shuffling.shuffle_files(message.files_of(encoded), width, shuffled, lambda rows: None)
+        found = kernel.accumulate(mechanism, message.read(message.files_of(shuffled), width))
+        assert found is not None
+        (quantity,) = column.quantities(mechanism.finish(*found), CONFIDENCE)
+        assert quantity.low is not None
+        assert quantity.high is not None
+        assert quantity.standard_error is not None
+        shares.append(float(((quantity.low <= truth) & (truth <= quantity.high)).mean()))
+        squares.append(float((((quantity.value - truth) / quantity.standard_error) ** 2).mean()))
+    least = binom.ppf(FALSE_ALARM, REPETITIONS, CONFIDENCE - SLACK) / REPETITIONS
+    assert np.mean(shares) >= least
+    # Intervals are not wide for nothing either: the errors are as large as the standard errors say, or little less.
+    assert 0.6 < np.mean(squares) < 1.35

@@ -1,0 +1,318 @@
+"""A killed collection goes on with the same messages: nothing is ever encoded twice with different randomness."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from shuffledp.collection import embedded, kernel
+from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.column import column_of
+from shuffledp.collection.engine import EngineFailed
+from shuffledp.collection.engines import engine_of
+from shuffledp.collection.job import Job
+from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.spark import Spark, _encoding, _mapped
+from shuffledp.collection.table import Table
+from shuffledp.planner.plan import Plan
+from tests.collection import data_of, everything_under, expected_messages, in_order, messages_in, plan_of, write_table
+from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, run_and_kill
+
+ROWS = 1000
+CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
+"""A bound that costs no time: the tests below are not about it."""
+
+
+def request_in(directory: Path, name: str = "krr", **changes: object) -> tuple[Request, pa.Array]:
+    array = data_of(name, ROWS)
+    path = write_table(directory / "data.parquet", value=array)
+    request = Request(plan_of(name, users=ROWS, **CHEAP), path, "value", directory / "out", directory / "ledger.sqlite")
+    return dataclasses.replace(request, **changes), array  # type: ignore[arg-type]
+
+
+def key_in(out: Path) -> bytes | None:
+    path = out / "work" / "key"
+    return path.read_bytes() if path.exists() else None
+
+
+def assert_finished(request: Request, key: bytes | None, array: pa.Array, part_rows: int | None) -> None:
+    """The messages are those of the key where there was one; one entry in the ledger; no secret left."""
+    mechanism = request.plan.mechanism
+    found = messages_in(request.out / "messages", mechanism.message_bytes)
+    assert len(found) == ROWS
+    assert found == sorted(found)
+    if key is not None:
+        values = column_of(request.plan, "value").values(array)
+        assert found == in_order(expected_messages(mechanism, values, key, part_rows))
+    assert (request.out / "report.json").exists()
+    assert not (request.out / "work").exists()
+    assert request.ledger is not None
+    (standing,) = Ledger(request.ledger).standings()
+    assert [entry.state for entry in standing.entries] == ["released"]
+
+
+@pytest.mark.slow
+def test_killed_before_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever step SIGKILL comes before, --resume ends with the messages of the first key."""
+    monkeypatch.setattr(kernel, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(embedded, "PART_CHUNKS", PART_CHUNKS)
+    monkeypatch.setattr("shuffledp.collection.plot.draw", lambda quantities, path: None)
+    keys_seen = step = 0
+    finished = False
+    while not finished:
+        step += 1
+        directory = tmp_path / f"step{step}"
+        directory.mkdir()
+        request, array = request_in(directory, resume=True)
+        finished = run_and_kill(request, step)
+        key = key_in(request.out)
+        if key is not None and any(key):
+            keys_seen += 1
+        else:
+            key = None
+        if not finished and not (request.out / "report.json").exists():
+            shuffled = request.out / "work" / "shuffled"
+            before = messages_in(shuffled, 1) if shuffled.exists() else None
+            collect(request, engine_of("embedded"))
+            if before is not None:
+                assert messages_in(request.out / "messages", 1) == before
+        elif not finished:
+            # Killed while tidying up: all is released, and another run ends that or says so.
+            with contextlib.suppress(ValueError):
+                collect(request, engine_of("embedded"))
+        assert_finished(request, key, array, CHUNK_ROWS * PART_CHUNKS)
+    assert step > 20
+    assert keys_seen > 8
+
+
+def test_parts_that_are_there_are_not_encoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was materialised is used as it is, even where encoding would fail."""
+    monkeypatch.setattr(kernel, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(embedded, "PART_CHUNKS", 1)
+    request, _ = request_in(tmp_path)
+    column, table, engine = column_of(request.plan, "value"), Table(request.input), engine_of("embedded")
+    engine.encode(table, column, bytes(32), ROWS, tmp_path / "encoded")
+    before = messages_in(tmp_path / "encoded", 1)
+    (tmp_path / "encoded" / "part-00001.parquet").unlink()
+    engine.encode(table, column, bytes(32), ROWS, tmp_path / "encoded")
+    assert messages_in(tmp_path / "encoded", 1) == before
+
+    def fail(*_: object) -> None:
+        raise AssertionError("encoded again")
+
+    monkeypatch.setattr(kernel.Encoder, "encode", fail)
+    engine.encode(table, column, bytes(32), ROWS, tmp_path / "encoded")
+
+
+def test_the_key_is_secret_and_short_lived(tmp_path: Path) -> None:
+    """Only its owner can read it, it is not in a repr, and it is overwritten and gone with the order of messages."""
+    job = Job.begin(tmp_path / "out", plan_of("krr"), "value", {}, 10, "embedded")
+    key = job.key()
+    assert job.key() == key
+    assert len(key) == 32
+    path = job.work / "key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(job.work.stat().st_mode) == 0o700
+    encoder = kernel.Encoder(column_of(job.plan, "value"), key)
+    assert repr(key) not in repr(encoder)
+    (job.encoded).mkdir()
+    (tmp_path / "link").hardlink_to(path)
+    job.forget_order()
+    assert (tmp_path / "link").read_bytes() == bytes(32)
+    assert everything_under(job.work) == ["job.json"]
+    (job.encoded).mkdir()
+    with pytest.raises(ValueError, match="has messages but no key"):
+        job.key()
+
+
+def test_what_cannot_be_gone_on_with_is_a_sentence(tmp_path: Path) -> None:
+    """An unfinished collection needs --resume, and the same plan, input, column and engine."""
+    request, _ = request_in(tmp_path)
+    engine = engine_of("embedded")
+    fingerprint = Table(request.input).fingerprint()
+    Job.begin(request.out, request.plan, "value", fingerprint, ROWS, "embedded")
+    with pytest.raises(ValueError, match="go on with --resume"):
+        collect(request, engine)
+    for change in ({"plan": plan_of("krr", users=5)}, {"column": "other"}):
+        with pytest.raises(ValueError, match=f"the {next(iter(change))} is not the one"):
+            collect(dataclasses.replace(request, resume=True, **change), engine)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the engine is not the one"):
+        collect(dataclasses.replace(request, resume=True), Spark(engine.progress))
+    os.utime(request.input, ns=(1, 1))
+    with pytest.raises(ValueError, match="the input is not the one"):
+        collect(dataclasses.replace(request, resume=True), engine)
+
+
+def test_only_one_process_works_on_a_job(tmp_path: Path) -> None:
+    """The second one is told so."""
+    job = Job.begin(tmp_path / "out", plan_of("krr"), "value", {}, 10, "embedded")
+    with job.alone(), pytest.raises(ValueError, match="another process is collecting"), job.alone():
+        raise AssertionError("two at once")
+    with pytest.raises(ValueError, match="another process is collecting"):
+        Job.begin(tmp_path / "out", plan_of("krr"), "value", {}, 10, "embedded")
+    assert Job.unfinished(tmp_path / "out") == job
+
+
+def test_a_full_or_finished_directory_is_left_alone(tmp_path: Path) -> None:
+    """Neither other files nor an earlier collection are overwritten."""
+    request, _ = request_in(tmp_path)
+    engine = engine_of("embedded")
+    request.out.mkdir()
+    (request.out / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"expected an empty directory, but .* has 'mine.txt'"):
+        collect(request, engine)
+    (request.out / "mine.txt").unlink()
+    collect(request, engine)
+    before = everything_under(tmp_path)
+    for resume in (False, True):
+        with pytest.raises(ValueError, match="already holds a finished collection"):
+            collect(dataclasses.replace(request, resume=resume), engine)
+    assert everything_under(tmp_path) == before
+
+
+# --- Spark --------------------------------------------------------------------------------------------------------
+
+
+SCHEMA = "message binary"
+
+
+class Stopped(BaseException):
+    """Stands for a kill, inside a process that goes on."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["encode", "shuffle", "aggregate", "publish"])
+@pytest.mark.parametrize("after", [False, True])
+def test_spark_goes_on_after_every_stage(
+    spark: Spark, point: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before or after a stage, the rest gives the messages of the first key."""
+    request, array = request_in(tmp_path, resume=True)
+    owner = Job if point == "publish" else Spark
+    original = getattr(owner, point)
+
+    def stop(*arguments: object, **named: object) -> None:
+        if after:
+            original(*arguments, **named)
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, point, stop)
+        with pytest.raises(Stopped):
+            collect(request, spark)
+    key = key_in(request.out)
+    assert (key is None) == (point in ("aggregate", "publish"))
+    if (request.out / "report.json").exists():
+        assert (point, after) == ("publish", True)
+    else:
+        collect(request, spark)
+    assert_finished(request, key, array, None)
+
+
+@pytest.mark.slow
+def test_a_spark_stage_that_runs_again_gives_the_same_messages(
+    spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluated twice, and with a task that dies the first time, a lazy stage gives each row the same message."""
+    rows = 3000
+    path = tmp_path / "data.csv"
+    array = data_of("krr", rows)
+    write_table(path, value=array)
+    column = column_of(plan_of("krr"), "value")
+    encoder = kernel.Encoder(column, bytes(32))
+    spark.session.conf.set("spark.sql.files.maxPartitionBytes", "4000")
+    try:
+        data = spark._input(Table(path), column)
+        work = _encoding(encoder, True)
+        lazy = _mapped(data, work, SCHEMA)
+        parts = lazy.rdd.getNumPartitions()
+        first = [bytes(row[0]) for row in lazy.collect()]
+        assert [bytes(row[0]) for row in lazy.collect()] == first
+        assert [bytes(row[0]) for row in _mapped(data, _dying_once(work), SCHEMA).collect()] == first
+    finally:
+        spark.session.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert parts > 3
+    assert len(first) == rows
+    # Each part has a stream of its own: no two begin with the same messages.
+    whole = [row.tobytes() for row in expected_messages(column.mechanism, column.values(array), bytes(32))]
+    assert first != whole
+
+
+def _dying_once(work: Any) -> Any:
+    """Fails at the end of each task's first attempt, after its messages were made."""
+
+    def run(batches: Any) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        yield from work(batches)
+        task = TaskContext.get()
+        assert task is not None
+        if task.attemptNumber() == 0:
+            raise RuntimeError("the worker died")
+
+    return run
+
+
+VICTIM = """
+import sys
+from pathlib import Path
+from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.engine import EngineFailed
+from shuffledp.collection.engines import engine_of
+from shuffledp.planner.plan import Plan
+plan, path, out, ledger = map(Path, sys.argv[1:])
+collect(Request(Plan.load(plan), path, "value", out, ledger), engine_of("spark", master="local[2]"))
+"""
+
+
+@pytest.mark.slow
+def test_spark_really_killed_while_it_encodes(spark: Spark, tmp_path: Path) -> None:
+    """SIGKILL while Spark's tasks are writing: the rest gives the messages of the first key."""
+    request, array = request_in(tmp_path, resume=True)
+    request.plan.save(tmp_path / "plan.json")
+    command = [sys.executable, "-c", VICTIM, tmp_path / "plan.json", request.input, request.out, request.ledger]
+    process = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    work = request.out / "work"
+    deadline = time.monotonic() + 300
+    while not list(work.glob("encoded*")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    key = key_in(request.out)
+    assert key is not None
+    assert Plan.load(tmp_path / "plan.json") == request.plan
+    collect(request, spark)
+    assert_finished(request, key, array, None)
+
+
+def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is a sentence; what was encoded stays, and so does the reservation."""
+    request, array = request_in(tmp_path, resume=True)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(embedded.Embedded, "shuffle", full)
+        with pytest.raises(
+            EngineFailed, match=r"No space left on device; what is done is kept: go on with --resume\.$"
+        ):
+            collect(request, engine_of("embedded"))
+    key = key_in(request.out)
+    assert key is not None
+    collect(request, engine_of("embedded"))
+    assert_finished(request, key, array, None)

@@ -1,0 +1,1 @@
+"""Tests of metric privacy in the shuffle model."""

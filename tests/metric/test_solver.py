@@ -1,0 +1,146 @@
+"""The local-metric solver: uniform diameters, the paper's closed form, feasibility and maximality."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from shuffledp.bounds.amplify import amplify
+from shuffledp.mechanisms.padded_exponential import PaddedExponential
+from shuffledp.metric.amplification import Corollary1, ExactClone, MetricVariationRatio, UniformCorollary2
+from shuffledp.metric.amplified import AmplifiedMetric
+from shuffledp.metric.solver import LocalMetricSolver, largest_uniform_distance, pareto
+from shuffledp.privacy.metric import DistanceMatrix
+
+USERS, DELTA, TARGET = 10_000, 1e-6, 0.306
+
+
+@pytest.mark.parametrize(
+    ("amplification", "diameter"),
+    [(UniformCorollary2(), 1.34), (Corollary1(), 2.17), (ExactClone(), 2.93), (MetricVariationRatio(), 3.50)],
+    ids=lambda each: getattr(each, "name", str(each)),
+)
+def test_uniform_local_diameters(amplification: object, diameter: float) -> None:
+    """n = 1e4, δ = 1e-6, global diameter 0.306: the figures of the theory, and 1% more is too much."""
+    assert hasattr(amplification, "excess")
+    found = largest_uniform_distance(TARGET, USERS, DELTA, amplification)  # type: ignore[arg-type]
+    assert round(found, 2) == diameter
+    apart = 1 - np.eye(3)
+    equal, more = (
+        AmplifiedMetric(DistanceMatrix(apart * size), USERS, DELTA, amplification)  # type: ignore[arg-type]
+        for size in (found, 1.01 * found)
+    )
+    assert equal(0, 1).upper <= TARGET + 1e-12
+    assert more(0, 1).upper > TARGET
+
+
+def planar_target(points: int, seed: int) -> DistanceMatrix:
+    places = np.random.default_rng(seed).random((points, 2))
+    space = DistanceMatrix.from_points(places)
+    return DistanceMatrix(space.matrix * (TARGET / space.diameter))
+
+
+def test_the_paper_solver_against_its_closed_form() -> None:
+    """D = min(m, max(D#, v)), v = 2·atanh((e^D# − 1)/K(m)), for Algorithms 1 and 3."""
+    target = planar_target(5, 1)
+    log = math.log(4 / DELTA)
+
+    def factor1(m: float) -> float:
+        mean = (USERS - 1) / math.exp(m)
+        omega = mean - math.sqrt(3 * mean * log)
+        root = math.sqrt(omega * log / 2)
+        return (2 * root + 1) / (omega / 2 - root)
+
+    def factor3(m: float) -> float:
+        return 8 * (math.sqrt(math.exp(m) * log / (USERS - 1)) + math.exp(m) / (USERS - 1))
+
+    for amplification, factor in ((Corollary1(), factor1), (UniformCorollary2(), factor3)):
+        solver = LocalMetricSolver(target, USERS, DELTA, amplification)
+        high = solver.largest_diameter()
+        for m in (high, 0.8 * high):
+            found = solver.distances(m)
+            for a, b in target.pairs():
+                share = math.expm1(target.matrix[a, b]) / factor(m)
+                v = 2 * math.atanh(share) if share < 1 else math.inf
+                assert found[a, b] == pytest.approx(min(m, max(target.matrix[a, b], v)), rel=1e-6)
+        answers = solver.solve(diameters=5)
+        assert len(answers) == 5
+        for answer in answers:
+            assert (answer.amplified <= target.matrix).all()
+
+
+@pytest.mark.slow
+def test_seven_random_points() -> None:
+    """Every pair meets its target, no single distance can be raised by 1%, and the shortest paths are feasible too."""
+    target = planar_target(7, 2024)
+    solver = LocalMetricSolver(target, USERS, DELTA)
+    answers = solver.solve(diameters=2)
+    assert answers
+    for answer in answers:
+        raw = answer.raw.matrix
+        again = AmplifiedMetric(answer.raw, USERS, DELTA).matrix
+        assert (again <= target.matrix + 1e-12 + 1e-10 * target.matrix).all()
+        assert (answer.amplified <= target.matrix + 1e-12).all()
+        assert not any(solver.can_be_raised(raw, a, b, 1.01) for a, b in target.pairs())
+        answer.metric.must_be_metric("metric")
+        assert (AmplifiedMetric(answer.metric, USERS, DELTA).matrix <= target.matrix * (1 + 1e-9)).all()
+        assert (answer.metric.matrix >= answer.closure.matrix * (1 - 1e-12)).all()
+        closed = answer.closure
+        closed.must_be_metric("closure")
+        assert (closed.matrix <= raw).all()
+        assert (AmplifiedMetric(closed, USERS, DELTA).matrix <= target.matrix * (1 + 1e-9)).all()
+    for first in answers:
+        for second in answers:
+            assert first is second or (first.raw.matrix > second.raw.matrix).any()
+
+
+def test_three_points_are_feasible_and_cannot_grow() -> None:
+    """The same on a small space, with the check made from the bound alone, not by the solver."""
+    target = DistanceMatrix([[0, 0.1, 0.3], [0.1, 0, 0.2], [0.3, 0.2, 0]])  # type: ignore[arg-type]
+    solver = LocalMetricSolver(target, USERS, DELTA)
+    (answer,) = solver.solve(diameters=1)
+    bound = MetricVariationRatio()
+
+    def feasible(matrix: np.ndarray) -> bool:
+        space = DistanceMatrix(matrix)
+        return all(
+            bound.curve(space.surroundings(a, b), USERS).delta(float(target.matrix[a, b])).upper <= DELTA
+            for a, b in space.pairs()
+        )
+
+    raw = answer.raw.matrix
+    assert feasible(raw)
+    for a, b in target.pairs():
+        raised = raw.copy()
+        raised[a, b] = raised[b, a] = 1.01 * raw[a, b]
+        assert not feasible(raised)
+    # Far above what the paper's solver may spend at the same diameter.
+    paper = LocalMetricSolver(target, USERS, DELTA, Corollary1()).distances(2.0)
+    assert raw.sum() > paper.sum()
+
+
+def test_the_metric_can_be_run() -> None:
+    """The padded exponential mechanism takes it, and its pairs meet the target after shuffling."""
+    target = DistanceMatrix([[0, 0.1, 0.3], [0.1, 0, 0.2], [0.3, 0.2, 0]])  # type: ignore[arg-type]
+    (answer,) = LocalMetricSolver(target, USERS, DELTA).solve(diameters=1)
+    assert answer.metric.matrix.sum() > 1.2 * answer.closure.matrix.sum()
+    mechanism = PaddedExponential(answer.metric.matrix)
+    for a, b in target.pairs():
+        assert amplify(mechanism, USERS, pair=(a, b)).epsilon(DELTA).upper <= target.matrix[a, b] * (1 + 1e-9)
+
+
+def test_pareto_keeps_what_is_not_dominated() -> None:
+    low, high, other = np.array([1.0, 2.0]), np.array([1.0, 3.0]), np.array([2.0, 1.0])
+    assert [each.tolist() for each in pareto([low, high, other, high])] == [[1.0, 3.0], [2.0, 1.0]]
+
+
+def test_bad_input() -> None:
+    target = planar_target(3, 1)
+    with pytest.raises(ValueError, match="users must be at least 1, got 0"):
+        LocalMetricSolver(target, 0, DELTA)
+    with pytest.raises(ValueError, match="delta must be between 0 and 1"):
+        LocalMetricSolver(target, USERS, 1.5)
+    with pytest.raises(ValueError, match="diameters must be at least 1"):
+        LocalMetricSolver(target, USERS, DELTA).solve(0)
