@@ -218,6 +218,16 @@ def test_an_attack_on_all_rounds() -> None:
     assert sdp.compose([CLONES, sdp.amplify(mechanism, users)]).delta(1.0).lower is None
 
 
+@pytest.mark.parametrize("bound", ["analytic", "blanket-bennett", "blanket-hoeffding", "clone-analytic", "efmrtt19"])
+def test_closed_forms_compose_too(bound: str) -> None:
+    """A bound that is 1 near ε = 0 and falls at once: composed, it is above the tight one and not absurd."""
+    mechanism = sdp.KRR(epsilon=0.4, options=6)
+    loose = sdp.amplify(mechanism, 20_000, bound=bound)
+    found = sdp.compose(loose, 20).epsilon(1e-5)
+    assert sdp.compose(sdp.amplify(mechanism, 20_000), 20).epsilon(1e-5).upper < found.upper
+    assert found.upper < 20 * loose.epsilon(1e-5 / 20).upper * 1.2
+
+
 def test_what_is_no_guarantee_stays_none() -> None:
     """One round of the published pair, and the whole is no guarantee; names and theorems are kept."""
     common = sdp.VariationRatio(p=8.0, beta=0.3, q=8.0)

@@ -33,7 +33,7 @@ Integers = NDArray[np.int64]
 STEP_BITS = 10
 """Significant bits of a grid step: products with whole numbers below 2^43 are then exact."""
 SURVEY_RATIO = 1.6
-FIRST_SURVEY = 0.05
+FIRST_SURVEY, STEEP, LEAST_EPSILON = 0.05, 0.8, 1e-14
 ROUGH = 0.01
 """A chord that is above the curve by more than this share is split, where that matters."""
 FLAT = 1.0001
@@ -65,6 +65,11 @@ class Survey:
             self.values += curve.profile(block).upper.tolist()
             if self.values[-1] <= max(budget, self.floor * FLAT):
                 break
+        # A loose bound may fall from 1 to almost nothing before the first point.
+        while self.values[1] < STEEP * self.at_zero and self.epsilons[1] > LEAST_EPSILON:
+            block = self.epsilons[1] * SURVEY_RATIO ** np.arange(-8.0, 0.0)
+            self.epsilons[1:1] = block.tolist()
+            self.values[1:1] = curve.profile(block).upper.tolist()
 
     @cached_property
     def variance(self) -> float:
