@@ -27,7 +27,7 @@ def test_json_has_the_numbers_of_the_package() -> None:
     assert document["ppv"][0]["ppv"] == pytest.approx(risk.ppv(0.01, 0.2).value, rel=1e-4)
     assert document["guarantee"] is True
     assert document["certified"] is True
-    assert document["users"] == 200
+    assert document["users"] == document["messages"] == 200
     fnr = document["curve"]["fnr"]
     assert len(fnr) == 11
     assert fnr == sorted(fnr, reverse=True)
@@ -72,6 +72,13 @@ def test_targets() -> None:
     assert local["tpr"] == [{"fpr": 0.001, "tpr": local["calibrated"]["risk"]}]
     assert 0 < local["calibrated"]["epsilon_local"] < 20
     assert "users needed" in run("tradeoff", "--epsilon-local", "2", "--advantage", "0.05").out
+
+
+def test_colluding_users_hide_nobody() -> None:
+    """200 users of whom 50 collude are 150 users."""
+    colluding = json.loads(run(*CROWD, "--colluding", "50", "--fpr", "0.1", "--json").out)
+    alone = json.loads(run("tradeoff", "--epsilon-local", "2", "--users", "150", "--fpr", "0.1", "--json").out)
+    assert colluding == alone
 
 
 def test_one_noisy_step(tmp_path: Path) -> None:

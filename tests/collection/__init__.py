@@ -38,6 +38,7 @@ def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) 
         "piecewise": {"task": "mean", "settings": {}, "domain": Interval(-20, 60)},
         "duchi": {"task": "vector mean", "settings": {"dimension": 1}, "domain": Interval(-20, 60)},
         "harmony": {"task": "vector mean", "settings": {"dimension": 3}, "domain": Interval(0, 10)},
+        "privunit-optimized": {"task": "vector mean", "settings": {"dimension": 3}, "domain": Interval(-5, 5)},
         "privset": {"task": "set-valued", "settings": {"options": 4, "items": 2}, "domain": Categories(COLOURS)},
         "privkv": {
             "task": "key-value",
@@ -62,6 +63,7 @@ def data_of(name: str, rows: int, seed: int = 1) -> pa.Array:
         "piecewise": lambda: generator.uniform(-20, 60, rows),
         "duchi": lambda: generator.integers(-20, 61, rows),
         "harmony": lambda: generator.uniform(0, 10, (rows, 3)).tolist(),
+        "privunit-optimized": lambda: generator.uniform(-2.8, 2.8, (rows, 3)).tolist(),
         "privset": lambda: [list(generator.choice(COLOURS, 2, replace=False)) for _ in range(rows)],
         "privkv": lambda: [
             [{"key": str(key), "value": float(generator.uniform(0, 10))} for key in COLOURS[: generator.integers(0, 4)]]

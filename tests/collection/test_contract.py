@@ -110,7 +110,7 @@ def test_names_and_row_groups_depend_on_the_number_of_messages_only(
     assert {words for _, _, words, _ in shapes[0]} == {None}
 
 
-@pytest.mark.parametrize("name", ["krr", "oue", "privset", "privkv", "harmony", "pure-dump"])
+@pytest.mark.parametrize("name", ["krr", "oue", "privset", "privkv", "harmony", "privunit-optimized", "pure-dump"])
 def test_a_whole_collection(engine: Engine, name: str, tmp_path: Path) -> None:
     """The report's estimates are those of the released messages, and nothing else is left."""
     rows = 600

@@ -290,8 +290,11 @@ def test_large_dimensions_and_large_epsilon(kind: Any) -> None:
     message = wide.encode(np.full((1, 1 << 20), 2.0**-10), rng=np.random.default_rng(1))
     assert message.shape == (1, 1 << 20)
     assert math.isfinite(wide.error)
-    sure = kind(200.0, 5)
-    assert math.isfinite(sure.estimate(sure.encode(np.eye(5), rng=np.random.default_rng(1))).value.sum())
+    for d, epsilon in ((2, 1e-5), (5, 200.0), (1000, 1e4)):
+        sure = kind(epsilon, d)
+        messages = sure.encode(np.eye(d)[:2], rng=np.random.default_rng(1))
+        assert math.isfinite(sure.estimate(messages).value.sum())
+        assert 1 < sure.variation_ratio().p <= math.exp(min(epsilon, 700)) * (1 + 1e-12)
 
 
 @every_kind

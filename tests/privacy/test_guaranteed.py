@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -174,3 +175,40 @@ def test_bad_lines(epsilons: list[float], deltas: list[float], message: str) -> 
     """Refused in one sentence."""
     with pytest.raises(ValueError, match=message):
         GuaranteedTradeOff(np.array(epsilons), np.array(deltas))
+
+
+def test_the_blanket_of_a_real_protocol() -> None:
+    """KRR on three options, four users: below the exact curve of every dataset and every pair of inputs."""
+    mechanism = sdp.KRR(1.5, options=3)
+    stay, other = math.exp(1.5) / (math.exp(1.5) + 2), 1 / (math.exp(1.5) + 2)
+    rows = np.where(np.eye(3, dtype=bool), stay, other)
+    found = trade_off(amplify(mechanism, 4, bound="optimal"), points=150)
+    closest = math.inf
+    for others in itertools.combinations_with_replacement(range(3), 3):
+        laws = [_multiset([rows[first], *(rows[x] for x in others)]) for first in range(3)]
+        for one, two in itertools.permutations(laws, 2):
+            truth = PiecewiseTradeOff.of_laws(one, two)
+            assert np.all(found.fnr(X) <= truth.fnr(X) + 1e-14)
+            closest = min(closest, float(np.max(truth.fnr(X) - found.fnr(X))))
+    assert closest < 0.08
+
+
+def _multiset(messages: list[np.ndarray]) -> dict[tuple[int, ...], float]:
+    """The law of the counts of independent messages."""
+    law = {(0, 0, 0): 1.0}
+    for chances in messages:
+        grown: dict[tuple[int, ...], float] = {}
+        for counts, mass in law.items():
+            for k, chance in enumerate(chances.tolist()):
+                more = (*counts[:k], counts[k] + 1, *counts[k + 1 :])
+                grown[more] = grown.get(more, 0.0) + mass * chance
+        law = grown
+    return law
+
+
+def test_a_mechanism_is_not_a_curve() -> None:
+    """The sentence says what to pass instead."""
+    with pytest.raises(TypeError, match="such as amplify"):
+        trade_off(sdp.KRR(1.0, options=3))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="such as amplify"):
+        sdp.AttackRisk(sdp.KRR(1.0, options=3))  # type: ignore[arg-type]

@@ -52,9 +52,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Every mechanism for a task, calibrated to a target, ranked by expected error; and a plan for `collect`."""
-    given = Given(
-        domain, categories, items, low, high, dimension, west, east, south, north, columns, degrees or None
-    )
+    given = Given(domain, categories, items, low, high, dimension, west, east, south, north, columns, degrees or None)
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
     goal = Goal(given.task(task), users, Target(epsilon, delta), rounds, limits)  # type: ignore[arg-type]
     ranking = rank(goal, mechanism)
@@ -111,7 +109,7 @@ def show_ranking(ranking: Ranking) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("rests on")
     for offer in ranking.offers:
-        table.add_row(*_cells(offer))
+        table.add_row(*_cells(offer, goal.users))
     console = Console()
     console.print(table)
     central = goal.yardstick
@@ -132,7 +130,7 @@ def show_ranking(ranking: Ranking) -> None:
             console.print(f"  … and {len(ranking.refusals) - REFUSALS_SHOWN} more: --json lists all.", highlight=False)
 
 
-def _cells(offer: Offer) -> list[str]:
+def _cells(offer: Offer, users: int) -> list[str]:
     local = offer.mechanism.local_epsilon
     return [
         offer.name,
@@ -141,7 +139,7 @@ def _cells(offer: Offer) -> list[str]:
         f"{offer.bits:,}",
         f"{offer.messages:,}",
         _duration(offer.cost.client),
-        _duration(offer.cost.server),
+        _duration(offer.cost.server(users)),
         offer.rests_on,
     ]
 

@@ -45,9 +45,7 @@ def draw(ranking: Ranking, path: Path) -> None:
     )
     axes.set(xscale="log", yscale="log", xlabel="bits a user", ylabel=f"standard error ({goal.task.unit})")
     axes.margins(x=0.15, y=0.1)
-    axes.set_title(
-        f"{goal.task.name}: {goal.users:,} users, ε = {goal.target.epsilon:g}, δ = {goal.target.delta:g}"
-    )
+    axes.set_title(f"{goal.task.name}: {goal.users:,} users, ε = {goal.target.epsilon:g}, δ = {goal.target.delta:g}")
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize="small")
     _label(ranking, axes)

@@ -9,7 +9,7 @@ from pathlib import Path
 from shuffledp import argument
 from shuffledp.planner import task as tasks
 from shuffledp.planner.task import Task
-from shuffledp.planner.values import Categories, Interval, KeyedInterval, Options, Region, Values
+from shuffledp.planner.values import Area, Categories, Interval, KeyedInterval, Options, Values
 
 MOST_NAMED_KEYS = 1_000_000
 COLUMNS = 6
@@ -95,7 +95,7 @@ def _vectors(given: Given) -> Task:
 def _location(given: Given) -> Task:
     edges = [given._need(name) for name in ("west", "east", "south", "north")]
     columns = COLUMNS if given.columns is None else given.count("columns")
-    return tasks.Location(Region(*edges, "degrees" if given.degrees else "plane"), columns)
+    return tasks.Location(Area(*edges), columns, coordinates="degrees" if given.degrees else "plane")
 
 
 OPTIONS = ("domain", "categories")

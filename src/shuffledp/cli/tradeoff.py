@@ -30,7 +30,7 @@ Curves = Callable[[], dict[str, TradeOff]]
 
 
 def command(
-    users: Annotated[float | None, typer.Option(help="Messages that hide each other, the user's own included.")] = None,
+    users: Annotated[float | None, typer.Option(help="How many users take part, the one to protect included.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
@@ -122,15 +122,20 @@ def _shuffled_report(
         found = _calibrated(choice, users, target, bound)
         curve, randomizer = found.curve, found.randomizer
         extra["calibrated"] = {"users" if users is None else "epsilon_local": found.value, "risk": found.risk.value}
+        honest = int(found.value if users is None else users)
     else:
         if users is None:
             raise ValueError("tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv).")
         randomizer = choice.build()
         curve = amplify(randomizer, users, bound=bound, colluding=colluding)
+        honest = int(users - colluding)
     whole = trade_off(curve)
-    extra["users"] = curve.users
-    subject = f"{curve.users:,} shuffled messages"
-    return Report(subject, curve, whole, levels, prior, extra), lambda: _curves(randomizer, curve, whole, against)
+    extra |= {"users": honest, "messages": curve.users}
+
+    def curves() -> dict[str, TradeOff]:
+        return {f"shuffled ({curve.bound})": whole, **_others(randomizer, honest, curve.users, against)}
+
+    return Report(f"the messages of {honest:,} users", curve, whole, levels, prior, extra), curves
 
 
 def _target(
@@ -158,24 +163,19 @@ def _calibrated(choice: Choice, users: float | None, target: RiskTarget, bound: 
     if choice.epsilon_local is not None or choice.p is not None or choice.table is not None:
         raise ValueError("tradeoff: a target asks for --users or for the local ε: leave out one of the two.")
 
-    def make(local: float) -> object:
-        return dataclasses.replace(choice, epsilon_local=local).build()
-
-    return calibrate_local(make, users, target, bound=bound)
+    return calibrate_local(choice.with_setting("epsilon"), users, target, bound=bound)
 
 
-def _curves(
-    randomizer: object, curve: PrivacyCurve, whole: GuaranteedTradeOff, against: list[str]
-) -> dict[str, TradeOff]:
-    """The curve, others to compare it with, and one message that nobody hides."""
-    curves: dict[str, TradeOff] = {f"shuffled ({curve.bound})": whole}
+def _others(randomizer: object, honest: int, messages: int, against: list[str]) -> dict[str, TradeOff]:
+    """Other bounds to compare with, and one message that nobody hides."""
+    curves: dict[str, TradeOff] = {}
     for name in against:
-        other = amplify(randomizer, curve.users, bound=name)
+        other = amplify(randomizer, honest, bound=name)
         curves[name if other.guarantee else f"{name} (no guarantee)"] = trade_off(other)
     assert isinstance(randomizer, GivesVariationRatio)
     parameters = randomizer.variation_ratio()
     alone = parameters.largest_log_ratio()
-    if alone <= LARGEST_EPSILON:
+    if alone <= LARGEST_EPSILON and messages == honest:
         ends = np.array([0.0, alone]), np.array([parameters.beta, 0.0])
         curves["one message, not shuffled"] = GuaranteedTradeOff(*ends)
     return curves
@@ -216,7 +216,7 @@ class Report:
         sure = "at most" if self.whole.guarantee else "as published, NOT guaranteed,"
         advantage = document["advantage"]
         lower = "" if advantage["lower"] is None else f" (an attack attains {show.lower(advantage['lower'])})"
-        certificate = "proved in ball arithmetic, rounding included" if self.whole.certified else "none: floats"
+        certificate = "proved, rounding included" if self.whole.certified else "none: floats"
         return [
             *self._calibrated_rows(document.get("calibrated", {})),
             ("advantage TPR - FPR", f"{sure} {show.upper(advantage['upper'])}{lower}"),
@@ -224,6 +224,7 @@ class Report:
             (f"error at prior {self.prior:g}", f"at least {show.lower(document['bayes_risk']['risk'])}"),
             *((f"precision at FPR {row['fpr']:g}", f"{sure} {show.upper(row['ppv'])}") for row in document["ppv"]),
             *self._plain_rows(document.get("plain_advantage")),
+            *([("users", show.crowd(document["users"], document["messages"]))] if "users" in document else []),
             ("bound", self.curve.bound),
             ("theorem", self.whole.theorem),
             ("certificate", certificate),

@@ -26,8 +26,8 @@ GUESS_ALONE = 1e-9
 """How closely the rough ε is brought to the target's, before a search and where there is none after it."""
 ROUGHLY = 0.005
 """A multiple is checked where its rough log ε is at most this much above that of the crossing."""
-NO_LIMIT = 1e15
-"""Where a search without a limit of its own ends."""
+NO_LIMIT, NOTHING = 1e15, 1e-30
+"""Where a search without a limit of its own ends, and how small a value may become."""
 SMALLEST = 5e-324
 MOST_STEPS_BACK = 40
 FIRST_STEP = 1e-9
@@ -61,6 +61,10 @@ class Target:
         distance = math.log(epsilon / self.epsilon)
         return min(distance, 0.0) if epsilon <= self.epsilon else max(distance, SMALLEST)
 
+    def met(self, value: BoundValue) -> bool:
+        """Whether a certified ε at δ is small enough."""
+        return value.upper <= self.epsilon
+
 
 def _step_for(shortfall: float) -> int:
     """The step that is an eighth of what ε lacks: ε falls faster than the local ε, and no step may be too large."""
@@ -80,7 +84,7 @@ class Found:
     """A whole number where the setting is one."""
     curve: PrivacyCurve
     epsilon: BoundValue
-    """The certified ε at the target's δ: at most the target."""
+    """The central ε at the target's δ."""
     limit: str
     """Why no more useful value was looked at; empty where the next one misses the target."""
 
@@ -103,7 +107,7 @@ class _Scale:
     def position(self, value: float) -> float:
         tuning = self.tuning
         size = min(value - tuning.least + 1 if tuning.whole else value, NO_LIMIT)
-        return 1 / max(size, 1 / NO_LIMIT) if tuning.more_is_more_private else size
+        return 1 / max(size, NOTHING) if tuning.more_is_more_private else size
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -191,6 +195,10 @@ class Search:
     def _crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
         relative = RELATIVE_WHOLE if self.tuning.whole else RELATIVE
         found = find_crossing(self.excess, low, high, guess=start, relative=relative)
+        near = RELATIVE * (high - found.below)
+        if not self.tuning.whole and found.above < high and found.above - found.below > near:
+            # Close to the end of a range, such as a probability of almost 1, what counts is the distance to that end.
+            found = find_crossing(self.excess, found.below, found.above, relative=0.0, absolute=near)
         return found.below, found.above
 
     def _beyond_jumps(self, below: float, above: float, high: float) -> tuple[float, float]:
@@ -219,7 +227,7 @@ class Search:
             if self.excess(position) <= 0:
                 curve = self.curve_at(value)
                 epsilon = curve.epsilon(self.target.delta)
-                if epsilon.upper <= self.target.epsilon:
+                if self.target.met(epsilon):
                     return Found(value, curve, epsilon, limit)
                 step = max(step, _step_for(epsilon.upper / self.target.epsilon - 1))
             if position <= least:

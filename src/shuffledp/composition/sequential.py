@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp import argument
+from shuffledp.composition.attack import RepeatedAttack
 from shuffledp.numerics.convolution import GridMeasure, GridSum, TiltedSum
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
@@ -60,7 +61,7 @@ class _Composer:
             shift = math.sqrt(-2 * math.log(target) / self.variance)
             share = LEFT_AT_INFINITY * target / self.rounds
             pairs = [
-                grid.pairs(shift * variance + REACH * math.sqrt(variance), share, share)
+                grid.pairs(shift * variance + REACH * math.sqrt(variance), share, lambda x: np.full_like(x, share))
                 for grid, variance in zip(self.grids, self.variances, strict=True)
             ]
             self.sides[target] = self._side([pair[0] for pair in pairs]), self._side([pair[1] for pair in pairs])
@@ -99,6 +100,11 @@ class ComposedCurve(PrivacyCurve):
 
     def rounds(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         return self.parts
+
+    def loss_deviation(self) -> float | None:
+        each = [(times, curve.loss_deviation()) for curve, times in self.parts]
+        squares = [times * one * one for times, one in each if one is not None]
+        return math.sqrt(math.fsum(squares)) if len(squares) == len(each) else None
 
     @cached_property
     def _composer(self) -> _Composer:
@@ -242,10 +248,13 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
 
     curves = [curve for curve, _ in parts]
     rounds = sum(times for _, times in parts)
+    # Attacks on different rounds may need different data of the same user: only equal rounds are attacked.
+    single = curves[0].source.attack if len(parts) == 1 else None
     return Source(
         bound=joined(curve.bound for curve in curves),
         theorem=f"{rounds} rounds composed [VR Lemma 7.2], each by: " + joined(curve.theorem for curve in curves),
         users=min(curve.users for curve in curves),
         guarantee=all(curve.guarantee for curve in curves),
         note=joined(curve.note for curve in curves),
+        attack=None if single is None else RepeatedAttack(single, rounds, compose),
     )

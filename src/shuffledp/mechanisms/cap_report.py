@@ -25,7 +25,9 @@ ALLOWED_DISTANCE = 2.0**-38
 """Between the computed point and the real-number one; float arithmetic keeps 2^-48, its analysis 2^-39."""
 ALLOWED_DENSITY = 2.0**-30
 """Log of the factor by which rejection in float arithmetic may bend a density; it bends it by less than 2^-35."""
-SHARE_BITS = 128
+SHARE_BITS = 256
+LARGEST_EXPONENT = 80.0
+"""The cap is chosen for an ε of at most this: smaller caps than its 2^-115 of a sphere say nothing more."""
 LARGEST_DIMENSION = 1 << 20
 
 

@@ -98,8 +98,6 @@ class CoinCounters(SupportOracle):
     def dummy_variance(self) -> Fraction:
         return self.dummy_mean * (1 - self.heads)
 
-    joint_supports = True
-
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """The bits that are sent in the clear, and coins, of every counter."""
         real = held[1:] if self.counters == 1 else held

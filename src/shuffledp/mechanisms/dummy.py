@@ -79,6 +79,10 @@ class DummyOracle(SupportOracle):
     def hiding_messages(self, users: int) -> int:
         return users * self.dummies + 1
 
+    def other_users(self, messages: int) -> int:
+        """How many users besides the victim there are where this many messages hide each other."""
+        return (messages - 1) // self.dummies - 1
+
     @property
     @abstractmethod
     def dummy_support(self) -> Fraction:

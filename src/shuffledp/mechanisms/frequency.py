@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -57,13 +57,11 @@ class SupportOracle(Mechanism):
 
     # --- simulations ------------------------------------------------------------------------------------------
 
-    joint_supports: ClassVar[bool] = False
-    """Whether ``draw_supports`` follows the law of all options' supports together, not only that of each."""
-
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """The estimate where ``held`` users hold each option, drawn without drawing any message.
 
-        Each option's estimate has its exact law, but for chances rounded to floats.
+        Each option's estimate has its exact law, but for chances rounded to floats; where a message supports several
+        options, how these hang together is not drawn.
         """
         return SupportOracle.finish(self, self.draw_supports(held, users, rng), users)
 

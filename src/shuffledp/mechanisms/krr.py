@@ -92,8 +92,6 @@ class KRR(UniformReference, SupportOracle):
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)
 
-    joint_supports = True
-
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
         """Those who report the truth, and a uniform option of everybody else."""
         return true_or_uniform(held, users, float(self.uniform_share), rng)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from flint import arb
 
-from shuffledp.mechanisms.cap_report import CapReport
+from shuffledp.mechanisms.cap_report import LARGEST_EXPONENT, CapReport
 from shuffledp.numerics import dyadic
 
 SPLITS = 64
@@ -39,8 +39,9 @@ class PrivUnit(CapReport):
     @cached_property
     def _best(self) -> tuple[float, float]:
         """The height, and the ε0 that the coin gets."""
-        splits = [self.epsilon * (k + 0.5) / SPLITS for k in range(SPLITS)]
-        choices = [(_granted_height(self.dimension, self.epsilon - coin), coin) for coin in splits]
+        budget = min(self.epsilon, LARGEST_EXPONENT)
+        splits = [budget * (k + 0.5) / SPLITS for k in range(SPLITS)]
+        choices = [(_granted_height(self.dimension, budget - coin), coin) for coin in splits]
         return max(choices, key=self._strength)
 
     def _strength(self, choice: tuple[float, float]) -> float:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from shuffledp.mechanisms.cap_report import CapReport
+from shuffledp.mechanisms.cap_report import LARGEST_EXPONENT, CapReport
 
-LARGEST_EXPONENT = 100.0
 HALVINGS = 60
 
 

@@ -66,8 +66,6 @@ class PureDUMP(NumberedDummies):
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options + 1)[: self.options]
 
-    joint_supports = True
-
     def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
         """Blank ones left out, each is any option."""
         filled = int(rng.binomial(users * self.dummies, float(self.filled)))

@@ -46,6 +46,7 @@ class Repeated(Mechanism):
     task = "vector mean"
     summary = "mean of vectors in the unit ball: several runs of another mechanism, each with a part of ε"
     built_from_numbers = False
+    tuning = ()
     tight = False
 
     def __post_init__(self) -> None:

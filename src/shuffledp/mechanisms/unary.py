@@ -37,7 +37,6 @@ class UnaryEncoding(SupportOracle):
     """
 
     covers_mixtures = True
-    joint_supports = True
     epsilon: float
     options: int
 

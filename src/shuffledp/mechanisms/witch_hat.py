@@ -141,6 +141,10 @@ class WitchHat(Mechanism):
 
     # --- running it -------------------------------------------------------------------------------------------
 
+    @property
+    def value_range(self) -> tuple[float, float]:
+        return -self.half_width, self.half_width
+
     def check(self, values: Any) -> Array:
         return domain.reals("WitchHat", values, -self.half_width, self.half_width)
 

@@ -19,13 +19,18 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one processor: a client's for its messages, the server's for all messages and the estimate."""
+    """Seconds of one processor: to encode one user, to read one user's messages, and for the estimate at the end."""
 
     client: float
-    server: float
+    reading: float
+    finishing: float
+
+    def server(self, users: int) -> float:
+        """To read the messages of so many users and make the estimate."""
+        return self.reading * users + self.finishing
 
 
-def measure(mechanism: Mechanism, values: Array, users: int) -> Cost:
+def measure(mechanism: Mechanism, values: Array) -> Cost:
     """Encode and read the messages of a few users, more of them until it takes long enough to tell."""
     rng = np.random.default_rng(SEED)
     # The first call pays for what is computed once.
@@ -45,5 +50,5 @@ def measure(mechanism: Mechanism, values: Array, users: int) -> Cost:
     mechanism.finish(total, few)
     finished = time.process_time()
     # What the first of a batch costs more is not what one user more costs.
-    client, server = ((after - first) / (few - before[0]) for after, first in zip(spent[1:], before[1:], strict=True))
-    return Cost(max(client, LEAST_SECONDS), max(server, 0.0) * users + finished - read)
+    client, reading = ((after - first) / (few - before[0]) for after, first in zip(spent[1:], before[1:], strict=True))
+    return Cost(max(client, LEAST_SECONDS), max(reading, LEAST_SECONDS), finished - read)

@@ -58,12 +58,12 @@ class Ranking:
             "error": {"unit": goal.task.unit, "data": goal.task.data},
             "central": {"standard_error": goal.yardstick.standard_error, "noise": goal.yardstick.noise},
             "best": self.best.name,
-            "mechanisms": [_document(offer) for offer in self.offers],
+            "mechanisms": [_document(offer, goal.users) for offer in self.offers],
             "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],
         }
 
 
-def _document(offer: Offer) -> dict[str, Any]:
+def _document(offer: Offer, users: int) -> dict[str, Any]:
     value = offer.epsilon
     return {
         "name": offer.name,
@@ -73,7 +73,7 @@ def _document(offer: Offer) -> dict[str, Any]:
         "bits_per_user": offer.bits,
         "messages_per_user": offer.messages,
         "client_seconds_per_user": offer.cost.client,
-        "server_seconds": offer.cost.server,
+        "server_seconds": offer.cost.server(users),
         "epsilon": {"lower": value.lower, "upper": value.upper, "slack": value.slack},
         "bound": value.bound,
         "theorem": value.theorem,

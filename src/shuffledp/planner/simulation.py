@@ -17,7 +17,7 @@ from shuffledp.planner import cost
 from shuffledp.planner import task as tasks
 from shuffledp.planner.plan import Plan
 from shuffledp.planner.task import Task
-from shuffledp.planner.values import Interval, KeyedInterval, Region
+from shuffledp.planner.values import Area, Interval, KeyedInterval
 
 WHO = "simulate"
 CONFIDENCE = 0.95
@@ -113,9 +113,10 @@ class Simulation:
     def _encodable(self) -> int:
         """How many users' messages can be encoded in a short time."""
         sample = self.task.sample(self.mechanism)
-        spent = cost.measure(self.mechanism, sample, 1)
-        affordable = ENCODING_SECONDS / self.repeats / max(spent.client + spent.server, 1e-9)
-        return max(1, min(self.users, MOST_ENCODED, int(affordable)))
+        spent = cost.measure(self.mechanism, sample)
+        affordable = ENCODING_SECONDS / self.repeats / (spent.client + spent.reading)
+        # A round number: what a measurement gives is not the same twice.
+        return min(self.users, MOST_ENCODED, 10 ** max(0, math.floor(math.log10(affordable))))
 
     def _encoded(self, users: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """The same from real messages of users who are the sample over and over."""
@@ -157,8 +158,8 @@ def _pairs(plan: Plan, settings: dict[str, Any]) -> Task:
 
 
 def _location(plan: Plan, settings: dict[str, Any]) -> Task:
-    assert isinstance(plan.domain, Region), "the plan has checked it"
-    return tasks.Location(plan.domain, settings["columns"], settings["rows"])
+    assert isinstance(plan.domain, Area), "the plan has checked it"
+    return tasks.Location(plan.domain, settings["columns"], settings["rows"], settings["coordinates"])
 
 
 TASKS: dict[str, Callable[[Plan, dict[str, Any]], Task]] = {

@@ -15,7 +15,7 @@ from shuffledp import argument
 from shuffledp.mechanisms import dyadic_tree
 from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism
 from shuffledp.numerics.random import Integers
-from shuffledp.planner.values import Interval, KeyedInterval, Region, Values
+from shuffledp.planner.values import Area, Interval, KeyedInterval, Values
 from shuffledp.planner.yardstick import Sensitivity
 
 WHO = "plan"
@@ -301,9 +301,10 @@ class KeyValue(Task):
 class Location(Task):
     """How many users are in each cell of a map."""
 
-    region: Region
+    area: Area
     columns: int
     rows: int = 0
+    coordinates: str = "plane"
 
     name = "location"
     kinds = ("location",)
@@ -312,18 +313,18 @@ class Location(Task):
 
     @property
     def domain(self) -> Values:
-        return self.region
+        return self.area
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        return {**self.region.document(), "columns": self.columns, "rows": self.rows}
+        return {**vars(self.area), "columns": self.columns, "rows": self.rows, "coordinates": self.coordinates}
 
     def sample(self, mechanism: Mechanism) -> Array:
         places = (np.arange(PLACES) + 0.5) / PLACES
-        x = self.region.west + places * (self.region.east - self.region.west)
-        y = self.region.south + places * (self.region.north - self.region.south)
+        x = self.area.west + places * (self.area.east - self.area.west)
+        y = self.area.south + places * (self.area.north - self.area.south)
         points = np.stack([np.tile(x, PLACES), np.repeat(y, PLACES)], axis=1)
-        return points if self.region.coordinates == "plane" else points[:, ::-1]
+        return points if self.coordinates == "plane" else points[:, ::-1]
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0, math.sqrt(2.0))

@@ -124,13 +124,16 @@ class Trial:
             if reason is not None:
                 return self._refusal(reason)
             error = self._error(mechanism)
-            spent = cost.measure(mechanism, self.goal.task.sample(mechanism), self.goal.users)
+            spent = cost.measure(mechanism, self.goal.task.sample(mechanism))
         except (ValueError, TypeError, NumericalError) as error_:
             return self._refusal(str(error_))
         return Offer(self.name, mechanism, found.epsilon, error, spent, found.limit)
 
     def _refusal(self, reason: str) -> Refusal:
-        return Refusal(self.name, reason if reason.endswith(".") else f"{reason}.")
+        # The list already says which mechanism it is.
+        _, _, plain = reason.partition(f"{self.kind.__name__}: ")
+        sentence = plain or reason
+        return Refusal(self.name, sentence if sentence.endswith(".") else f"{sentence}.")
 
     def _error(self, mechanism: Mechanism) -> float:
         return self.goal.task.standard_error(mechanism, self.goal.users)

@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 from shuffledp import argument
 
 WHO = "plan"
-COORDINATES = ("plane", "degrees")
-REGION = ("west", "east", "south", "north", "coordinates")
 
 
 class Values(ABC):
@@ -131,14 +129,13 @@ class KeyedInterval(Values):
 
 
 @dataclass(frozen=True)
-class Region(Values):
-    """Places in a rectangle: points (x, y) of a plane, or (latitude, longitude) in degrees."""
+class Area(Values):
+    """Places in a rectangle of the plane or of the map; latitude first where the mechanism counts in degrees."""
 
     west: float
     east: float
     south: float
     north: float
-    coordinates: str = "plane"
     kind = "places"
 
     def __post_init__(self) -> None:
@@ -148,11 +145,9 @@ class Region(Values):
                 raise ValueError(f"{WHO}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}.")
             object.__setattr__(self, low, ends[0])
             object.__setattr__(self, high, ends[1])
-        if self.coordinates not in COORDINATES:
-            raise ValueError(f"{WHO}: coordinates must be {' or '.join(COORDINATES)}, got {self.coordinates!r}.")
 
     def document(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in REGION}
+        return {"west": self.west, "east": self.east, "south": self.south, "north": self.north}
 
 
 def parse(document: Any) -> Values:
@@ -164,14 +159,14 @@ def parse(document: Any) -> Values:
         frozenset({"keys", "low", "high"}): lambda d: KeyedInterval(
             Categories(_texts(d["keys"])), Interval(d["low"], d["high"])
         ),
-        frozenset(REGION): lambda d: Region(**d),
+        frozenset({"west", "east", "south", "north"}): lambda d: Area(**d),
     }
     fields = frozenset(document) if isinstance(document, Mapping) else None
     if fields not in forms:
         got = sorted(fields) if fields is not None else document
         raise ValueError(
             f"{WHO}: domain must have categories, or count, or low and high, or keys with low and high, "
-            f"or west, east, south, north and coordinates, got {got!r}."
+            f"or west, east, south and north, got {got!r}."
         )
     values: Values = forms[fields](document)
     return values

@@ -54,6 +54,10 @@ class AttackRisk:
     guide: GuaranteedTradeOff | None = None
     """The curve's trade-off, where it is known already: tells at once at which ε to look."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.curve, PrivacyCurve):
+            raise TypeError(f"{WHO}: expected a privacy curve, such as amplify(...), got {self.curve!r}.")
+
     def advantage(self) -> Risk:
         """The largest true-positive rate minus false-positive rate: δ at ε = 0 (the total variation)."""
         value = self.curve.delta(0.0)

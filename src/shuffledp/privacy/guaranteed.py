@@ -47,7 +47,7 @@ class GuaranteedTradeOff(TradeOff):
         if not ((deltas >= 0) & (deltas <= 1)).all():
             raise ValueError("GuaranteedTradeOff: deltas must be between 0 and 1.")
         # The chord from a point of δ, as a function of e^ε, to its mirror image is this high at ε = 0.
-        mirrored = (2 * deltas + np.expm1(epsilons)) / (np.expm1(epsilons) + 2) * (1 + ULPS)
+        mirrored = (2 * deltas + np.expm1(epsilons)) / (np.expm1(epsilons) + 2) * (1 + 2 * ULPS)
         deltas[0] = min(deltas[0], float(mirrored[1:].min(initial=1.0)))
         epsilons, deltas = _hull(epsilons, np.minimum.accumulate(deltas))
         epsilons.flags.writeable = deltas.flags.writeable = False
@@ -94,7 +94,8 @@ class GuaranteedTradeOff(TradeOff):
         if low == epsilon or place == len(self.epsilons) - 1:
             return float(self.deltas[place])
         share = math.expm1(epsilon - low) / math.expm1(float(self.epsilons[place + 1]) - low)
-        share = max(0.0, share * (1 - float(ULPS)))
+        # A rounded difference of ε moves its exponential by up to ε times as much.
+        share = max(0.0, share * (1 - float(ULPS) * (2 + epsilon)))
         left, right = float(self.deltas[place]), float(self.deltas[place + 1])
         return min(left, ((1.0 - share) * left + share * right) * (1 + float(ULPS)))
 
@@ -135,6 +136,8 @@ def trade_off(
     Returns: a certified lower curve (where the curve is a guarantee). ``precise`` takes each δ as sharply as
     ``curve.delta`` does, several times slower; otherwise it is up to 1e-4 of itself above.
     """
+    if not isinstance(curve, PrivacyCurve):
+        raise TypeError(f"trade_off: expected a privacy curve, such as amplify(...), got {curve!r}.")
     count = argument.count("trade_off", "points", points, at_least=2)
     least = argument.open_probability("trade_off", "least_delta", least_delta)
     epsilons = _grid(curve, count, least)

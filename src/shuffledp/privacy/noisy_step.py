@@ -20,8 +20,8 @@ from shuffledp.privacy.trade_off import Floats, PiecewiseTradeOff, TradeOff
 CELLS = 1 << 14
 FARTHEST = 9.0
 """Starts beyond this many standard deviations, of probability 2e-19, count as fully revealing."""
-ROUND_OFF = 1e-12
-"""Relative; sums of 16,384 floats and the normal distribution function are some hundred times better."""
+ROUND_OFF, LEAST_ROUND_OFF = 1e-12, 2e-15
+"""Relative and absolute: sums of 16,384 floats, and the difference of two values of the normal distribution."""
 CURVE_CELLS = 1 << 12
 SCORES = np.linspace(-9.0, 9.0, 601)
 """Cells and thresholds of the polygon, which takes a value for each pair of them."""
@@ -173,7 +173,7 @@ class NoisyStep(TradeOff):
         """An upper bound of δ(ε): the largest gradient of each cell; the farthest starts count as 1."""
         largest = self.gradient.largest(self._cells.low, self._cells.high) / self.noise
         found = float(self._cells.chance @ gaussian_delta(largest, epsilon)) + 2 * float(ndtr(-FARTHEST))
-        return min(1.0, found * (1 + ROUND_OFF))
+        return min(1.0, found * (1 + ROUND_OFF) + LEAST_ROUND_OFF)
 
     def errors(self, log_thresholds: ArrayLike) -> tuple[Floats, Floats]:
         """(fpr, fnr) of the tests that reject where log(p/q) ≤ t, one for each t."""
