@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +15,8 @@ from shuffledp.cli import plan_figure, show
 from shuffledp.cli.plan_task import NAMES, Given
 from shuffledp.composition.search import Target
 from shuffledp.planner.goal import Goal, Limits
-from shuffledp.planner.ranking import Ranking, trials
-from shuffledp.planner.trial import Offer, Trial
+from shuffledp.planner.ranking import Ranking, run, trials, workers_for
+from shuffledp.planner.trial import Offer
 
 REFUSALS_SHOWN = 8
 
@@ -71,23 +70,16 @@ def command(
 
 def rank(goal: Goal, only: str | None = None) -> Ranking:
     """Run all trials with a progress bar."""
-    return Ranking.of(goal, [trial.run() for trial in _watched(trials(goal, only))])
-
-
-def _watched(waiting: Sequence[Trial]) -> Sequence[Trial]:
-    """The trials, with a bar that names the one at work."""
+    waiting = trials(goal, only)
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:30}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-
-    def run() -> object:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task("Calibrating", total=len(waiting))
-            for trial in waiting:
-                bar.update(task, description=f"Calibrating {trial.name}")
-                yield trial
-                bar.advance(task)
-
-    return run()  # type: ignore[return-value]
+    outcomes = []
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Calibrating", total=len(waiting))
+        for outcome in run(waiting, workers_for(waiting)):
+            outcomes.append(outcome)
+            bar.update(task, advance=1, description=f"Calibrated {outcome.name}")
+    return Ranking.of(goal, outcomes)
 
 
 def plot_to(ranking: Ranking, path: Path) -> None:

@@ -10,6 +10,11 @@ from shuffledp.planner.trial import ONLY_SHUFFLER, PSEUDORANDOM, SHUFFLER
 
 COLOURS = {SHUFFLER: "#20639b", ONLY_SHUFFLER: "#c1440e", PSEUDORANDOM: "#3c8d40"}
 
+WORDS = {
+    SHUFFLER: "a message keeps its local ε even from the shuffler",
+    ONLY_SHUFFLER: "messages rest on the shuffler only",
+    PSEUDORANDOM: "keeps its local ε if seeds are pseudorandom",
+}
 PLACES = tuple((side * 7, 12 * row) for row in (0, 1, -1, 2, -2, 3, -3, 4, -4) for side in (1, -1))
 """Where a name may stand beside its point, the best first, in points."""
 
@@ -30,7 +35,7 @@ def draw(ranking: Ranking, path: Path) -> None:
                 [offer.bits for offer in own],
                 [offer.standard_error for offer in own],
                 color=colour,
-                label=f"rests on {group}",
+                label=WORDS[group],
                 zorder=3,
             )
     central = goal.yardstick

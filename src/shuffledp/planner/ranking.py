@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Any
 
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.trial import Offer, Refusal, Trial
+
+TRIALS_OF_A_WORKER = 8
+"""Starting a process takes as long as a trial or two."""
 
 
 def trials(goal: Goal, only: str | None = None) -> list[Trial]:
@@ -18,6 +24,31 @@ def trials(goal: Goal, only: str | None = None) -> list[Trial]:
         names = ", ".join(trial.name for trial in every)
         raise ValueError(f"plan: mechanism must be one of {names} for the task {goal.task.name!r}, got {only!r}.")
     return chosen
+
+
+def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]:
+    """The outcomes, as they come; with several workers, in processes of their own."""
+    if workers == 1:
+        yield from (trial.run() for trial in waiting)
+        return
+    # Processes are started afresh: a copy of this one could be caught holding a lock.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    try:
+        for done in as_completed([pool.submit(trial.run) for trial in waiting]):
+            yield done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def workers_for(waiting: Sequence[Trial]) -> int:
+    """As many processes as there are processors, where there is enough to do for them to be worth starting."""
+    return max(
+        1,
+        min(
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+            len(waiting) // TRIALS_OF_A_WORKER,
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -64,7 +95,7 @@ class Ranking:
 
 
 def _document(offer: Offer, users: int) -> dict[str, Any]:
-    value = offer.epsilon
+    proof = offer.proof
     return {
         "name": offer.name,
         "settings": offer.mechanism.settings(),
@@ -74,11 +105,11 @@ def _document(offer: Offer, users: int) -> dict[str, Any]:
         "messages_per_user": offer.messages,
         "client_seconds_per_user": offer.cost.client,
         "server_seconds": offer.cost.server(users),
-        "epsilon": {"lower": value.lower, "upper": value.upper, "slack": value.slack},
-        "bound": value.bound,
-        "theorem": value.theorem,
-        "certified": value.certified,
-        "guarantee": value.guarantee,
+        "epsilon": {"upper": proof.epsilon, "slack": proof.slack},
+        "bound": proof.bound,
+        "theorem": proof.theorem,
+        "certified": proof.certified,
+        "guarantee": True,
         "limit": offer.limit,
         "assumption": offer.assumption,
     }

@@ -116,7 +116,7 @@ class Simulation:
         spent = cost.measure(self.mechanism, sample)
         affordable = ENCODING_SECONDS / self.repeats / (spent.client + spent.reading)
         # A round number: what a measurement gives is not the same twice.
-        return min(self.users, MOST_ENCODED, 10 ** max(0, math.floor(math.log10(affordable))))
+        return min(self.users, MOST_ENCODED, int(10.0 ** max(0, math.floor(math.log10(affordable)))))
 
     def _encoded(self, users: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """The same from real messages of users who are the sample over and over."""
@@ -154,7 +154,7 @@ def _mean(plan: Plan, settings: dict[str, Any]) -> Task:
 
 def _pairs(plan: Plan, settings: dict[str, Any]) -> Task:
     assert isinstance(plan.domain, KeyedInterval), "the plan has checked it"
-    return tasks.KeyValue(plan.domain, settings.get("items", settings.get("padding")))
+    return tasks.KeyValue(plan.domain, settings["items"] if "items" in settings else settings["padding"])
 
 
 def _location(plan: Plan, settings: dict[str, Any]) -> Task:

@@ -23,6 +23,8 @@ POINTS = 1000
 """Numbers that stand for all numbers of an interval."""
 VECTORS, RANGES, SEED = 64, 256, 0
 """Random vectors, and ranges, that stand for all of them."""
+WITHIN_ONE = Interval(-1.0, 1.0)
+"""Where the coordinates of a vector of length at most 1 lie."""
 PLACES = 60
 """Points of a map along each axis that stand for all of it."""
 
@@ -244,7 +246,7 @@ class BoxedVectorMean(Task):
 class UnitVectorMean(BoxedVectorMean):
     """The mean of a vector of length at most 1 per user."""
 
-    interval: Interval = Interval(-1.0, 1.0)
+    interval: Interval = WITHIN_ONE
     dimension: int = 2
 
     data = "vectors of length 1 in random directions"

@@ -29,8 +29,26 @@ BEYOND_GUESS = 1.5
 MOST_LOWERINGS = 8
 FEW = 16
 """Up to so many dummies, a whole number of them is so coarse that another setting makes up for it."""
-AT_END = 1e-6
+AT_END = 1e-8
 """A guess this near to the end of what is searched leaves room in the target."""
+
+Find = Callable[[Mapping[str, Any], Tuning], "Calibration | _Guess"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The certified central ε of all rounds together, and what stands behind it."""
+
+    epsilon: float
+    slack: float
+    bound: str
+    theorem: str
+    certified: bool
+
+    @classmethod
+    def of(cls, value: BoundValue) -> Proof:
+        """Without the attack, which a plan does not compute."""
+        return cls(value.upper, value.slack, value.bound, value.theorem, value.certified)
 
 
 @dataclass(frozen=True)
@@ -39,8 +57,7 @@ class Offer:
 
     name: str
     mechanism: Mechanism
-    epsilon: BoundValue
-    """The central ε of all rounds together."""
+    proof: Proof
     standard_error: float
     cost: Cost
     limit: str
@@ -118,7 +135,7 @@ class Trial:
         """The best settings found, certified; or why there are none."""
         try:
             chosen = self._chosen()
-            found = self._settled(chosen, certified=True)
+            found = self._settled(chosen)
             mechanism: Mechanism = found.mechanism
             reason = self.goal.limits.why_not(mechanism)
             if reason is not None:
@@ -127,7 +144,7 @@ class Trial:
             spent = cost.measure(mechanism, self.goal.task.sample(mechanism))
         except (ValueError, TypeError, NumericalError) as error_:
             return self._refusal(str(error_))
-        return Offer(self.name, mechanism, found.epsilon, error, spent, found.limit)
+        return Offer(self.name, mechanism, Proof.of(found.epsilon), error, spent, found.limit)
 
     def _refusal(self, reason: str) -> Refusal:
         # The list already says which mechanism it is.
@@ -179,26 +196,48 @@ class Trial:
             limits = self.goal.limits
         return limits.why_not(mechanism)
 
-    def _guessed(self, settings: Mapping[str, Any]) -> Mechanism:
-        """The mechanism where a quick guess meets the target."""
-        made: Mechanism = self._settled(settings, certified=False).mechanism
-        return made
-
     # --- calibration ------------------------------------------------------------------------------------------
 
-    def _settled(self, settings: Mapping[str, Any], *, certified: bool) -> Any:
-        """The first setting that can be searched and is not given; then the next ones, where it leaves room."""
+    def _settled(self, settings: Mapping[str, Any]) -> Calibration:
+        """The certified mechanism; settings that a guess puts at their end are tried there first."""
+        try:
+            return self._in_turn(settings, self._guess)
+        except NotApplicable:
+            return self._in_turn(settings, self._searched)
+
+    def _in_turn(self, settings: Mapping[str, Any], find: Find) -> Calibration:
+        """Search the first setting that is not given; then the next ones, where it leaves room.
+
+        Only the last search has to be certified, whatever the settings before it were set to.
+        """
         given = dict(settings)
-        found: Any = None
-        tunings = [tuning for tuning in self.kind.tuning if tuning.name not in given]
-        if not tunings:
-            raise ValueError("nothing is left to calibrate")
-        for tuning in tunings:
-            found = self._searched(given, tuning) if certified else self._guess(given, tuning)
+        *earlier, last = self._open(given)
+        for tuning in earlier:
+            room = find(given, tuning)
+            if not room.limit:
+                found = self._searched(given, tuning)
+                if not (tuning.whole and found.value <= FEW):
+                    return found
+                room = found
+            given[tuning.name] = room.value
+        return self._searched(given, last)
+
+    def _guessed(self, settings: Mapping[str, Any]) -> Mechanism:
+        """The mechanism where a quick guess meets the target."""
+        given = dict(settings)
+        for tuning in self._open(given):
+            found = self._guess(given, tuning)
             given[tuning.name] = found.value
             if not found.limit and not (tuning.whole and found.value <= FEW):
                 break
-        return found
+        return found.mechanism
+
+    def _open(self, given: Mapping[str, Any]) -> list[Tuning]:
+        """What can be searched."""
+        tunings = [tuning for tuning in self.kind.tuning if tuning.name not in given]
+        if not tunings:
+            raise ValueError("nothing is left to calibrate")
+        return tunings
 
     def _searched(self, given: Mapping[str, Any], tuning: Tuning) -> Calibration:
         """The certified setting; where a wrapper's local ε comes out above the limit, that of a lower one."""
@@ -228,7 +267,9 @@ class Trial:
             tuning = dataclasses.replace(tuning, most=min(tuning.most, cap))
         value = guess(build, tuning, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
         end = tuning.least if tuning.more_is_more_private else tuning.most
-        return _Guess(value, build(value), "at its end" if math.isclose(value, end, rel_tol=AT_END) else "")
+        if math.isclose(value, end, rel_tol=AT_END):
+            return _Guess(end, build(end), "at its end")
+        return _Guess(value, build(value), "")
 
     @property
     def _wrapper(self) -> type[Mechanism] | None:
