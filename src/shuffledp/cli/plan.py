@@ -18,8 +18,6 @@ from shuffledp.planner.goal import Goal, Limits
 from shuffledp.planner.ranking import Ranking, run, trials, workers_for
 from shuffledp.planner.trial import Offer
 
-REFUSALS_SHOWN = 8
-
 
 def command(
     task: Annotated[str, typer.Option(help=f"What to estimate: {', '.join(NAMES)}.")],
@@ -94,7 +92,9 @@ def show_ranking(ranking: Ranking) -> None:
     """The table, the yardstick, and what does not meet the goal."""
     goal = ranking.goal
     rounds = "" if goal.rounds == 1 else f", {goal.rounds} rounds"
-    title = f"{goal.task.name}: {goal.users:,} users, ε = {goal.target.epsilon:g}, δ = {goal.target.delta:g}{rounds}"
+    limits = f"; {goal.limits.words()}" if goal.limits.words() else ""
+    target = f"ε = {goal.target.epsilon:g}, δ = {goal.target.delta:g}"
+    title = f"{goal.task.name}: {goal.users:,} users, {target}{rounds}{limits}"
     table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
     table.add_column("mechanism", no_wrap=True)
     for name in ("error", "local ε", "bits", "msgs", "client", "server"):
@@ -116,10 +116,8 @@ def show_ranking(ranking: Ranking) -> None:
     console.print("\n" + "\n".join(lines), highlight=False, soft_wrap=True)
     if ranking.refusals:
         console.print("\nLeft out:", highlight=False)
-        for refusal in ranking.refusals[:REFUSALS_SHOWN]:
-            console.print(Text(f"  {refusal.name}: {refusal.reason}"), soft_wrap=True)
-        if len(ranking.refusals) > REFUSALS_SHOWN:
-            console.print(f"  … and {len(ranking.refusals) - REFUSALS_SHOWN} more: --json lists all.", highlight=False)
+        for reason, names in ranking.reasons().items():
+            console.print(Text(f"  {', '.join(names)}: {reason}"), soft_wrap=True)
 
 
 def _cells(offer: Offer, users: int) -> list[str]:

@@ -34,6 +34,15 @@ class Limits:
         if self.epsilon_local is not None:
             argument.positive_finite(WHO, "local-epsilon-at-most", self.epsilon_local)
 
+    def words(self) -> str:
+        """The limits in short; empty where there are none."""
+        parts = [
+            "" if self.bits is None else f"at most {self.bits:,} bits",
+            "" if self.messages is None else f"at most {self.messages:,} messages",
+            "" if self.epsilon_local is None else f"local ε at most {self.epsilon_local:g}",
+        ]
+        return ", ".join(filter(None, parts))
+
     def why_not(self, mechanism: Mechanism) -> str | None:
         """Why a mechanism is beyond the limits; None where it is within them."""
         each = mechanism.messages_per_user

@@ -57,7 +57,7 @@ class Ranking:
 
     goal: Goal
     offers: tuple[Offer, ...]
-    """The smallest error first; of equal ones the fewest bits."""
+    """The smallest error first; of equal ones the fewest bits, then the fewest settings."""
     refusals: tuple[Refusal, ...]
 
     @classmethod
@@ -69,12 +69,19 @@ class Ranking:
         if not offers:
             why = refusals[0].reason if len(refusals) == 1 else f"for instance {refusals[0].name}: {refusals[0].reason}"
             raise ValueError(f"plan: no mechanism meets the target within the limits; {why}")
-        offers.sort(key=lambda offer: (offer.standard_error, offer.bits, offer.name))
+        offers.sort(key=_order)
         return cls(goal, tuple(offers), tuple(refusals))
 
     @property
     def best(self) -> Offer:
         return self.offers[0]
+
+    def reasons(self) -> dict[str, list[str]]:
+        """Why mechanisms were refused, each reason with the names of all that it holds for."""
+        result: dict[str, list[str]] = {}
+        for refusal in self.refusals:
+            result.setdefault(refusal.reason, []).append(refusal.name)
+        return result
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -92,6 +99,11 @@ class Ranking:
             "mechanisms": [_document(offer, goal.users) for offer in self.offers],
             "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],
         }
+
+
+def _order(offer: Offer) -> tuple[float, int, int, str]:
+    """Errors that differ in the fifth digit are the same: searches end where they are near enough."""
+    return float(f"{offer.standard_error:.4g}"), offer.bits, len(offer.mechanism.settings()), offer.name
 
 
 def _document(offer: Offer, users: int) -> dict[str, Any]:

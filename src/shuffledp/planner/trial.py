@@ -165,36 +165,37 @@ class Trial:
     def _chosen(self) -> dict[str, Any]:
         """The settings, besides those searched, of the least error by a quick guess, among those within the limits."""
         guesses: list[tuple[float, int, dict[str, Any]]] = []
-        reason = ""
+        refused: list[tuple[float, str]] = []
         for variant in self.kind.variants(self.goal.task.facts):
-            settings = self._known() | variant
+            settings, bits = self._known() | variant, math.inf
             try:
                 mechanism = self._guessed(settings)
-                beyond = self._beyond(mechanism)
-                if beyond is not None:
-                    raise NotApplicable("plan", beyond)
-                error = self._error(mechanism)
-            except (ValueError, ZeroDivisionError) as refused:
-                reason = refused.reason if isinstance(refused, NotApplicable) else str(refused)
-                continue
-            guesses.append((error, mechanism.messages_per_user * mechanism.message_bits, settings))
+                bits = mechanism.messages_per_user * mechanism.message_bits
+                self._demand(mechanism)
+                guesses.append((self._error(mechanism), int(bits), settings))
+            except NotApplicable as error:
+                refused.append((bits, error.reason))
+            except (ValueError, ZeroDivisionError) as error:
+                refused.append((bits, str(error)))
         if not guesses:
-            raise ValueError(reason or "has no settings for this task")
+            raise ValueError(min(refused)[1])
         least = min(error for error, _, _ in guesses)
         near = [each for each in guesses if each[0] <= NEAR_BEST * least]
         return min(near, key=lambda each: (each[1], each[0]))[2]
 
-    def _beyond(self, mechanism: Mechanism) -> str | None:
-        """Why such a mechanism is not worth calibrating."""
-        wrapper, inner = catalogue.wrapper_of(self.name)
-        if wrapper is not None:
-            plain = getattr(mechanism, dataclasses.fields(wrapper)[0].name)  # type: ignore[arg-type]
+    def _demand(self, mechanism: Mechanism) -> None:
+        """Stop where such a mechanism is not worth calibrating: too costly whatever its local ε."""
+        if self._wrapper is not None:
+            plain = getattr(mechanism, dataclasses.fields(self._wrapper)[0].name)  # type: ignore[arg-type]
             if mechanism.message_bits >= plain.message_bits:
-                return f"would send {mechanism.message_bits} bits, {inner} itself sends {plain.message_bits}"
-        limits = dataclasses.replace(self.goal.limits, epsilon_local=None)
-        if mechanism.local_epsilon is None:
-            limits = self.goal.limits
-        return limits.why_not(mechanism)
+                seed = f"a seed of {mechanism.message_bits} bits"
+                raise NotApplicable("plan", f"{seed} is no shorter than the message that it stands for")
+        limits = self.goal.limits
+        if mechanism.local_epsilon is not None:
+            limits = dataclasses.replace(limits, epsilon_local=None)
+        reason = limits.why_not(mechanism)
+        if reason is not None:
+            raise NotApplicable("plan", reason)
 
     # --- calibration ------------------------------------------------------------------------------------------
 
