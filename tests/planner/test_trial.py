@@ -87,6 +87,14 @@ def test_the_error_of_a_frequency_is_the_formula() -> None:
     assert offer.standard_error == pytest.approx(expected, rel=1e-9)
 
 
+def test_no_more_dummies_than_needed() -> None:
+    """One dummy that is mostly blank is enough, and the guess that decides about limits knows it."""
+    goal = Goal(tasks.Frequency(Options(1024)), 10**6, Target(1.0, 1e-9), limits=Limits(bits=22, messages=2))
+    (outcome,) = run(trials(goal, "pure-dump"))
+    assert isinstance(outcome, Offer)
+    assert (outcome.messages, outcome.bits) == (2, 22)
+
+
 def test_a_plan_is_calibrated_as_calibrate_does() -> None:
     """The same local ε as the function of that name finds, to its own precision."""
     goal = goal_of("frequency")

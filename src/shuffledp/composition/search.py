@@ -180,7 +180,10 @@ class Search:
 
     def guess(self) -> float:
         """The value where the rough ε is the target's, unproved."""
-        return self.scale.value(self._guess(*self.scale.ends, absolute=GUESS_ALONE))
+        low, high = self.scale.ends
+        position = self._guess(low, high, absolute=GUESS_ALONE)
+        # A search that ends beside the end has found no crossing before it.
+        return self.scale.value(high if position >= high * (1 - 4 * GUESS_ALONE) else position)
 
     def _guess(self, low: float, high: float, absolute: float = GUESS_RELATIVE) -> float:
         """Where the rough ε is the target's."""
