@@ -6,7 +6,10 @@ too frequent for that is itself such a cut, and need not be read to be repeated.
 
 from __future__ import annotations
 
+import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,15 +32,37 @@ def texts_of(wire: WireBytes) -> Texts:
     return wire.view(f"S{wire.shape[1]}").reshape(-1)
 
 
+class Run:
+    """A file of sorted messages. It is not mapped: pages that a search only passes would count as ours."""
+
+    def __init__(self, path: Path, width: int) -> None:
+        self._file, self._width = path.open("rb"), width
+        self._length = path.stat().st_size // width
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, place: int) -> bytes:
+        return os.pread(self._file.fileno(), self._width, place * self._width)
+
+    def part(self, start: int, stop: int) -> Texts:
+        """The messages from one place to another."""
+        self._file.seek(start * self._width)
+        return np.fromfile(self._file, dtype=f"S{self._width}", count=stop - start)
+
+    def close(self) -> None:
+        self._file.close()
+
+
 def sort(batches: Iterable[WireBytes], width: int, room: Path, rows: int) -> Iterator[WireBytes]:
     """The messages of all batches in order, at most ``rows`` at a time; ``room`` is a directory for the runs."""
     files, samples = _write_runs(batches, width, room)
     if not files:
         return
-    # Mapped, not read: a search touches a few pages only.
-    runs: list[Texts] = [np.memmap(file, dtype=f"S{width}", mode="r") for file in files]
-    for low, high in pairwise([None, *_cuts(samples, sum(map(len, runs)) * width), None]):
-        yield from _range(files, runs, low, high, rows)
+    with ExitStack() as stack:
+        runs = [stack.enter_context(closing(Run(file, width))) for file in files]
+        for low, high in pairwise([None, *_cuts(samples, sum(map(len, runs)) * width), None]):
+            yield from _range(runs, width, low, high, rows)
 
 
 def _write_runs(batches: Iterable[WireBytes], width: int, room: Path) -> tuple[list[Path], list[Texts]]:
@@ -70,29 +95,21 @@ def _gathered(batches: Iterable[WireBytes], width: int) -> Iterator[WireBytes]:
         yield room[:held]
 
 
-def _cuts(samples: list[Texts], size: int) -> list[Texts]:
-    """Different values, in order, with about RANGE_BYTES of messages from each to the next; arrays of one each."""
+def _cuts(samples: list[Texts], size: int) -> list[bytes]:
+    """Different messages, in order, with about RANGE_BYTES of messages from each to the next."""
     every = np.sort(np.concatenate(samples))
     ranges = -(-size // RANGE_BYTES)
-    places = np.arange(1, ranges) * len(every) // ranges
-    return list(np.unique(every[places]).reshape(-1, 1))
+    chosen = np.unique(every[np.arange(1, ranges) * len(every) // ranges])
+    return [row.tobytes() for row in chosen.view(np.uint8).reshape(-1, every.dtype.itemsize)]
 
 
-def _range(
-    files: list[Path], runs: list[Texts], low: Texts | None, high: Texts | None, rows: int
-) -> Iterator[WireBytes]:
+def _range(runs: list[Run], width: int, low: bytes | None, high: bytes | None, rows: int) -> Iterator[WireBytes]:
     """The messages that are ``low``, then those between ``low`` and ``high``."""
-    width = runs[0].dtype.itemsize
-    starts = [0] * len(runs) if low is None else [int(run.searchsorted(low, "right")[0]) for run in runs]
-    stops = [len(run) if high is None else int(run.searchsorted(high, "left")[0]) for run in runs]
+    starts = [0 if low is None else bisect_right(run, low) for run in runs]
+    stops = [len(run) if high is None else bisect_left(run, high) for run in runs]
     if low is not None:
-        first = [int(run.searchsorted(low, "left")[0]) for run in runs]
-        yield from _repeated(low, sum(starts) - sum(first), rows)
-    parts = [
-        np.fromfile(file, dtype=f"S{width}", count=stop - start, offset=start * width)
-        for file, start, stop in zip(files, starts, stops, strict=True)
-    ]
-    merged = np.concatenate(parts)
+        yield from _repeated(low, sum(starts) - sum(bisect_left(run, low) for run in runs), rows)
+    merged = np.concatenate([run.part(start, stop) for run, start, stop in zip(runs, starts, stops, strict=True)])
     # Of sorted parts one after another a stable sort makes one in little more than a look at each.
     merged.sort(kind="stable")
     wire = merged.view(np.uint8).reshape(-1, width)
@@ -100,7 +117,7 @@ def _range(
         yield wire[start : start + rows]
 
 
-def _repeated(value: Texts, count: int, rows: int) -> Iterator[WireBytes]:
-    wire = np.repeat(value.view(np.uint8).reshape(1, -1), min(count, rows), axis=0)
+def _repeated(value: bytes, count: int, rows: int) -> Iterator[WireBytes]:
+    wire = np.tile(np.frombuffer(value, dtype=np.uint8), (min(count, rows), 1))
     for start in range(0, count, rows):
         yield wire[: count - start]
