@@ -52,6 +52,10 @@ def _inner(one: Floats, other: Floats) -> float:
     return float(np.sum(one * other))
 
 
+class TooLong(NumericalError):
+    """A sum spreads over more grid points than a transform can have."""
+
+
 @dataclass(frozen=True)
 class GridMeasure:
     """Exact masses ≥ 0 at ascending multiples of a step that has so few bits that the products are exact floats."""
@@ -188,7 +192,7 @@ class TiltedSum:
         high = math.ceil(max(top, mean, self.least) / self.step) + 1
         length = 1 << (high - low + 1).bit_length()
         if length > LONGEST:
-            raise NumericalError(
+            raise TooLong(
                 f"GridSum: the sum spreads over {high - low + 1} grid points, at most {LONGEST} are possible; "
                 f"ask for less accuracy."
             )
