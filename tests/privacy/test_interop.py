@@ -6,16 +6,13 @@ import math
 import subprocess
 import sys
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting import pld as their_pld
 
 import shuffledp as sdp
-
-dp_accounting = pytest.importorskip("dp_accounting", reason="the optional extra 'interop' is not installed")
-
-from dp_accounting import pld as their_pld  # noqa: E402
-
-from shuffledp.privacy.interop import ShuffledAccountant, ShuffledDpEvent, from_pld  # noqa: E402
+from shuffledp.privacy.interop import ShuffledAccountant, ShuffledDpEvent, from_pld
 
 CURVE = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 2000, bound="stronger-clone")
 RELATION = dp_accounting.NeighboringRelation.REPLACE_ONE
