@@ -18,17 +18,20 @@ from shuffledp.mechanisms.mechanism import Mechanism
 def command(
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε of the mechanism.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated.")] = None,
     run: Annotated[
         str | None, typer.Option("--command", help="A program: values on stdin, messages on stdout, one a line.")
     ] = None,
-    values: Annotated[list[str] | None, typer.Option("--value", help="One of the two inputs; give it twice.")] = None,
+    values: Annotated[list[str] | None, typer.Option("--value", metavar="INPUT", help="One of the two inputs; give it twice.")] = None,
     claimed: Annotated[float | None, typer.Option(help="The local ε to hold it against.")] = None,
     samples: Annotated[float, typer.Option(help="Messages drawn for each input.")] = 200_000,
     confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """An empirical lower bound on a randomizer's local ε, and a verdict. Exit code 1 if the claim is broken."""
+    """Test whether a randomizer keeps its local ε.
+
+    Its messages prove a lower bound on ε, with the confidence that is asked for. Exit code 1 if the claim is broken.
+    """
     if (mechanism is None) == (run is None):
         raise ValueError("audit: give either --mechanism or --command.")
     if values is not None and len(values) != 2:

@@ -28,7 +28,7 @@ def command(
     delta: Annotated[float, typer.Option(help="Target δ.")],
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated.")] = None,
     table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
     p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
     beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
@@ -40,7 +40,7 @@ def command(
     plot: Annotated[Path | None, typer.Option(help="Draw amplification against ε0 to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Every bound side by side, with the lower bound of the best known attack."""
+    """Every bound side by side, and the best known attack."""
     choice = Choice("compare", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
     result = compare(choice.build(), users, delta, colluding=colluding)
     if plot is not None:

@@ -23,7 +23,7 @@ def command(
     forget: Annotated[str | None, typer.Option(help="Take back a killed collection that released nothing.")] = None,
     json: Json = False,
 ) -> None:
-    """What each population has given so far, over all its collections, and what is left of its budget."""
+    """What each population has given so far, and its budget. All its collections count together."""
     ledger = Ledger(file)
     if budget is not None:
         if population is None or delta is None:

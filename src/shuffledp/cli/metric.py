@@ -29,7 +29,7 @@ from shuffledp.privacy.metric import DistanceMatrix, Interval, read_numbers
 Floats = NDArray[np.float64]
 
 app = typer.Typer(
-    help="Metric privacy: near inputs are better protected than far ones.",
+    help="Metric privacy: near inputs are hidden better than far ones.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -39,7 +39,7 @@ Delta = Annotated[float, typer.Option(help="Target δ.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of privacy distances, a row per input, no header.")]
 Points = Annotated[Path | None, typer.Option(help="CSV of points, a row of coordinates each, no header.")]
 Degrees = Annotated[bool, typer.Option("--degrees", help="Points are latitude, longitude; distances are metres.")]
-Range = Annotated[tuple[float, float] | None, typer.Option("--range", help="All numbers from LOW to HIGH.")]
+Range = Annotated[tuple[float, float] | None, typer.Option("--range", metavar="LOW HIGH", help="All numbers from LOW to HIGH.")]
 Rate = Annotated[float | None, typer.Option(help="Privacy distance per unit, for points and ranges.")]
 BoundName = Annotated[str, typer.Option(help=f"One of {', '.join(all_amplifications())}.")]
 NoiseName = Annotated[str, typer.Option(help=f"What is known of the randomizer: {', '.join(noise_names())}.")]
@@ -101,7 +101,7 @@ def amplify(
     rate: Rate = None,
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
-    steps: Annotated[int, typer.Option(help="How many distances of a range to show.", min=1)] = 10,
+    steps: Annotated[int, typer.Option(metavar="INT", help="How many distances of a range to show.", min=1)] = 10,
     plot: Annotated[Path | None, typer.Option(help="Draw amplified against local distances to this file.")] = None,
     json: Json = False,
 ) -> None:
@@ -166,7 +166,10 @@ def lower(
     rate: Rate = None,
     json: Json = False,
 ) -> None:
-    """What no bound for all randomizers can beat: the padded exponential mechanism, attacked."""
+    """What no bound for all randomizers can beat.
+
+    The distances that an attack on the padded exponential mechanism attains.
+    """
     space = SpaceChoice("metric lower", matrix, points, degrees, None, rate).finite()
     total = argument.count("metric", "users", users)
     found = _all_pairs(space, "Attacking", lambda a, b: lower_bound(space, a, b, total, delta))
@@ -188,10 +191,10 @@ def solve(
     rate: Rate = None,
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
-    diameters: Annotated[int, typer.Option(help="How many local diameters to try.", min=1)] = 4,
+    diameters: Annotated[int, typer.Option(metavar="INT", help="How many local diameters to try.", min=1)] = 4,
     json: Json = False,
 ) -> None:
-    """The largest local distances whose shuffled distances meet the given ones.
+    """The largest local distances that meet a target.
 
     The distances given are the global target. With --bound corollary-1 or corollary-2-uniform this is the solver of the
     paper; otherwise distances are raised until none can grow by 1%.

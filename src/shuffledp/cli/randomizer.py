@@ -33,6 +33,8 @@ class Choice:
         raw = ("p", "beta", "q", "q0", "q1", "q_common")
         if self.table is not None:
             self._alone("--table", "mechanism", "epsilon_local", *raw)
+            if self.settings:
+                raise ValueError(f"{self.command}: --table does not go with --set.")
             from shuffledp.mechanisms.from_table import FromTable
 
             return FromTable.from_csv(self.table)
@@ -80,5 +82,7 @@ def settings_of(command: str, texts: tuple[str, ...]) -> dict[str, str]:
         key, found, value = text.partition("=")
         if not found or not key or not value:
             raise ValueError(f"{command}: --set takes name=value, got {text!r}.")
+        if key in result:
+            raise ValueError(f"{command}: --set {key} must be given once, got it twice.")
         result[key] = value
     return result

@@ -33,7 +33,7 @@ def command(
     users: Annotated[float | None, typer.Option(help="How many users take part, the one to protect included.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated.")] = None,
     table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
     p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
     beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
@@ -46,13 +46,17 @@ def command(
     step: Annotated[
         str | None, typer.Option(help="Instead: one noisy gradient step, least-squares or logistic, with --set.")
     ] = None,
-    fpr: Annotated[list[float] | None, typer.Option(help="A false-positive rate to look at; may be repeated.")] = None,
+    fpr: Annotated[
+        list[float] | None, typer.Option(metavar="RATE", help="A false-positive rate to look at; may be repeated.")
+    ] = None,
     prior: Annotated[float, typer.Option(help="The attacker's prior of the second dataset.")] = 0.5,
     tpr: Annotated[float | None, typer.Option(help="Target: at most this TPR at --fpr.")] = None,
     advantage: Annotated[float | None, typer.Option(help="Target: at most this TPR - FPR.")] = None,
     bayes_risk: Annotated[float | None, typer.Option(help="Target: at least this error at --prior.")] = None,
     ppv: Annotated[float | None, typer.Option(help="Target: at most this precision at --fpr, --prior.")] = None,
-    against: Annotated[list[str] | None, typer.Option(help="Another bound to draw too; may be repeated.")] = None,
+    against: Annotated[
+        list[str] | None, typer.Option(metavar="BOUND", help="Another bound to draw too; may be repeated.")
+    ] = None,
     points: Annotated[int, typer.Option(help="Points of the curve in --json.")] = 101,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve to this file (png, pdf, svg).")] = None,
     log: Annotated[bool, typer.Option("--log", help="Draw TPR against FPR on logarithmic axes.")] = False,
