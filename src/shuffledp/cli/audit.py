@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from shuffledp.audit.empirical import Finding, audit
 from shuffledp.audit.subject import CommandSubject, MechanismSubject, Subject
 from shuffledp.cli import show
+from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.mechanisms.mechanism import Mechanism
 
@@ -18,11 +19,16 @@ from shuffledp.mechanisms.mechanism import Mechanism
 def command(
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε of the mechanism.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
+    ] = None,
     run: Annotated[
         str | None, typer.Option("--command", help="A program: values on stdin, messages on stdout, one a line.")
     ] = None,
-    values: Annotated[list[str] | None, typer.Option("--value", metavar="INPUT", help="One of the two inputs; give it twice.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--value", metavar="INPUT", help="One of the two inputs; give it twice.")
+    ] = None,
     claimed: Annotated[float | None, typer.Option(help="The local ε to hold it against.")] = None,
     samples: Annotated[float, typer.Option(help="Messages drawn for each input.")] = 200_000,
     confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
@@ -38,6 +44,8 @@ def command(
         raise ValueError(f"audit: --value must be given exactly twice, got {len(values)}.")
     subject: Subject
     if run is not None:
+        if epsilon_local is not None or set_:
+            raise ValueError("audit: --command does not go with --epsilon-local and --set; --claimed is the ε to test.")
         if values is None or claimed is None:
             raise ValueError("audit: --command needs --value twice and --claimed.")
         subject, claim = CommandSubject(run, (values[0], values[1])), claimed
@@ -46,7 +54,8 @@ def command(
         assert isinstance(chosen, Mechanism)
         subject = MechanismSubject(chosen, _inputs(chosen, values))
         claim = _claim(chosen) if claimed is None else claimed
-    finding = audit(subject, claim, samples=samples, confidence=confidence)
+    with waiting("Auditing"):
+        finding = audit(subject, claim, samples=samples, confidence=confidence)
     _report(finding, json)
     if finding.violated:
         raise typer.Exit(1)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from shuffledp.cli import show
+from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.composition.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
 from shuffledp.composition.search import Target
@@ -28,7 +28,10 @@ def command(
         str | None, typer.Option(help="local-epsilon, users, rounds, or a setting of the mechanism.")
     ] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0, where it is not what is searched.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="CSV of a randomizer, to find users or rounds.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = "best",
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
@@ -41,8 +44,7 @@ def command(
     choice = Choice("calibrate", mechanism, epsilon_local, tuple(set_ or ()), table)
     target = Target(epsilon, delta)
     tuning = _tuning(choice, find)
-    console = Console(stderr=True)
-    with console.status("Searching"):
+    with waiting("Searching"):
         build = _builder(choice, tuning)
         found = search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
         document = _document(found)
