@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from shuffledp.bounds.best import NAME as BEST
 from shuffledp.certificate.claim import claim_of, provable
 from shuffledp.cli import show
 from shuffledp.cli.progress import waiting
-from shuffledp.cli.randomizer import Choice
+from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import subsample
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -55,7 +54,7 @@ def command(
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
     randomizer = choice.build()
-    inputs = None if pair is None else [_input(text) for text in pair]
+    inputs = None if pair is None else [number_or_list("amplify", "--pair", text) for text in pair]
     subject = chosen_inputs(randomizer, inputs, diameter)
     if (delta is None) == (epsilon is None):
         raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
@@ -79,14 +78,6 @@ def command(
 
 
 command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
-
-
-def _input(text: str) -> Any:
-    """One input as typed: a number or a JSON list."""
-    try:
-        return json_module.loads(text)
-    except json_module.JSONDecodeError:
-        raise ValueError(f"amplify: --pair must be a number or a JSON list, got {text!r}.") from None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +11,7 @@ from shuffledp.audit.empirical import Finding, audit
 from shuffledp.audit.subject import CommandSubject, MechanismSubject, Subject
 from shuffledp.cli import show
 from shuffledp.cli.progress import waiting
-from shuffledp.cli.randomizer import Choice
+from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.mechanisms.mechanism import Mechanism
 
 
@@ -72,10 +71,7 @@ def _inputs(mechanism: Mechanism, values: list[str] | None) -> NDArray[Any]:
     """The two inputs: as typed (numbers or JSON lists), or the mechanism's own probe."""
     if values is None:
         return mechanism.probe()
-    try:
-        return mechanism.check([json_module.loads(text) for text in values])
-    except json_module.JSONDecodeError:
-        raise ValueError(f"audit: --value must be a number or a JSON list, got {values!r}.") from None
+    return mechanism.check([number_or_list("audit", "--value", text) for text in values])
 
 
 def _report(finding: Finding, json: bool) -> None:
