@@ -121,5 +121,7 @@ def _tell(report: Report, out: Path, json: bool) -> None:
         if quantity.low is not None and quantity.high is not None:
             interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
         pairs.append((quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}"))
+    if len(quantity.labels) > len(largest):
+        pairs.append(("…", f"{len(quantity.labels) - len(largest):,} more in estimates.csv"))
     show.rows(f"Collection: {held.plan.task}", pairs)
-    typer.echo(f"\n{report.parties}\nReport, estimates, plot and certificate are in {out}.")
+    typer.echo(f"\n{report.parties}\nReport, estimates and plot are in {out}.")
