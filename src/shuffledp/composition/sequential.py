@@ -248,4 +248,6 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
         users=min(curve.users for curve in curves),
         guarantee=all(curve.guarantee for curve in curves),
         note=joined(curve.note for curve in curves),
+        senders=max(curve.people for curve in curves),
+        some_inputs=any(curve.source.some_inputs for curve in curves),
     )
