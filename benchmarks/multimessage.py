@@ -39,7 +39,7 @@ def row(name: str, users: int, delta: float, target: float, mechanism: Any) -> l
     """ε' against the exact ε at the printed noise, and what the printed pair of [VR] would have claimed."""
     value = sdp.amplify(mechanism, users).epsilon(delta)
     published = sdp.amplify(mechanism, users, bound="variation-ratio-published").epsilon(delta).upper
-    lower = "–" if value.lower is None else f"{value.lower:.4g}"
+    lower = "–" if value.lower is None else f"{value.lower:.5g}"
     saved = 100 * (1 - value.upper / target)
     return [
         name,

@@ -9,6 +9,8 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
 from shuffledp.bounds.risk_target import RiskTarget, calibrate_local, calibrate_users
 from shuffledp.composition.calibrate import Calibration, calibrate
+from shuffledp.composition.gaussian_limit import gaussian_limit
+from shuffledp.composition.renyi import renyi
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import poisson, subsample
 from shuffledp.compression.compressed import Compressed
@@ -59,8 +61,10 @@ __all__ = [
     "calibrate_users",
     "compare",
     "compose",
+    "gaussian_limit",
     "poisson",
     "privacy_curve",
+    "renyi",
     "subsample",
     "trade_off",
     *_CATALOGUE,

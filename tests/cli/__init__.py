@@ -12,7 +12,14 @@ from unittest import mock
 from shuffledp.cli import main
 
 PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
-NOT_PLAIN = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "SHUFFLEDP_DEBUG", "SHUFFLEDP_COMMAND")
+NOT_PLAIN = (
+    "SHUFFLEDP_LEDGER",
+    "FORCE_COLOR",
+    "TTY_COMPATIBLE",
+    "TTY_INTERACTIVE",
+    "SHUFFLEDP_DEBUG",
+    "SHUFFLEDP_COMMAND",
+)
 
 
 @dataclass(frozen=True)

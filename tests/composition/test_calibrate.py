@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,16 @@ from tests.oracle.floating import epsilon_published_float
 MORE = 1.001
 
 
-def numbers(name: str) -> dict[str, float | str]:
-    """The settings of a catalogue mechanism as arguments."""
-    split = (text.split("=") for text in SETTINGS[name])
-    return {key: text if text.isalpha() else float(text) if "." in text else int(text) for key, text in split}
+def numbers(name: str) -> dict[str, Any]:
+    """The settings of a catalogue mechanism as arguments: numbers where they are numbers."""
+
+    def value(text: str) -> Any:
+        for kind in (int, float):
+            with contextlib.suppress(ValueError):
+                return kind(text)
+        return text
+
+    return {key: value(text) for key, text in (setting.split("=") for setting in SETTINGS[name])}
 
 
 def assert_calibrated(found: sdp.Calibration, users: int, epsilon: float, delta: float) -> None:
@@ -60,6 +67,32 @@ def test_every_mechanism_of_the_catalogue(name: str) -> None:
     assert sdp.amplify(beyond, users).epsilon(delta).upper > epsilon
 
 
+OTHERS = [
+    pytest.param(name, tuning, id=f"{name}-{tuning.name}")
+    for name in sorted(SETTINGS)
+    for tuning in all_mechanisms()[name].tuning
+    if tuning.name != "epsilon"
+]
+
+
+@pytest.mark.parametrize(("name", "tuning"), OTHERS)
+def test_every_other_setting_that_a_mechanism_lists(name: str, tuning: Tuning) -> None:
+    """Dummies, flips, coins: the value meets the target; the next one misses it, unless it is the end of the search."""
+    kind, users, epsilon, delta = all_mechanisms()[name], 2_000, 0.5, 1e-5
+    settings = {key: value for key, value in numbers(name).items() if key != tuning.name}
+    found = sdp.calibrate(kind, find=tuning.name, users=users, epsilon=epsilon, delta=delta, **settings)
+    made: Any = kind(**settings, **{tuning.name: found.value})
+    assert sdp.amplify(made, users).epsilon(delta).upper <= epsilon
+    if found.limit:
+        # The end may be cut off where a probability is practically 0.
+        assert found.value == pytest.approx(tuning.least if tuning.more_is_more_private else tuning.most, abs=1e-15)
+        return
+    direction = -1 if tuning.more_is_more_private else 1
+    beyond = found.value + direction if tuning.whole else found.value * MORE**direction
+    made = kind(**settings, **{tuning.name: min(beyond, tuning.most)})
+    assert sdp.amplify(made, users).epsilon(delta).upper > epsilon
+
+
 @pytest.mark.parametrize(("users", "epsilon", "delta"), [(500, 0.5, 1e-5), (20_000, 0.1, 1e-7), (10**6, 1.0, 1e-9)])
 def test_any_local_randomizer_against_the_oracle(users: int, epsilon: float, delta: float) -> None:
     """VariationRatio.of_ldp: an independent evaluation of the clone pair crosses the target where we say."""
@@ -82,6 +115,7 @@ def test_the_fewest_users(colluding: int) -> None:
     assert same.value == found.value - colluding
 
 
+@pytest.mark.slow
 def test_the_most_rounds() -> None:
     """One round more misses the target, by the composed curve itself."""
     made = sdp.KRR(1.0, 16)
@@ -99,6 +133,7 @@ def test_no_round_is_within_a_target_that_one_round_misses() -> None:
         sdp.calibrate(sdp.KRR(3.0, 4), find="rounds", users=100, epsilon=0.3, delta=1e-6)
 
 
+@pytest.mark.slow
 def test_the_local_epsilon_of_several_rounds() -> None:
     """With rounds given, all of them together meet the target."""
     found = sdp.calibrate(sdp.KRR, options=8, users=10_000, rounds=20, epsilon=0.5, delta=1e-6)
@@ -209,6 +244,12 @@ def test_settings_of_either_direction(aim: float) -> None:
     count, dummies = Tuning("count", True, False, 1, math.inf), Tuning("dummies", True, True, 0, math.inf)
     assert made_up(lambda value: value / 1000, count, aim).value == math.floor(1000 * aim + 1e-9)
     assert made_up(lambda value: 1000 / (value + 1), dummies, aim).value == math.ceil(1000 / aim - 1e-9) - 1
+
+
+def test_close_to_the_end_of_a_range_the_distance_counts() -> None:
+    """A probability of almost 1: its complement is found to a few parts in 1e5."""
+    found = made_up(lambda value: 1e-4 / (1 - value), Tuning("coin", False, False, 0.5, 1.0 - 2.0**-53), 0.7)
+    assert 1 - found.value == pytest.approx(1e-4 / 0.7, rel=5e-5)
 
 
 def test_a_jump_towards_privacy_is_searched_beyond() -> None:

@@ -16,6 +16,7 @@ from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.profile import Floats
 
 from ..oracle.composition import divergence, gaussian_delta, merged, product
+from ..oracle.exact import krr_table
 from .cases import SOURCE, GaussianCurve, TableCurve, shuffled_counts
 
 CLONES = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 10_000, bound="stronger-clone")
@@ -153,6 +154,19 @@ def test_infinite_losses_add_up() -> None:
     assert math.isinf(sdp.compose(curve, 5).epsilon(alone).upper)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 30.0])
+def test_losses_that_are_nothing_or_everything(epsilon: float) -> None:
+    """No finite loss at all, alone and next to a round whose losses are tiny: the answer holds on any grid."""
+    quarter = Fraction(1, 4)
+    pair = ((quarter, Fraction(0)), (Fraction(0), quarter), (3 * quarter, 3 * quarter))
+    everything_or_nothing = TableCurve(SOURCE, (pair,))
+    value = sdp.compose(everything_or_nothing, 3).delta(epsilon)
+    assert 1 - 0.75**3 <= value.upper <= (1 - 0.75**3) * (1 + 1e-6)
+    tiny = TableCurve(SOURCE, (_binary(Fraction(1, 2) + Fraction(1, 10**9)),))
+    value = sdp.compose([everything_or_nothing, tiny, tiny]).delta(epsilon)
+    assert 0.25 <= value.upper <= 0.25 * (1 + 1e-6)
+
+
 def test_no_privacy_loss_stays_none() -> None:
     """Rounds that reveal nothing reveal nothing together, and rounds that reveal all reveal all."""
     half = Fraction(1, 2)
@@ -195,7 +209,36 @@ def test_catalogue_rounds_are_between_simple_bounds(name: str) -> None:
     assert found.slack < 1e-3 * found.upper
     assert found.guarantee
     assert found.certified
-    assert found.lower is None
+
+
+def test_an_attack_on_all_rounds() -> None:
+    """Randomized response, everybody else alike: the product of the exact pairs, in rationals, is not below it."""
+    users, rounds = 5, 2
+    mechanism = sdp.KRR(epsilon=math.log(4), options=3)
+    curve = sdp.compose(sdp.amplify(mechanism, users), rounds)
+    table = krr_table(3, 4)
+    counts = merged(shuffled_counts(table[0], table[1], table[2], users))
+    exact = product([counts] * rounds)
+    for epsilon in (0.2, 0.8, 1.5):
+        value = curve.delta(epsilon)
+        assert value.lower is not None
+        assert value.lower <= value.upper
+        assert value.lower == pytest.approx(float(divergence(exact, epsilon)), rel=2e-2)
+    many = sdp.compose(sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 5000), 30)
+    found = many.epsilon(1e-6)
+    assert found.lower is not None
+    assert 0.9 * found.upper < found.lower <= found.upper
+    assert sdp.compose([CLONES, sdp.amplify(mechanism, users)]).delta(1.0).lower is None
+
+
+@pytest.mark.parametrize("bound", ["analytic", "blanket-bennett", "blanket-hoeffding", "clone-analytic", "efmrtt19"])
+def test_closed_forms_compose_too(bound: str) -> None:
+    """A bound that is 1 near ε = 0 and falls at once: composed, it is above the tight one and not absurd."""
+    mechanism = sdp.KRR(epsilon=0.4, options=6)
+    loose = sdp.amplify(mechanism, 20_000, bound=bound)
+    found = sdp.compose(loose, 20).epsilon(1e-5)
+    assert sdp.compose(sdp.amplify(mechanism, 20_000), 20).epsilon(1e-5).upper < found.upper
+    assert found.upper < 20 * loose.epsilon(1e-5 / 20).upper * 1.2
 
 
 def test_what_is_no_guarantee_stays_none() -> None:

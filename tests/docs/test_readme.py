@@ -121,7 +121,7 @@ def test_the_limits_of_the_numerics_page() -> None:
     found = CONSTANT.findall((ROOT / "docs" / "numerics.md").read_text("utf-8"))
     assert found
     for module, name, value in found:
-        layer = "privacy" if module == "curve" else "numerics"
+        layer = {"curve": "privacy", "sequential": "composition"}.get(module, "numerics")
         assert getattr(importlib.import_module(f"shuffledp.{layer}.{module}"), name) == float(value)
 
 

@@ -27,8 +27,7 @@ SINGLE = [
     pytest.param(example, id=f"{name}-{number}")
     for name, kind in all_mechanisms().items()
     for number, example in enumerate(kind.examples())
-    if getattr(example, "messages_per_user", 1) == 1 and math.isfinite(getattr(example, "epsilon", math.inf))
-    if example.has_table
+    if example.messages_per_user == 1 and example.has_table and math.isfinite(example.epsilon)
 ]
 
 
@@ -83,6 +82,20 @@ def test_one_query_is_the_mechanism_itself() -> None:
     """Nothing is gained or lost."""
     once = sdp.amplify(sdp.Parallel([sdp.KRR(2.0, 8)]), 1_000).epsilon(1e-5).upper
     assert once == pytest.approx(sdp.amplify(sdp.KRR(2.0, 8), 1_000).epsilon(1e-5).upper, rel=1e-9)
+
+
+def test_a_query_whose_law_cannot_be_written_down() -> None:
+    """A vector in the unit ball beside a category: there is no table, everything else works."""
+    made = sdp.Parallel([sdp.PrivUnit(2.0, dimension=4), sdp.KRR(2.0, 3)], [2, 1])
+    assert not made.has_table
+    rng = np.random.default_rng(8)
+    vectors = np.tile([0.6, 0.0, -0.8, 0.0], (20_000, 1))
+    found = made.estimate(made.encode([vectors, np.ones(20_000, dtype=np.int64)], rng=rng))
+    vector, counts = made.queries(found)
+    # Seven numbers within 5.5 estimated errors: a false alarm has a chance of about 3e-7.
+    assert (np.abs(vector.value - vectors[0]) < 5.5 * vector.standard_error).all()
+    assert (np.abs(counts.value - [0, 20_000, 0]) < 5.5 * counts.standard_error).all()
+    assert sdp.amplify(made, 20_000).epsilon(1e-6).upper < 2.0
 
 
 def test_parallel_queries_nest() -> None:
@@ -216,6 +229,7 @@ def test_weights_are_exact_and_sum_to_one() -> None:
         (sdp.KRR(1.0, 3), None, "expected 1 to 256 mechanisms"),
         ([sdp.KRR], None, "expected mechanisms such as"),
         ([sdp.FromTable(np.array([[1.0, 0.0], [0.5, 0.5]]))], None, "finite local epsilon"),
+        ([sdp.PureDUMP(options=4)], None, "must send one message a user"),
         ([sdp.KRR(1.0, 3)], [1, 2], "a weight for each of 1 mechanisms, got 2"),
         ([sdp.KRR(1.0, 3)], [0], "weights must be above 0"),
         ([sdp.KRR(1.0, 3)], [math.nan], "weights must be finite numbers"),

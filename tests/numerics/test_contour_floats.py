@@ -62,6 +62,17 @@ def test_many_at_once_agree_with_one_by_one(name: str, users: int) -> None:
         assert found.upper == 0 or relative_width(found) < 1.1e-3
 
 
+def test_what_floats_cannot_hold_is_bounded() -> None:
+    """Far out the value is only bounded, by something that is certainly above it and rounds to the smallest floats."""
+    family = divergence("three values", 10**6)
+    x = 60 * family.natural_scale()
+    (found,) = family.brackets([x])
+    assert found.route == "Chernoff"
+    assert family.bracket(x).upper <= found.upper
+    assert found.lower == 0
+    assert found.upper_float() < 1e-300
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_sums_are_enclosed(kind: str) -> None:
     """Against exact rational enumeration, whichever route is taken."""

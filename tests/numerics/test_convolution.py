@@ -18,10 +18,14 @@ from shuffledp.numerics.hull import kinked
 Exact = dict[int, Fraction]
 
 
+def dense(step: float, first: int, masses: list[float]) -> GridMeasure:
+    return GridMeasure(step, np.arange(first, first + len(masses)), np.array(masses))
+
+
 def measure(rng: Random, step: float, size: int) -> GridMeasure:
     weights = [rng.random() * 10.0 ** -rng.randint(0, 6) for _ in range(size)]
     total = sum(weights)
-    return GridMeasure(step, rng.randint(-size, 0), np.array([w / total for w in weights]))
+    return dense(step, rng.randint(-size, 0), [w / total for w in weights])
 
 
 def convolved(parts: list[tuple[GridMeasure, int]]) -> Exact:
@@ -30,8 +34,8 @@ def convolved(parts: list[tuple[GridMeasure, int]]) -> Exact:
         for _ in range(times):
             following: Exact = {}
             for place, mass in result.items():
-                for k, weight in enumerate(one.masses):
-                    spot = place + one.first + k
+                for index, weight in zip(one.indices.tolist(), one.masses, strict=True):
+                    spot = place + index
                     following[spot] = following.get(spot, Fraction(0)) + mass * Fraction(float(weight))
             result = following
     return result
@@ -72,7 +76,7 @@ def test_exact_sums_are_enclosed(seed: int) -> None:
 def test_a_tail_of_a_long_sum_keeps_its_digits(times: int) -> None:
     """Two places, many factors: the binomial sum to fifty digits, down to 1e-200."""
     chance = 0.25
-    one = GridMeasure(0.125, 0, np.array([1 - chance, chance]))
+    one = dense(0.125, 0, [1 - chance, chance])
     total = GridSum(((one, times),))
     for share in (0.3, 0.5, 0.9):
         x = math.floor(share * times) * 0.125 + 0.03
@@ -92,7 +96,7 @@ def test_a_tail_of_a_long_sum_keeps_its_digits(times: int) -> None:
 def test_what_wraps_around_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a window that leaves out a tenth of the mass, both sides still hold."""
     monkeypatch.setattr(convolution, "LOG_OUTSIDE", math.log(0.1) - convolution.LOG_MARGIN)
-    one = GridMeasure(0.5, -3, np.full(7, 1 / 7))
+    one = dense(0.5, -3, [1 / 7] * 7)
     exact = convolved([(one, 6)])
     total = GridSum(((one, 6),))
     for x in (0.0, 1.0, 4.0):
@@ -103,7 +107,7 @@ def test_what_wraps_around_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_long_is_refused() -> None:
     """A sum over more grid points than fit is an error with a remedy, not an answer."""
-    one = GridMeasure(2.0**-40, 0, np.array([0.5, *[0.0] * 1000, 0.5]))
+    one = GridMeasure(2.0**-40, np.array([0, 1000]), np.array([0.5, 0.5]))
     with pytest.raises(NumericalError, match="ask for less accuracy"):
         GridSum(((one, 1),)).tilted(0.0, 1.0)
 
@@ -136,8 +140,8 @@ def _corner(step: float, index: int) -> mpf:
 def _value(kinks: GridMeasure, rest: float, x: mpf) -> mpf:
     with mp.workdps(40):
         total = mpf(rest)
-        for k, mass in enumerate(kinks.masses):
-            corner = _corner(kinks.step, kinks.first + k)
+        for index, mass in zip(kinks.indices.tolist(), kinks.masses, strict=True):
+            corner = _corner(kinks.step, index)
             if corner > x:
                 total += mpf(float(mass)) * (1 - x / corner)
         return total

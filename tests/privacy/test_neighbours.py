@@ -10,8 +10,11 @@ import pytest
 from flint import arb, fmpq
 
 from shuffledp.bounds.amplify import amplify
+from shuffledp.mechanisms.laplace import Laplace
+from shuffledp.mechanisms.witch_hat import WitchHat
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy import neighbours
+from shuffledp.privacy.capability import GivesNeighbours
 from shuffledp.privacy.neighbours import attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 
@@ -86,3 +89,24 @@ def test_identical_inputs_and_bare_parameters() -> None:
     value = amplify(bare, 1000).epsilon(1e-6)
     assert 0 < value.upper < 1
     assert value.upper == amplify(bare.variation_ratio(), 1000, bound="variation-ratio").epsilon(1e-6).upper
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "users", "delta", "first", "second"),
+    [
+        (Laplace(0.0011834331276411776), 100, 3.6e-12, 0.42890323046835643, 0.3624112397520619),
+        (Laplace(0.004372881246219136, grid=1), 100, 9.7e-07, 0.8016644306001379, 0.8016644306001381),
+        (Laplace(0.021464996318781956), 10**9, 4.8e-09, 0.7747047459120164, 0.636866668393508),
+        (Laplace(0.0394738528154252), 10**9, 0.0024, 0.020157603021425663, 0.020157792195417922),
+        (Laplace(0.0034543676678930493), 10**6, 0.029, 0.6457374231841371, 0.9522450127538733),
+        (WitchHat(0.006665462654681107, 0.2493, 0.391, 2), 100, 0.0118, -0.032998958461164137, -0.03299895846110495),
+    ],
+    ids=str,
+)
+def test_inputs_that_can_hardly_be_told_apart(
+    mechanism: GivesNeighbours, users: int, delta: float, first: float, second: float
+) -> None:
+    """Small distances, many grid points: no digit is lost, and the attack stays below."""
+    value = amplify(mechanism, users, pair=(first, second)).epsilon(delta)
+    assert 0 <= value.upper < 0.04
+    assert value.lower is None or value.lower <= value.upper

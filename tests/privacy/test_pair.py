@@ -153,3 +153,27 @@ def test_outputs_that_say_the_same_up_to_rounding(rows: list[list[float]]) -> No
             for users in (2, 6, 10):
                 truth = positive_part_mean(gains, weights, users) / users
                 assert encloses(PositivePartMean(way.law, users).bracket(0.0), truth), (rows, users)
+
+
+def test_the_number_of_values_does_not_depend_on_the_precision() -> None:
+    """At ε = 0 classes that tell nothing are one value, 0, whether their balls happen to be exact or not."""
+    flip = rational(0.05)
+    keep = 1 - flip
+    pair = exact_pair(
+        [
+            (keep * keep, flip * flip, flip * keep),
+            (flip * flip, keep * keep, flip * keep),
+            (flip * keep, flip * keep, keep * keep),
+            (flip * keep, flip * keep, flip * flip),
+        ],
+        symmetric=True,
+    )
+    for way in (pair, pair.swapped()):
+        for bits in (53, 96, 512):
+            with precision(bits):
+                assert len(way.law(0.0).atoms()) == 3
+                assert len(way.law(1e-9).atoms()) == 4
+    for users in (100, 10_001):
+        zero, near = (PositivePartMean(pair.law, users).bracket(epsilon) for epsilon in (0.0, 1e-9))
+        assert zero.upper >= near.lower
+        assert float(zero.upper) == pytest.approx(float(near.upper), rel=1e-4)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from shuffledp.bounds.bound import Bound, all_bounds
 from shuffledp.errors import NotApplicable
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
 from shuffledp.privacy.profile import Floats
 
 NAME = "best"
-PROBES, CLOSE = 5, 1e-4
-"""Points that decide which bounds to compute, and the relative difference that is worth it."""
+FEW, PROBES, PROBE_RATIO, CLOSE = 4, 10, 2.0, 1e-4
+"""From how many points on a few of them decide which bounds to compute, and the relative difference that counts."""
 SAME = 5e-13
 """Relative difference below which two bounds are the same number."""
 
@@ -32,22 +33,25 @@ class BestCurve(PrivacyCurve):
     def _delta(self, epsilon: float) -> BoundValue:
         return _smallest([curve.delta(epsilon) for curve in self.curves])
 
-    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """The smallest upper value and its own bound's lower value.
+    def loss_deviation(self) -> float | None:
+        return min((one for one in (curve.loss_deviation() for curve in self.curves) if one is not None), default=None)
 
-        Of many points a few decide which bounds are worth computing everywhere: leaving one out is sound.
-        """
-        curves = self.curves
-        if len(epsilons) > PROBES:
-            order = np.argsort(epsilons)
-            probes = epsilons[order[np.linspace(0, len(order) - 1, PROBES).astype(np.int64)]]
-            values = np.array([curve.profile(probes).upper for curve in curves])
-            close = values <= values.min(axis=0) * (1 + CLOSE)
-            curves = tuple(curves[k] for k in sorted(set(np.argmax(close, axis=0).tolist())))
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """The smallest upper value and its own bound's lower value; of many points, by the contenders only."""
+        curves = self.curves if len(epsilons) <= FEW else self._contenders
         found = [curve.profile(epsilons) for curve in curves]
         uppers, lowers = np.array([one.upper for one in found]), np.array([one.lower for one in found])
         winner = np.argmin(uppers, axis=0)[None, :]
         return np.take_along_axis(uppers, winner, 0)[0], np.take_along_axis(lowers, winner, 0)[0]
+
+    @cached_property
+    def _contenders(self) -> tuple[PrivacyCurve, ...]:
+        """The curves that are the smallest somewhere, looking at a few ε of every size: leaving one out is sound."""
+        scale = max(float(self.curves[0].profile([0.0]).upper[0]), 1e-12)
+        probes = np.append(0.0, np.minimum(scale * PROBE_RATIO ** np.arange(-2.0, PROBES), LARGEST_EPSILON))
+        values = np.array([curve.profile(probes).upper for curve in self.curves])
+        close = values <= values.min(axis=0) * (1 + CLOSE)
+        return tuple(self.curves[k] for k in sorted(set(np.argmax(close, axis=0).tolist())))
 
 
 def _smallest(values: list[BoundValue]) -> BoundValue:

@@ -188,4 +188,4 @@ class Answer:
 def _certificate(value: BoundValue) -> str:
     if not value.guarantee:
         return "the formula's value is exact, but the formula is not an upper bound"
-    return "proved in ball arithmetic, rounding included" if value.certified else "none"
+    return "proved, rounding included" if value.certified else "none"

@@ -25,7 +25,7 @@ Input = Annotated[
 ]
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
-LedgerFile = Annotated[Path, typer.Option("--ledger", help="The ledger that keeps count of what was given.")]
+LedgerFile = Annotated[Path, typer.Option("--ledger", envvar="SHUFFLEDP_LEDGER", help="The ledger of what was given.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]

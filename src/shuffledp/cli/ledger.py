@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp.cli import show
-from shuffledp.cli.collect import LEDGER, Json
+from shuffledp.cli.collect import LEDGER, Json, LedgerFile
 from shuffledp.collection.ledger import Ledger, Standing
 from shuffledp.collection.report import standing_document
 
 
 def command(
-    file: Annotated[Path, typer.Option("--ledger", help="The ledger's file.")] = LEDGER,
+    file: LedgerFile = LEDGER,
     population: Annotated[str | None, typer.Option(help="Only this population.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ at which ε is told; the budget's by default.")] = None,
     budget: Annotated[float | None, typer.Option(help="Set the population's budget ε, with --delta.")] = None,

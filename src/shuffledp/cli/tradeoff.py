@@ -216,7 +216,7 @@ class Report:
         sure = "at most" if self.whole.guarantee else "as published, NOT guaranteed,"
         advantage = document["advantage"]
         lower = "" if advantage["lower"] is None else f" (an attack attains {show.lower(advantage['lower'])})"
-        certificate = "proved in ball arithmetic, rounding included" if self.whole.certified else "none: floats"
+        certificate = "proved, rounding included" if self.whole.certified else "none: floats"
         return [
             *self._calibrated_rows(document.get("calibrated", {})),
             ("advantage TPR - FPR", f"{sure} {show.upper(advantage['upper'])}{lower}"),

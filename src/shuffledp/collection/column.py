@@ -15,6 +15,8 @@ import numpy as np
 
 from shuffledp.mechanisms.keyvalue import NONE, KeyValue
 from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism
+from shuffledp.mechanisms.planar_laplace import PlanarLaplace
+from shuffledp.mechanisms.range_queries import RangeQueries
 from shuffledp.planner.plan import Plan
 from shuffledp.planner.values import Interval, KeyedInterval, Values
 
@@ -230,12 +232,62 @@ class Pairs(Column):
         return [_with_interval("users", labels, counts, confidence), Quantity("mean", labels, means)]
 
 
+class Ranges(Frequency):
+    """One option of an ordered domain per user; how many users are in each half, quarter, … of it."""
+
+    mechanism: RangeQueries
+
+    def quantities(self, estimate: Estimate, confidence: float) -> list[Quantity]:
+        size = self.domain.size or self.mechanism.options
+        labels, kept = [], []
+        node = 0
+        for level in range(1, self.mechanism.height + 1):
+            width = self.mechanism.options >> level
+            for first in range(0, self.mechanism.options, width):
+                if first < size:
+                    last = min(first + width, size) - 1
+                    ends = [self.domain.label(first), self.domain.label(last)]
+                    labels.append(" … ".join(ends if last > first else ends[:1]))
+                    kept.append(node)
+                node += 1
+        inside = Estimate(estimate.value[kept], estimate.variance[kept], estimate.users)
+        return [_with_interval("users", labels, inside, confidence)]
+
+
+class Places(Column):
+    """A list of two coordinates per user; how many users are in each cell of the map."""
+
+    mechanism: PlanarLaplace
+
+    def csv_type(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.string()
+
+    def values(self, array: pa.Array) -> Array:
+        import pyarrow as pa
+
+        sizes, entries = self.lists(array)
+        if (sizes != 2).any():
+            raise self.refuse("expected two coordinates in every row, got lists of another length")
+        if not (pa.types.is_integer(entries.type) or pa.types.is_floating(entries.type)):
+            raise self.refuse(f"expected numbers as coordinates, got {entries.type}")
+        numbers = self.without_nulls(entries).to_numpy(zero_copy_only=False)
+        return self.checked(numbers.astype(np.float64).reshape(-1, 2))
+
+    def quantities(self, estimate: Estimate, confidence: float) -> list[Quantity]:
+        labels = [f"{first:.6g}, {second:.6g}" for first, second in self.mechanism.centres]
+        return [_with_interval("users", labels, estimate, confidence)]
+
+
 TASKS: dict[str, type[Column]] = {
     "frequency": Frequency,
     "set-valued": ItemSets,
     "mean": Mean,
     "vector mean": VectorMean,
     "key-value": Pairs,
+    "range queries": Ranges,
+    "location": Places,
 }
 
 

@@ -1,4 +1,4 @@
-"""The engine inside this process: Arrow batches, numpy kernels, and DuckDB for sorts larger than memory."""
+"""The engine inside this process: Arrow batches, numpy kernels, and sorted runs on disk where memory is too small."""
 
 from __future__ import annotations
 

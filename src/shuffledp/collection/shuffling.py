@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.collection import message
+from shuffledp.collection import external_sort, message
 from shuffledp.mechanisms.mechanism import WireBytes
 
 Advance = Callable[[int], None]
@@ -21,7 +21,6 @@ COUNTED_BYTES = 2
 """Messages of so few bytes are counted rather than sorted."""
 IN_MEMORY_BYTES = 192 << 20
 """Messages that are sorted in memory; more are sorted on disk."""
-DISK_SORT_MEMORY = "256MB"
 
 
 def shuffle_files(paths: list[Path], width: int, directory: Path, advance: Advance) -> int:
@@ -78,33 +77,29 @@ def in_memory(paths: list[Path], width: int, count: int, advance: Advance) -> It
         every[place : place + len(wire)] = wire
         place += len(wire)
         advance(len(wire))
-    # Texts of one length compare byte by byte, unsigned: trailing zeros only pad.
-    every.view(f"S{width}").reshape(-1).sort()
+    external_sort.texts_of(every).sort()
     step = message.group_rows(width)
     for start in range(0, count, step):
         yield every[start : start + step]
 
 
 def on_disk(paths: list[Path], width: int, directory: Path, advance: Advance) -> Iterator[WireBytes]:
-    """By DuckDB's external sort, for more messages than memory holds."""
-    import duckdb
+    """By sorted runs on disk, for more messages than memory holds."""
 
-    with tempfile.TemporaryDirectory(dir=directory.parent) as room, duckdb.connect() as connection:
-        connection.execute(f"SET memory_limit = '{DISK_SORT_MEMORY}'")
-        connection.execute("SET temp_directory = $1", [room])
-        connection.execute("SET preserve_insertion_order = false")
-        files = connection.read_parquet([str(path) for path in paths])
-        for batch in files.select(message.COLUMN).order(message.COLUMN).to_arrow_reader(message.group_rows(width)):
-            wire = message.wire_of(batch.column(0), width)
-            advance(len(wire))
+    def told() -> Iterator[WireBytes]:
+        for wire in message.read(paths, width):
             yield wire
+            advance(len(wire))
+
+    with tempfile.TemporaryDirectory(dir=directory.parent) as room:
+        yield from external_sort.sort(told(), width, Path(room), message.group_rows(width))
 
 
 def in_order(batches: Iterable[WireBytes]) -> Iterator[WireBytes]:
     """The same batches, each looked at: a message before its predecessor is an error of whoever sorted."""
     last: bytes = b""
     for wire in batches:
-        texts = np.ascontiguousarray(wire).view(f"S{wire.shape[1]}").reshape(-1)
+        texts = external_sort.texts_of(np.ascontiguousarray(wire))
         if len(wire) and (wire[0].tobytes() < last or (texts[1:] < texts[:-1]).any()):
             raise ValueError("shuffle: the messages are not in order.")
         last = wire[-1].tobytes() if len(wire) else last

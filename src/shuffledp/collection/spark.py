@@ -90,20 +90,20 @@ class Spark(Engine):
             messages = _mapped(
                 self._input(table, column), _encoding(encoder, not table.is_parquet), f"{message.COLUMN} binary"
             )
-            messages.write.mode("overwrite").parquet(str(unfinished))
+            messages.write.mode("overwrite").parquet(_address(unfinished))
             written = sum(message.count_of(path) for path in unfinished.glob("*.parquet"))
             if written != users * column.mechanism.messages_per_user:
                 raise ValueError(f"input: expected {users} rows as at the first look; the file has changed since.")
 
     def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
         with self._step("shuffling"), whole_directory(directory) as unfinished:
-            found = self.session.read.parquet(str(encoded))
+            found = self.session.read.parquet(_address(encoded))
             if width <= shuffling.COUNTED_BYTES:
                 written = shuffling.write(shuffling.runs(_counts(found, width), width), width, unfinished)
             else:
                 # How Spark divides a sort depends on the order that it found: only the order that it makes is kept.
                 with whole_directory(directory.with_name("sorted")) as by_spark:
-                    found.sort(message.COLUMN).write.mode("overwrite").parquet(str(by_spark))
+                    found.sort(message.COLUMN).write.mode("overwrite").parquet(_address(by_spark))
                 divided = directory.with_name("sorted")
                 batches = shuffling.in_order(message.read(message.files_of(divided), width))
                 written = shuffling.write(batches, width, unfinished)
@@ -113,7 +113,7 @@ class Spark(Engine):
 
     def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> tuple[Array, int]:
         with self._step("aggregating"):
-            found = self.session.read.parquet(str(shuffled))
+            found = self.session.read.parquet(_address(shuffled))
             parts = _mapped(found, _accumulating(mechanism), "statistic binary, messages long").collect()
         if not parts:
             raise ValueError("messages: expected at least one message, got none.")
@@ -122,7 +122,7 @@ class Spark(Engine):
 
     def _input(self, table: Table, column: Column) -> DataFrame:
         read = self.session.read
-        path = str(table.path.resolve())
+        path = _address(table.path)
         data = read.parquet(path) if table.is_parquet else read.option("header", True).csv(path)
         table.demand_column(column.name, data.columns)
         quoted = column.name.replace("`", "``")
@@ -155,6 +155,11 @@ class Spark(Engine):
 
 
 # --- what runs on the workers -------------------------------------------------------------------------------------
+
+
+def _address(path: Path) -> str:
+    """Whatever file system Spark takes for its own, ours is the one that this process sees."""
+    return f"file://{path.resolve()}"
 
 
 def _mapped(data: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:

@@ -38,16 +38,13 @@ class Calibration:
     value: float
     mechanism: Any
     curve: PrivacyCurve
+    epsilon: BoundValue
+    """The central ε at the target's δ: at most the target."""
     target: Target
     limit: str
     """Why no more useful value was looked at; empty where the next one misses the target."""
     users: int
     """Those who hide each other: colluding users taken away."""
-
-    @property
-    def epsilon(self) -> BoundValue:
-        """The central ε at the target's δ: at most the target."""
-        return self.curve.epsilon(self.target.delta)
 
 
 def calibrate(
@@ -110,7 +107,9 @@ def search(
     total = deployment.users_at(found.value)
     value = total if tuning is USERS else found.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name
-    return Calibration(setting, value, build(found.value), found.curve, target, found.limit, total - lost)
+    return Calibration(
+        setting, value, build(found.value), found.curve, found.epsilon, target, found.limit, total - lost
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from shuffledp import argument
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.mechanism import Tuning
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 
 WHO = "calibrate"
 RELATIVE = 2e-5
@@ -24,8 +24,8 @@ AHEAD = tuple(NEIGHBOUR * 1.01**step for step in range(41))
 GUESS_RELATIVE = 0.01
 ROUGHLY = 0.005
 """A multiple is checked where its rough log ε is at most this much above that of the crossing."""
-NO_LIMIT = 1e15
-"""Where a search without a limit of its own ends."""
+NO_LIMIT, NOTHING = 1e15, 1e-30
+"""Where a search without a limit of its own ends, and how small a value may become."""
 SMALLEST = 5e-324
 MOST_STEPS_BACK = 40
 
@@ -57,9 +57,9 @@ class Target:
         distance = math.log(epsilon / self.epsilon)
         return min(distance, 0.0) if epsilon <= self.epsilon else max(distance, SMALLEST)
 
-    def met(self, curve: PrivacyCurve) -> bool:
-        """Whether the certified ε at δ is small enough."""
-        return curve.epsilon(self.delta).upper <= self.epsilon
+    def met(self, value: BoundValue) -> bool:
+        """Whether a certified ε at δ is small enough."""
+        return value.upper <= self.epsilon
 
 
 def _score(delta: float) -> float:
@@ -74,6 +74,8 @@ class Found:
     value: float
     """A whole number where the setting is one."""
     curve: PrivacyCurve
+    epsilon: BoundValue
+    """The central ε at the target's δ."""
     limit: str
     """Why no more useful value was looked at; empty where the next one misses the target."""
 
@@ -96,7 +98,7 @@ class _Scale:
     def position(self, value: float) -> float:
         tuning = self.tuning
         size = min(value - tuning.least + 1 if tuning.whole else value, NO_LIMIT)
-        return 1 / max(size, 1 / NO_LIMIT) if tuning.more_is_more_private else size
+        return 1 / max(size, NOTHING) if tuning.more_is_more_private else size
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -180,6 +182,10 @@ class Search:
     def _crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
         relative = RELATIVE_WHOLE if self.tuning.whole else RELATIVE
         found = find_crossing(self.excess, low, high, guess=start, relative=relative)
+        near = RELATIVE * (high - found.below)
+        if not self.tuning.whole and found.above < high and found.above - found.below > near:
+            # Close to the end of a range, such as a probability of almost 1, what counts is the distance to that end.
+            found = find_crossing(self.excess, found.below, found.above, relative=0.0, absolute=near)
         return found.below, found.above
 
     def _beyond_jumps(self, below: float, above: float, high: float) -> tuple[float, float]:
@@ -207,8 +213,9 @@ class Search:
                 break
             if self.excess(position) <= 0:
                 curve = self.curve_at(value)
-                if self.target.met(curve):
-                    return Found(value, curve, limit)
+                epsilon = curve.epsilon(self.target.delta)
+                if self.target.met(epsilon):
+                    return Found(value, curve, epsilon, limit)
             if position <= least:
                 break
             position = max(least, self._step_back(position, step))

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from shuffledp import argument
-from shuffledp.numerics.convolution import GridMeasure, GridSum, TiltedSum
+from shuffledp.composition.attack import RepeatedAttack
+from shuffledp.numerics.convolution import GridMeasure, GridSum, TiltedSum, TooLong
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
@@ -29,6 +31,9 @@ SURVEYED = 1e-12
 REACH = 4.0
 """Standard deviations of one round's loss, beyond where the sum shifts it, in which every grid point is used."""
 MOST_REFINEMENTS = 6
+COARSENING, COARSEST_STEP = 32, 0.5
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,27 @@ class _Composer:
         self.variances = [survey.variance for survey in surveys]
         self.variance = math.fsum(n * v for n, v in zip(self.times, self.variances, strict=True))
         # Chords spread the loss over cells of length h and add about h²/6 to its variance, round by round.
-        step = round_step(math.sqrt(6 * accuracy * self.variance / self.rounds))
-        self.grids = [LossGrid(curve, step, survey.floor) for (curve, _), survey in zip(parts, surveys, strict=True)]
+        self.step = round_step(math.sqrt(6 * accuracy * self.variance / self.rounds))
+        self.floors = [(curve, survey.floor) for (curve, _), survey in zip(parts, surveys, strict=True)]
+        self._start()
+
+    def _start(self) -> None:
+        self.grids = [LossGrid(curve, self.step, floor) for curve, floor in self.floors]
         self.sides: dict[float, tuple[_Side, _Side]] = {}
+
+    def ask(self, question: Callable[[], Answer]) -> Answer:
+        """The answer on the first grid that is not too fine for what the losses spread over.
+
+        A few large losses may count for nothing in the variance, which chose the first grid, and yet for δ.
+        """
+        while True:
+            try:
+                return question()
+            except TooLong:
+                if self.step > COARSEST_STEP:
+                    raise
+                self.step *= COARSENING
+                self._start()
 
     def at(self, target: float) -> tuple[_Side, _Side]:
         """(dominating, dominated), fine enough for values of δ of about ``target`` and above."""
@@ -60,7 +83,7 @@ class _Composer:
             shift = math.sqrt(-2 * math.log(target) / self.variance)
             share = LEFT_AT_INFINITY * target / self.rounds
             pairs = [
-                grid.pairs(shift * variance + REACH * math.sqrt(variance), share, share)
+                grid.pairs(shift * variance + REACH * math.sqrt(variance), share, lambda x: np.full_like(x, share))
                 for grid, variance in zip(self.grids, self.variances, strict=True)
             ]
             self.sides[target] = self._side([pair[0] for pair in pairs]), self._side([pair[1] for pair in pairs])
@@ -100,11 +123,19 @@ class ComposedCurve(PrivacyCurve):
     def rounds(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         return self.parts
 
+    def loss_deviation(self) -> float | None:
+        each = [(times, curve.loss_deviation()) for curve, times in self.parts]
+        squares = [times * one * one for times, one in each if one is not None]
+        return math.sqrt(math.fsum(squares)) if len(squares) == len(each) else None
+
     @cached_property
     def _composer(self) -> _Composer:
         return _Composer(self.parts, self.accuracy)
 
     def _epsilon(self, delta: float) -> BoundValue:
+        return self._composer.ask(lambda: self._root(delta))
+
+    def _root(self, delta: float) -> BoundValue:
         above, below = self._composer.at(delta)
         upper = _Crossing(above, delta).smallest_proved()
         lower = _Crossing(below, delta).largest_refuted()
@@ -116,6 +147,9 @@ class ComposedCurve(PrivacyCurve):
         return self._value(float(upper), max(0.0, math.nextafter(upper - lower, math.inf)))
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        return self._composer.ask(lambda: self._values(epsilons))
+
+    def _values(self, epsilons: Floats) -> tuple[Floats, Floats]:
         points = np.minimum(epsilons, LARGEST_EPSILON)
         above, below = self._fine_enough_for(float(points.max(initial=0.0)))
         upper = np.minimum(1.0, _everywhere(above.total, points, TiltedSum.upper) + above.infinite)
@@ -242,6 +276,8 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
 
     curves = [curve for curve, _ in parts]
     rounds = sum(times for _, times in parts)
+    # Attacks on different rounds may need different data of the same user: only equal rounds are attacked.
+    single = curves[0].source.attack if len(parts) == 1 else None
     return Source(
         bound=joined(curve.bound for curve in curves),
         theorem=f"{rounds} rounds composed [VR Lemma 7.2], each by: " + joined(curve.theorem for curve in curves),
@@ -250,4 +286,5 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
         note=joined(curve.note for curve in curves),
         senders=max(curve.people for curve in curves),
         some_inputs=any(curve.source.some_inputs for curve in curves),
+        attack=None if single is None else RepeatedAttack(single, rounds, compose),
     )

@@ -34,7 +34,7 @@ class CheuZhilyaev(DummyOracle):
     Theorem: identity (★) with the law of flipped zeros, M − 1 = (honest users)·dummies; only the two bits of the pair
     count, so that G has four values. [VR] Table 3: p = (1−f)²/f², β = 1 − 2f, q = (1−f)/f.
     Requires: options ≥ 2; 0 < f < ½; dummies ≥ 1.
-    Returns: an upper bound: what the others' own flips hide on top is not counted.
+    Returns: an upper bound: what the others' own flips hide on top is counted by ``NoisyCrowdBound`` only.
     Deviates: [VR] Table 3 with the published reduction is not an upper bound (docs/errata.md, VR-4).
     """
 
@@ -117,6 +117,10 @@ class CheuZhilyaev(DummyOracle):
                 symmetric=True,
             )
         ]
+
+    def noisy_others(self, messages: int) -> tuple[int, Fraction]:
+        """A real row differs from a dummy's law in one bit, by the factor (1−f)/f or f/(1−f)."""
+        return self.other_users(messages), self.flipped / (1 - self.flipped)
 
     def attack_messages(self, users: int) -> int:
         return users * self.messages_per_user

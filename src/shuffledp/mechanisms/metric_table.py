@@ -27,7 +27,7 @@ LARGEST_DISTANCE = 36.0
 """At this distance a weight still has thousands of units."""
 SMALLEST_DISTANCE = 1e-9
 """Two inputs this near still get different whole weights."""
-MOST_PAIRS, MOST_KINDS = 1000, 100
+MOST_PAIRS, MOST_KINDS = 2016, 300
 """Up to this many pairs, and kinds of pairs, each has its blanket; beyond, the worst parameters speak for all."""
 
 
@@ -62,7 +62,11 @@ class MetricTable(Tabulated):
 
     def blankets(self) -> Sequence[HidingPair]:
         """Every kind of pair, the one that differs most first; where there are too many, the worst parameters."""
-        return self._kinds(list(self.space.pairs())) or [self.variation_ratio().pair(0.0)]
+        return self._all_kinds or [self.variation_ratio().pair(0.0)]
+
+    @cached_property
+    def _all_kinds(self) -> list[HidingPair]:
+        return self._kinds(list(self.space.pairs()))
 
     def _kinds(self, pairs: Sequence[tuple[int, int]]) -> list[HidingPair]:
         """The different pairs against what every input's law contains, those that differ most first; [] if too many."""

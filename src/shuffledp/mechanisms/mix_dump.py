@@ -31,7 +31,7 @@ class MixDUMP(NumberedDummies):
     Theorem: identity (★) with the uniform law of the dummies, M − 1 = (honest users)·dummies.
     [VR] Table 3, mixDUMP: p = (1−f)(d−1)/f, β = 1 − f − f/(d−1), q = (1−f)d; q_common = max(1, f·d/(d−1)).
     Requires: d ≥ 2; 0 < f < (d−1)/d; dummies ≥ 1; 0 < share ≤ 1.
-    Returns: an upper bound: what the others' own randomness hides on top is not counted.
+    Returns: an upper bound: what the others' own randomness hides on top is counted by ``NoisyCrowdBound`` only.
     """
 
     options: int
@@ -99,6 +99,10 @@ class MixDUMP(NumberedDummies):
         rest = self.options - 2
         laws = [(own, other, each), (other, own, each), (rest * other, rest * other, rest * each)]
         return exact_pair([(rational(a), rational(b), rational(c)) for a, b, c in laws], symmetric=True)
+
+    def noisy_others(self, messages: int) -> tuple[int, Fraction]:
+        """A real message is uniform with probability γ, whatever the option; a filled dummy hides as well or better."""
+        return self.other_users(messages), self.uniform_share
 
     def attack_messages(self, users: int) -> int:
         return users * self.messages_per_user

@@ -64,6 +64,8 @@ class Parallel(Mechanism):
         for mechanism in self.mechanisms:
             if not isinstance(mechanism, Mechanism):
                 raise TypeError(f"Parallel: expected mechanisms such as KRR(1.0, 16), got {mechanism!r}.")
+            if mechanism.messages_per_user != 1:
+                raise ValueError(f"Parallel: every mechanism must send one message a user, got {mechanism!r}.")
             if not math.isfinite(getattr(mechanism, "epsilon", math.inf)):
                 raise ValueError(f"Parallel: every mechanism needs a finite local epsilon, got {mechanism!r}.")
         object.__setattr__(self, "mechanisms", tuple(self.mechanisms))
@@ -71,6 +73,7 @@ class Parallel(Mechanism):
         object.__setattr__(self, "epsilon", max(mechanism.epsilon for mechanism in self.mechanisms))
         covered = all(mechanism.covers_mixtures for mechanism in self.mechanisms)
         object.__setattr__(self, "covers_mixtures", covered)
+        object.__setattr__(self, "has_table", all(mechanism.has_table for mechanism in self.mechanisms))
         object.__setattr__(self, "tight", covered and all(mechanism.tight for mechanism in self.mechanisms))
 
     @property

@@ -233,6 +233,20 @@ def _near_peaks(
     return np.asarray(np.arange(lengths.sum()) + offsets)
 
 
+def negligible(law: FiniteLaw, count: int, log_level: float) -> Bracket | None:
+    """0 ≤ E(S)_+ ≤ M(τ)^n/(e·τ), by (x)_+ ≤ exp(τx)/(eτ), where that is below exp(log_level); None elsewhere."""
+    tilted = TiltedLaw(law, count)
+    tau = tilted.saddle(0.0)
+    if not tilted.log_moment(tau) - 1 - math.log(tau) + math.log(tilted.scale) < log_level:
+        return None
+    with precision(GUARD_BITS + count.bit_length()):
+        theta = arb(tau / tilted.scale)
+        total = arb(0)
+        for value, weight in law.atoms():
+            total += weight * (theta * value).exp()
+        return Bracket(arb(0), ((total.log() * count - 1).exp() / theta).upper(), "Chernoff")
+
+
 def estimate(law: FiniteLaw, count: int, plan: Plan) -> Estimate:
     """The planned sum in floats."""
     tilted = TiltedLaw(law, count)

@@ -30,6 +30,7 @@ from shuffledp.errors import NumericalError
 from shuffledp.numerics.root import find_crossing
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 UNIT = 2.0**-53
 TRANSFORM_ERROR = 14.0
@@ -51,17 +52,21 @@ def _inner(one: Floats, other: Floats) -> float:
     return float(np.sum(one * other))
 
 
+class TooLong(NumericalError):
+    """A sum spreads over more grid points than a transform can have."""
+
+
 @dataclass(frozen=True)
 class GridMeasure:
-    """Exact masses ≥ 0 at (first + i)·step; the step has so few bits that these products are exact floats."""
+    """Exact masses ≥ 0 at ascending multiples of a step that has so few bits that the products are exact floats."""
 
     step: float
-    first: int
+    indices: Integers
     masses: Floats
 
     @cached_property
     def places(self) -> Floats:
-        return self.step * np.arange(self.first, self.first + len(self.masses), dtype=np.float64)
+        return np.asarray(self.step * self.indices.astype(np.float64))
 
     @cached_property
     def log_masses(self) -> Floats:
@@ -165,7 +170,7 @@ class TiltedSum:
             raise NumericalError(f"GridSum: {total.factors} factors are too many for floats; compose fewer.")
         self.bottom, length = self._window(total)
         self.values, self.absolute = _circular(
-            [(measure.first, v, count) for (measure, count), v in zip(total.parts, tilted, strict=True)], length
+            [(measure.indices, v, count) for (measure, count), v in zip(total.parts, tilted, strict=True)], length
         )
         self.values = np.roll(self.values, -(self.bottom % length))
         self.outside = 2 * math.exp(LOG_OUTSIDE + LOG_MARGIN)
@@ -187,7 +192,7 @@ class TiltedSum:
         high = math.ceil(max(top, mean, self.least) / self.step) + 1
         length = 1 << (high - low + 1).bit_length()
         if length > LONGEST:
-            raise NumericalError(
+            raise TooLong(
                 f"GridSum: the sum spreads over {high - low + 1} grid points, at most {LONGEST} are possible; "
                 f"ask for less accuracy."
             )
@@ -236,14 +241,13 @@ class TiltedSum:
         return self.values[start:end][keep], gaps[keep], error + 32 * UNIT * FARTHEST
 
 
-def _circular(parts: Sequence[tuple[int, Floats, int]], length: int) -> tuple[Floats, float]:
+def _circular(parts: Sequence[tuple[Integers, Floats, int]], length: int) -> tuple[Floats, float]:
     """The convolution modulo ``length`` from index 0 on, and a bound of the error of each of its values."""
     rate = TRANSFORM_ERROR * UNIT * math.log2(length)
     half = length // 2 + 1
     log_size, log_most, angle, doubt = (np.zeros(half) for _ in range(4))
-    for first, masses, times in parts:
-        places = (first + np.arange(len(masses))) % length
-        spread = np.bincount(places, weights=masses, minlength=length).astype(np.float64)
+    for indices, masses, times in parts:
+        spread = np.bincount(indices % length, weights=masses, minlength=length).astype(np.float64)
         transform = np.fft.rfft(spread)
         radius = 1.01 * rate * math.sqrt(length) * math.sqrt(_inner(spread, spread)) + 1e-300
         size = np.log(np.abs(transform) + 1e-300)

@@ -30,6 +30,8 @@ MOST_VECTORS = 2_500
 MOST_PAIRS_AT_NEED = 500_000
 WIDE = 1e-3
 """A contour that is wider than this, relative to its value, gives way to a double walk of this length."""
+LOG_NOTHING = -720.0
+"""Values below exp of this, at the end of the floats, are only bounded where many are wanted."""
 WHOLE_WALK = 400
 """Up to this n the walk visits every count and needs no estimate to choose its window."""
 LEFT_OUT = 40.0
@@ -72,6 +74,8 @@ class PositivePartMean:
     def _coarse(self, law: FiniteLaw, tolerance: float) -> tuple[Bracket, _SharedPlan | None]:
         if not contour.has_positive_value(law) or _is_small(law, self.count):
             return positive_part_mean(law, self.count), None
+        if (nothing := contour.negligible(law, self.count, LOG_NOTHING)) is not None:
+            return nothing, None
         plan = contour.make_plan(law, self.count, tolerance)
         found = contour.bracket(law, self.count, plan, in_floats=True)
         width = found.relative_width()

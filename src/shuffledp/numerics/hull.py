@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numerics.convolution import UNIT, GridMeasure
+from shuffledp.numerics.convolution import UNIT, GridMeasure, Integers
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
+LEAST_HEIGHT = 1e-280
+MOST_RAISED = 1 + 1e-9
+"""What floats lost beyond this factor, by underflow, is added to the rest."""
 SMALLEST = 1e-300
 """A mass at 0 that changes nothing and lets the logarithm of the measure exist."""
 
@@ -37,6 +39,8 @@ def kinked(step: float, indices: Integers, values: Floats, *, upper: bool) -> Ki
     symmetric convex decreasing F, what is returned is an upper bound of F everywhere.
     """
     heights = np.minimum.accumulate(values)
+    # Slopes of smaller values would leave the floats.
+    heights = np.where((heights > 0) & (heights < LEAST_HEIGHT), LEAST_HEIGHT if upper else 0.0, heights)
     beyond = np.expm1(step * indices.astype(np.float64))
     # The line through a point and its mirror image crosses x = 1 at this height: convexity allows no more.
     heights[0] = min(heights[0], float(np.min((2 * heights + beyond) / (beyond + 2))))
@@ -49,13 +53,10 @@ def kinked(step: float, indices: Integers, values: Floats, *, upper: bool) -> Ki
     jumps[corners[1:]] = np.maximum(0.0, np.diff(np.append(slopes, 0.0)))
     middle = max(SMALLEST, 1 - heights[0] + 2 * (slopes[0] if len(slopes) else 0.0))
     right = np.exp(places) * jumps
-    size = int(indices[-1])
-    masses = np.zeros(2 * size + 1)
-    masses[size + indices] = right
-    masses[size - indices] = jumps
-    masses[size] = middle
-    scale = _correction(places, heights, np.concatenate((jumps[:0:-1], [middle], right[1:])), upper=upper)
-    return Kinked(GridMeasure(step, -size, masses * scale), float(heights[-1] * scale))
+    masses = np.concatenate((jumps[:0:-1], [middle], right[1:]))
+    scale, missing = _correction(places, heights, masses, upper=upper)
+    both = np.concatenate((-indices[:0:-1], indices))
+    return Kinked(GridMeasure(step, both, masses * scale), float(heights[-1] * scale) + missing)
 
 
 def lower_hull(x: Floats, y: Floats) -> list[int]:
@@ -71,8 +72,8 @@ def lower_hull(x: Floats, y: Floats) -> list[int]:
     return hull
 
 
-def _correction(places: Floats, heights: Floats, masses: Floats, *, upper: bool) -> float:
-    """The factor for the masses and the rest that makes the function at least, or at most, what it should be.
+def _correction(places: Floats, heights: Floats, masses: Floats, *, upper: bool) -> tuple[float, float]:
+    """The factor that makes the function at least, or at most, what it should be, and what to add to its rest.
 
     With w the masses, B_i = Σ_{j>i} w_j/x_j and F_i = F_{i+1} + (x_{i+1} − x_i)·B_i: sums of terms ≥ 0, so floats
     give F at every point, and at x = 0, up to the relative error below. Between points both sides are linear. The
@@ -87,9 +88,11 @@ def _correction(places: Floats, heights: Floats, masses: Floats, *, upper: bool)
     found = np.append(np.cumsum(rises[::-1])[::-1], 0.0) + heights[-1]
     at_zero = float(found[0] + x[0] * slopes[0])
     error = UNIT * (8 * len(ys) + 64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(wanted > 0, wanted / found, 1.0)
-    if upper:
-        ratios = ratios[masses > 0]
-        return max(1.0, float(ratios.max()), 1 / at_zero) * (1 + error)
-    return min(1.0, float(ratios.min()), 1 / at_zero) * (1 - error)
+    if not upper:
+        ratios = wanted[found > 0] / found[found > 0]
+        return min(1.0, float(ratios.min(initial=1.0)), 1 / at_zero) * (1 - error), 0.0
+    wanted, found = wanted[masses > 0], found[masses > 0]
+    small = wanted > found * MOST_RAISED
+    ratios = wanted[~small & (found > 0)] / found[~small & (found > 0)]
+    missing = float(np.max(wanted[small] - found[small], initial=0.0)) * (1 + error)
+    return max(1.0, float(ratios.max(initial=1.0)), 1 / at_zero) * (1 + error), missing

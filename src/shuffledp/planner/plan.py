@@ -45,6 +45,8 @@ KINDS = {
     "mean": "numbers",
     "vector mean": "numbers",
     "key-value": "keys with numbers",
+    "range queries": "options",
+    "location": "places",
 }
 """The kind of values that a task is about."""
 SIZES = ("options", "keys")
@@ -95,6 +97,16 @@ class Plan:
         wanted = KINDS.get(self.task, self.domain.kind)
         if self.domain.kind != wanted:
             raise ValueError(f"plan: the task {self.task!r} needs a domain of {wanted}, got {self.domain.kind}.")
+        self._same_size(mechanism)
+
+    def _same_size(self, mechanism: Mechanism) -> None:
+        size, most = self.domain.size, getattr(mechanism, "options", math.inf)
+        if size is not None and size > most:
+            raise ValueError(f"plan: {self.mechanism_name} has room for {most} options, but the domain has {size}.")
+        region = self.domain.document() if self.domain.kind == KINDS["location"] else {}
+        for name, value in region.items():
+            if mechanism.settings().get(name, value) != value:
+                raise ValueError(f"plan: {self.mechanism_name} has another {name} than the domain.")
         for name in SIZES:
             size = mechanism.settings().get(name)
             if size is not None and self.domain.size != size:

@@ -128,6 +128,28 @@ class KeyedInterval(Values):
         return self.keys.label(option)
 
 
+@dataclass(frozen=True)
+class Area(Values):
+    """Places in a rectangle of the plane or of the map; latitude first where the mechanism counts in degrees."""
+
+    west: float
+    east: float
+    south: float
+    north: float
+    kind = "places"
+
+    def __post_init__(self) -> None:
+        for low, high in (("west", "east"), ("south", "north")):
+            ends = [argument.real(WHO, name, getattr(self, name)) for name in (low, high)]
+            if not 0.0 < ends[1] - ends[0] < math.inf:
+                raise ValueError(f"{WHO}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}.")
+            object.__setattr__(self, low, ends[0])
+            object.__setattr__(self, high, ends[1])
+
+    def document(self) -> dict[str, Any]:
+        return {"west": self.west, "east": self.east, "south": self.south, "north": self.north}
+
+
 def parse(document: Any) -> Values:
     """The values of a plan file's "domain"."""
     forms: dict[frozenset[str], Any] = {
@@ -137,12 +159,14 @@ def parse(document: Any) -> Values:
         frozenset({"keys", "low", "high"}): lambda d: KeyedInterval(
             Categories(_texts(d["keys"])), Interval(d["low"], d["high"])
         ),
+        frozenset({"west", "east", "south", "north"}): lambda d: Area(**d),
     }
     fields = frozenset(document) if isinstance(document, Mapping) else None
     if fields not in forms:
         got = sorted(fields) if fields is not None else document
         raise ValueError(
-            f"{WHO}: domain must have categories, or count, or low and high, or keys with low and high, got {got!r}."
+            f"{WHO}: domain must have categories, or count, or low and high, or keys with low and high, "
+            f"or west, east, south and north, got {got!r}."
         )
     values: Values = forms[fields](document)
     return values

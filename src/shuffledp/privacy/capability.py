@@ -119,6 +119,18 @@ class GivesHidingMessages(Protocol):
 
 
 @runtime_checkable
+class GivesNoisyOthers(Protocol):
+    """Sends real messages that are noisy themselves, besides the messages that hide them."""
+
+    def noisy_others(self, messages: int) -> tuple[int, Fraction]:
+        """Where ``messages`` hide each other: how many real messages others sent, and λ.
+
+        λ is a chance with which each of them, whatever its value, is one more message with the law of what hides.
+        """
+        ...
+
+
+@runtime_checkable
 class GivesPublishedGuarantee(Protocol):
     """Knows what its own paper promises."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Self
+from functools import cached_property, partial
+from typing import Any, Protocol, Self
 
 import numpy as np
 from flint import arb
@@ -57,6 +57,22 @@ class BoundValue:
         return self.upper
 
 
+class Attack(Protocol):
+    """What is attained on some real dataset: certified lower bounds."""
+
+    def delta(self, epsilon: float) -> float:
+        """A dataset whose divergence at ε is at least this."""
+        ...
+
+    def epsilon(self, delta: float) -> float:
+        """No ε below this is (ε, δ)-private for every dataset."""
+        ...
+
+    def exact_curves(self) -> Sequence[PrivacyCurve]:
+        """Curves of attacked datasets whose two directions are equal: all that is known of them, from both sides."""
+        ...
+
+
 @dataclass(frozen=True)
 class AttackCurve:
     """What attacks on real datasets attain: certified lower bounds of δ(ε) and ε(δ).
@@ -75,6 +91,15 @@ class AttackCurve:
         ways = [way for pair in self.attacks for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
         return *(PositivePartMean(way.law, self.users) for way in ways), *self.further
 
+    def exact_curves(self) -> Sequence[PrivacyCurve]:
+        source = Source("attack", "identity (★)", self.users)
+        with precision(FORMULA_BITS):
+            return [
+                NumericCurve(source, (partial(_same_pair, pair),), pair.largest_log_ratio(), fixed=True)
+                for pair in self.attacks
+                if pair.symmetric
+            ]
+
     def delta(self, epsilon: float) -> float:
         """A dataset whose divergence at ε is at least this."""
         return max(d.bracket(min(epsilon, LARGEST_EPSILON)).lower_float() for d in self._divergences)
@@ -89,6 +114,10 @@ class AttackCurve:
         return best
 
 
+def _same_pair(pair: HidingPair, epsilon: float) -> HidingPair:
+    return pair
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a curve comes from: the bound's name, its theorem, and what the reader must know."""
@@ -98,13 +127,13 @@ class Source:
     users: int
     guarantee: bool = True
     note: str = ""
-    attack: AttackCurve | None = None
+    attack: Attack | None = None
     """What is known from below: shared by every bound of the same randomizer."""
     senders: int | None = None
     """How many people take part: all who send, colluding ones included, or all from whom these are drawn; None: one for
     each message that hides."""
     some_inputs: bool = False
-    """Whether the curve is for chosen pairs of inputs only, so that a person's other values may be told apart better."""
+    """Whether the curve is for chosen pairs of inputs only: a person's other values may be told apart better."""
 
 
 @dataclass(frozen=True)
@@ -166,11 +195,23 @@ class PrivacyCurve(ABC):
         lower = np.array([value.upper - value.slack for value in values])
         return upper, np.maximum(0.0, np.nextafter(lower, -np.inf))
 
+    def to_pld(self, *, discretization: float = 1e-4, pessimistic: bool = True, smallest_delta: float = 1e-15) -> Any:
+        """A privacy-loss distribution of dp_accounting; see ``shuffledp.privacy.interop``, which also goes back."""
+        from shuffledp.privacy import interop
+
+        return interop.to_pld(
+            self, discretization=discretization, pessimistic=pessimistic, smallest_delta=smallest_delta
+        )
+
     def rounds(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         """The rounds that the curve is made of, and how often each is run: itself once."""
         return ((self, 1),)
 
-    def attacked_by(self, attack: AttackCurve | None) -> Self:
+    def loss_deviation(self) -> float | None:
+        """The standard deviation of the loss in the limit of many users, where it is known."""
+        return None
+
+    def attacked_by(self, attack: Attack | None) -> Self:
         """The same curve with what is known from below."""
         return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
 
@@ -198,7 +239,7 @@ class PrivacyCurve(ABC):
     def _value(self, upper: float, slack: float) -> BoundValue:
         return BoundValue(upper, slack, self.bound, self.theorem, self.certified, self.guarantee)
 
-    def _with_attack(self, value: BoundValue, ask: Callable[[AttackCurve], float]) -> BoundValue:
+    def _with_attack(self, value: BoundValue, ask: Callable[[Attack], float]) -> BoundValue:
         attack = self.source.attack
         return value if attack is None else dataclasses.replace(value, attacked=lambda: ask(attack))
 
@@ -222,6 +263,9 @@ class NumericCurve(PrivacyCurve):
             return PositivePartMean(lambda epsilon: pair(epsilon).law(epsilon), self.users)
 
         return tuple(family(pair) for pair in self.directions)
+
+    def loss_deviation(self) -> float | None:
+        return max(divergence.natural_scale() for divergence in self._divergences)
 
     def _epsilon(self, delta: float) -> BoundValue:
         high = min(self.largest, LARGEST_EPSILON)

@@ -18,6 +18,7 @@ the largest convex function under the minimum: the hull is a valid bound, and th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -32,11 +33,13 @@ Integers = NDArray[np.int64]
 STEP_BITS = 10
 """Significant bits of a grid step: products with whole numbers below 2^43 are then exact."""
 SURVEY_RATIO = 1.6
-FIRST_SURVEY = 0.05
+FIRST_SURVEY, STEEP, LEAST_EPSILON = 0.05, 0.8, 1e-14
 ROUGH = 0.01
 """A chord that is above the curve by more than this share is split, where that matters."""
 FLAT = 1.0001
 WIDENING = 0.12
+HARDLY_ANYTHING = 1e-200
+"""Below this δ points may lie far apart: floats end at 1e-308."""
 MOST_POINTS = 3_000
 
 
@@ -62,6 +65,11 @@ class Survey:
             self.values += curve.profile(block).upper.tolist()
             if self.values[-1] <= max(budget, self.floor * FLAT):
                 break
+        # A loose bound may fall from 1 to almost nothing before the first point.
+        while self.values[1] < STEEP * self.at_zero and self.epsilons[1] > LEAST_EPSILON:
+            block = self.epsilons[1] * SURVEY_RATIO ** np.arange(-8.0, 0.0)
+            self.epsilons[1:1] = block.tolist()
+            self.values[1:1] = curve.profile(block).upper.tolist()
 
     @cached_property
     def variance(self) -> float:
@@ -79,38 +87,50 @@ class LossGrid:
         self.known: dict[int, tuple[float, float]] = {}
         self.last = math.floor(LARGEST_EPSILON / step)
 
-    def pairs(self, fine: float, budget: float, negligible: float) -> tuple[Kinked, Kinked]:
+    def pairs(
+        self,
+        fine: float,
+        budget: float,
+        negligible: Callable[[Floats], Floats],
+        *,
+        rough: float = ROUGH,
+        stride: int = 1,
+    ) -> tuple[Kinked, Kinked]:
         """A dominating pair and a dominated one.
 
-        Every grid point up to ``fine`` is used, fewer beyond; what is left at infinity is at most about ``budget``
-        above what the curve itself has there; chords may be off by ``negligible``.
+        Every ``stride``-th grid point up to ``fine`` is used, fewer beyond; what is left at infinity is at most about
+        ``budget`` above what the curve itself has there; chords may be off by ``negligible`` of ε, or by the share
+        ``rough``.
         """
-        indices = self._spread(fine, max(budget, self.floor * FLAT))
+        indices = self._spread(fine, max(budget, self.floor * FLAT), stride)
         while True:
             self._look_at(indices)
             upper, lower = self._values(indices)
             gaps = _gaps(self.step, indices, upper, lower)
             cells = np.diff(indices)
-            rough = (gaps > np.maximum(negligible, ROUGH * upper[1:])) & (cells > 1)
-            if not rough.any() or len(indices) > MOST_POINTS:
+            unimportant = negligible(self.step * indices[1:].astype(np.float64))
+            split = (gaps > np.maximum(unimportant, rough * upper[1:])) & (cells > 1) & (upper[:-1] > HARDLY_ANYTHING)
+            if not split.any() or len(indices) > MOST_POINTS:
                 break
-            indices = np.union1d(indices, (indices[:-1] + cells // 2)[rough])
+            indices = np.union1d(indices, (indices[:-1] + cells // 2)[split])
         below = _below(lower, gaps)
         return kinked(self.step, indices, upper, upper=True), kinked(self.step, indices, below, upper=False)
 
-    def _spread(self, fine: float, enough: float) -> Integers:
-        """0, 1, 2, … up to ``fine``, then wider and wider until the curve is at most ``enough``."""
-        chosen = list(range(max(2, min(self.last, math.ceil(fine / self.step))) + 1))
+    def _spread(self, fine: float, enough: float, stride: int) -> Integers:
+        """Evenly up to ``fine``, then wider and wider until the curve is at most ``enough``."""
+        chosen = list(range(0, max(2 * stride, min(self.last, math.ceil(fine / self.step))) + 1, stride))
         probes = chosen[8::8] + chosen[-1:]
-        width = 1
+        width = stride
         while True:
             self._look_at(np.array(probes))
             reached = [place for place in probes if self.known[place][0] <= enough]
             if reached or chosen[-1] >= self.last:
                 break
+            hardly = self.known[chosen[-1]][0] < HARDLY_ANYTHING
+            widening, block = (2.0, 4) if hardly else (1 + WIDENING, 16)
             probes = []
-            while len(probes) < 16 and chosen[-1] < self.last:
-                width = max(width + 1, math.ceil(width * (1 + WIDENING)))
+            while len(probes) < block and chosen[-1] < self.last:
+                width = max(width + 1, math.ceil(width * widening))
                 chosen.append(min(self.last, chosen[-1] + width))
                 probes.append(chosen[-1])
         end = min(reached, default=chosen[-1])

@@ -20,8 +20,11 @@ MOST_LINES = 40
 """Different ratios to the hiding law that are kept for either input; more cost time and change the fifth digit of ε."""
 MOST_CLASSES = 160
 """Up to this many classes nothing is put together."""
-BINS_OF_A_UNIT = 16
-"""Groups of messages per factor e in a ratio."""
+NEARLY_SAME = 1 + 1e-6
+LEAST_RATIO, LEAST_SHARE = 1 + 1e-12, 1e-6
+"""Where two inputs count as nearly the same, and how near the parameters of two inputs may be to those of one."""
+BINS = 40
+"""Groups of messages from the least to the largest ratio."""
 NOTHING = MessageClass(arb(0), arb(0), arb(0))
 SAME = 1e-12
 BESIDE = 1e-11
@@ -52,7 +55,7 @@ def of_one_pair(classes: Callable[[], Classes], attacks: Sequence[HidingPair] = 
     Theorem: sound reduction [VR §4, corrected] and privacy blanket [PB], both for one pair of inputs.
     Requires: ``hiding`` is at most the law of every input, and positive wherever one of the two is.
     Returns: parameters rounded up, and the pair against the blanket with classes put together so that G only grows in
-    convex order.
+    convex order. For inputs that differ by less than a millionth the parameters stand for the pair.
     """
 
     def told() -> list[MessageClass]:
@@ -60,17 +63,20 @@ def of_one_pair(classes: Callable[[], Classes], attacks: Sequence[HidingPair] = 
 
     with precision(BITS):
         parameters, corners = _parameters(told()), _Corners.of(told())
+    if parameters.p < NEARLY_SAME:
+        return Neighbours(parameters, (parameters.pair(0.0),))
 
     @cache
     def kept_at(bits: int) -> Classes:
-        all_told = told()
-        rest = 1 - sum((c.hiding for c in all_told), arb(0))
-        result = all_told if corners is None else corners.divided(all_told)
-        return [*result, MessageClass(arb(0), arb(0), rest)] if rest > 0 else result
+        with precision(bits):
+            all_told = told()
+            rest = 1 - sum((c.hiding for c in all_told), arb(0))
+            result = all_told if corners is None else corners.divided(all_told)
+            return [*result, MessageClass(arb(0), arb(0), rest)] if rest > 0 else result
 
     def kept() -> Classes:
-        """Every ε asks again, mostly at one precision."""
-        return kept_at(ctx.prec)
+        """Every ε asks again, mostly at one precision; at less than this the classes could not be told apart."""
+        return kept_at(max(BITS, ctx.prec))
 
     return Neighbours(parameters, (HidingPair(kept, symmetric=False),), tuple(attacks))
 
@@ -88,23 +94,29 @@ def attack_of(classes: Callable[[], Classes]) -> HidingPair:
     """
     with precision(BITS):
         told = classes()
-        places = [_bin(c) for c in told] if len(told) > MOST_CLASSES else range(len(told))
+        places = _bins(told) if len(told) > MOST_CLASSES else range(len(told))
 
     @cache
     def grouped_at(bits: int) -> Classes:
         groups: dict[object, MessageClass] = {}
-        for place, c in zip(places, classes(), strict=True):
-            before = groups.get(place, NOTHING)
-            groups[place] = MessageClass(before.first + c.first, before.second + c.second, before.hiding + c.hiding)
+        with precision(bits):
+            for place, c in zip(places, classes(), strict=True):
+                before = groups.get(place, NOTHING)
+                sums = (x + y for x, y in zip(before, c, strict=True))
+                groups[place] = MessageClass(*sums)
         return list(groups.values())
 
-    return HidingPair(lambda: grouped_at(ctx.prec), symmetric=False)
+    return HidingPair(lambda: grouped_at(max(BITS, ctx.prec)), symmetric=False)
 
 
-def _bin(c: MessageClass) -> object:
-    ratios = (float((c.first / c.hiding).mid()), float((c.second / c.hiding).mid()))
-    first, second = (round(BINS_OF_A_UNIT * math.log(ratio)) for ratio in ratios)
-    return first, second
+def _bins(classes: Classes) -> Sequence[object]:
+    """The group of each class: evenly spaced in the logarithms of the two ratios."""
+    axes = []
+    for ratios in ([c.first / c.hiding for c in classes], [c.second / c.hiding for c in classes]):
+        logs = [float(ratio.log().mid()) for ratio in ratios]
+        low, width = min(logs), max(max(logs) - min(logs), math.ulp(1.0))
+        axes.append([round((log - low) / width * BINS) for log in logs])
+    return list(zip(*axes, strict=True))
 
 
 def of_parameters(p: float, beta: float, q: float) -> Neighbours:
@@ -122,8 +134,10 @@ def _parameters(classes: Classes) -> VariationRatio:
             q0, beta = max(q0, round_up(c.first / c.hiding)), beta + gap.max(arb(0))
         if not gap > 0:
             q1 = max(q1, round_up(c.second / c.hiding))
-    p = max(p, math.nextafter(1.0, 2.0))
-    return VariationRatio(p, min(round_up(beta), (p - 1) / (p + 1)), (q0, q1))
+    # Raising both is sound, and keeps the parameters apart from the edge of the floats.
+    p = max(p, LEAST_RATIO)
+    most = (p - 1) / (p + 1)
+    return VariationRatio(p, min(max(round_up(beta), LEAST_SHARE * most), most), (max(q0, p), max(q1, p)))
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ class HidingPair:
     Theorem: identity (★): with M messages in all, D_{e^ε}(P‖Q) = (1/M)·E[(G_1 + … + G_M)_+], where
     G = (first − e^ε·second)/hiding has the law ``hiding``.
     Requires: ``classes()`` gives balls at the working precision; each of the three laws sums to 1; a class of
-    hiding probability exactly 0 is allowed only where both of user 1's are 0 too.
+    hiding probability exactly 0 is allowed only where both of user 1's are 0 too; where both of user 1's are equal
+    they are one ball, the same object.
     """
 
     classes: Callable[[], Classes] = field(repr=False)
@@ -70,7 +71,9 @@ class HidingPair:
             for c in self.classes():
                 if c.hiding.is_zero():
                     continue
-                value = (c.first - c.second) - c.second * (ratio - 1)
+                # One ball minus itself is 0 at every precision; else how many values there are would depend on it.
+                apart = arb(0) if c.first is c.second else c.first - c.second
+                value = apart - c.second * (ratio - 1)
                 if value.is_zero():
                     nothing += c.hiding
                 else:
@@ -101,6 +104,10 @@ def exact_pair(classes: Sequence[ExactClass], *, symmetric: bool) -> HidingPair:
     kept = tuple(triple for triple in [*classes, (fmpq(0), fmpq(0), rest)] if triple[2] != 0)
 
     def balls() -> Classes:
-        return [MessageClass(arb(first), arb(second), arb(hiding)) for first, second, hiding in kept]
+        result = []
+        for first, second, hiding in kept:
+            one = arb(first)
+            result.append(MessageClass(one, one if first == second else arb(second), arb(hiding)))
+        return result
 
     return HidingPair(balls, symmetric, kept)

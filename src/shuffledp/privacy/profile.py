@@ -19,7 +19,10 @@ MARGIN = 1e-12
 
 @dataclass(frozen=True)
 class Profile:
-    """``lower`` ≤ δ(ε) ≤ ``upper`` at each of ``epsilons``: certified, the worse of both directions."""
+    """``lower`` ≤ δ(ε) ≤ ``upper`` at each of ``epsilons``: certified, the worse of both directions.
+
+    Of several bounds ``upper`` is the smallest, and ``lower`` belongs to the bound that gave it.
+    """
 
     epsilons: Floats
     upper: Floats

@@ -190,7 +190,7 @@ class VariationRatio:
 
         def classes() -> Classes:
             raised = self._raised_q1(epsilon)
-            rest = arb(1 - r0 - r1 - shared)
+            rest, common = arb(1 - r0 - r1 - shared), arb(self.gamma)
             hiding1 = arb(r1)
             if raised is not None:
                 hiding1 = arb(self.p_alpha) / raised
@@ -198,7 +198,7 @@ class VariationRatio:
             result = [
                 MessageClass(arb(self.p_alpha), arb(self.alpha), arb(r0)),
                 MessageClass(arb(self.alpha), arb(self.p_alpha), hiding1),
-                MessageClass(arb(self.gamma), arb(self.gamma), arb(shared)),
+                MessageClass(common, common, arb(shared)),
                 MessageClass(arb(0), arb(0), rest),
             ]
             return [c for c in result if not c.hiding.is_zero()]
@@ -234,7 +234,8 @@ class VariationRatio:
                 MessageClass(arb(self.alpha), arb(self.p_alpha), arb(r1)),
             ]
             if r0 + r1 != 1:
-                result.append(MessageClass(arb(self.gamma), arb(self.gamma), arb(1 - r0 - r1)))
+                common = arb(self.gamma)
+                result.append(MessageClass(common, common, arb(1 - r0 - r1)))
             return result
 
         return HidingPair(classes, self.symmetric)

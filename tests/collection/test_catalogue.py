@@ -1,0 +1,105 @@
+"""Every mechanism of the catalogue that numbers can build is collected from a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from shuffledp.collection import kernel
+from shuffledp.collection.column import TASKS, column_of
+from shuffledp.mechanisms.catalogue import all_mechanisms, takes_epsilon
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.plan import Plan
+from shuffledp.planner.values import Area, Categories, Interval, KeyedInterval, Options, Values
+
+KINDS = {name: kind for name, kind in all_mechanisms().items() if kind.built_from_numbers}
+
+
+def domain_of(mechanism: Mechanism) -> Values:
+    """A domain that fits a small instance."""
+    settings: dict[str, Any] = mechanism.settings()
+    if mechanism.task in ("mean", "vector mean"):
+        return Interval(*mechanism.value_range)
+    if mechanism.task == "location":
+        return Area(**{name: settings[name] for name in ("west", "east", "south", "north")})
+    if mechanism.task == "key-value":
+        keys = settings.get("keys", settings.get("options"))
+        return KeyedInterval(Categories(tuple(f"key {key}" for key in range(keys))), Interval(-1, 1))
+    return Options(mechanism.options)  # type: ignore[attr-defined]
+
+
+def table_of(mechanism: Mechanism, values: Any) -> pa.Array:
+    """The same values as a column."""
+    if mechanism.task == "key-value":
+        rows = [[{"key": f"key {key:.0f}", "value": value} for key, value in row if key >= 0] for row in values]
+        return pa.array(rows, pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())])))
+    return pa.array(values.tolist())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_table_of_the_mechanisms_own_values(name: str) -> None:
+    """The column gives the values that the table was made of; all that follows runs, with a label for each estimate."""
+    mechanism = next(
+        example for example in KINDS[name].examples() if example.settings().get("keys", 2) >= 2
+    )  # a domain has at least two options
+    assert mechanism.task in TASKS
+    settings = {key: value for key, value in mechanism.settings().items() if key != "epsilon"}
+    local = mechanism.epsilon if takes_epsilon(type(mechanism)) else None
+    plan = Plan(mechanism.task, name, local, domain_of(mechanism), 1000, 1.0, 1e-6, settings=settings)
+    plan = Plan.parse(plan.text())
+    assert plan.mechanism == mechanism
+    column = column_of(plan, "value")
+    values = np.concatenate([mechanism.probe()] * 200)
+    array = table_of(mechanism, values)
+    np.testing.assert_allclose(column.values(array), mechanism.check(values), rtol=1e-12, atol=1e-12)
+    wires = list(kernel.Encoder(column, bytes(32)).part(iter([array]), 0))
+    found = kernel.accumulate(mechanism, wires)
+    assert found is not None
+    total, messages = found
+    users = mechanism.users_behind(messages)
+    assert users == 400
+    first, *_ = column.quantities(mechanism.finish(total, users), 0.95)
+    assert len(first.labels) == len(first.value)
+    assert first.low is not None
+    assert first.high is not None
+    assert (first.low <= first.value).all()
+    assert (first.value <= first.high).all()
+
+
+def test_ranges_are_named_by_their_ends() -> None:
+    """Halves, then quarters, as far as the domain goes; each with the estimate of its own node."""
+    letters = tuple("abcde")
+    plan = Plan("range queries", "range-queries", 30.0, Categories(letters), 9, 1.0, 1e-6, settings={"height": 3})
+    column = column_of(plan, "value")
+    array = pa.array(list("aabbbde") * 3000)
+    wires = list(kernel.Encoder(column, bytes(32)).part(iter([array]), 0))
+    found = kernel.accumulate(plan.mechanism, wires)
+    assert found is not None
+    (quantity,) = column.quantities(plan.mechanism.finish(found[0], len(array)), 0.95)
+    assert quantity.labels == ("a … d", "e", "a … b", "c … d", "e", "a", "b", "c", "d", "e")
+    wanted = np.array([6, 1, 5, 1, 1, 2, 3, 0, 1, 1]) * 3000
+    # Which level a user answers on is all that is left to chance at this local ε; five standard errors.
+    assert quantity.standard_error is not None
+    assert (np.abs(quantity.value - wanted) <= 5 * quantity.standard_error + 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    ("domain", "settings", "part"),
+    [
+        (Area(0, 1, 0, 2), {}, "has another north than the domain"),
+        (Options(5), {}, "needs a domain of places, got options"),
+    ],
+)
+def test_a_map_must_be_the_plans(domain: Values, settings: dict[str, Any], part: str) -> None:
+    """A plan whose domain is not the mechanism's region is refused."""
+    with pytest.raises(ValueError, match=part):
+        Plan("location", "planar-laplace", 1.0, domain, 100, 1.0, 1e-6, settings=settings)
+
+
+def test_a_domain_must_fit_into_the_tree() -> None:
+    """More options than leaves are refused."""
+    with pytest.raises(ValueError, match="has room for 4 options, but the domain has 5"):
+        Plan("range queries", "range-queries", 1.0, Options(5), 100, 1.0, 1e-6, settings={"height": 2})

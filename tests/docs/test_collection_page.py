@@ -1,0 +1,45 @@
+"""The page about collections: its plan is a plan, and its commands do what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from shuffledp.planner.plan import Plan
+from tests.cli import run
+from tests.collection import write_table
+
+PAGE = (Path(__file__).parents[2] / "docs" / "collection.md").read_text("utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the page, on data for its plan, with a smaller crowd and a target for it."""
+    monkeypatch.chdir(tmp_path)
+    (plan,) = (json.loads(text) for kind, text in BLOCKS if kind == "json")
+    assert Plan.parse(json.dumps(plan)).mechanism.name == "krr"
+    plan |= {"users": 600, "epsilon": 4.0}
+    Path("plan.json").write_text(json.dumps(plan), "utf-8")
+    colours = pa.array(["red", "green", "blue"] * 200)
+    write_table(Path("data.parquet"), colour=colours)
+    write_table(Path("mine.csv"), colour=colours)
+    Path("yours.parquet").touch()
+    commands = [line.partition("#")[0].split() for kind, text in BLOCKS if not kind for line in text.splitlines()]
+    assert {command[1] for command in commands} == {"collect", "encode", "shuffle", "estimate", "ledger"}
+    for place, (_, *arguments) in enumerate(commands):
+        arguments = ["result2" if word == "result" and place else word for word in arguments]
+        if arguments[0] == "shuffle":
+            other = run("encode", "plan.json", "--input", "mine.csv", "--column", "colour", "--out", "other.parquet")
+            assert other.status == 0
+            Path("yours.parquet").write_bytes(Path("other.parquet").read_bytes())
+        outcome = run(*arguments)
+        assert outcome.status == 0, outcome.err
+    for name in re.findall(
+        r"^\| `([^|]*) \|", PAGE.partition("## What comes out")[2].partition("\n## ")[0], re.MULTILINE
+    ):
+        first = name.split("`")[0].rstrip("/")
+        assert (tmp_path / "result" / first).exists(), first
