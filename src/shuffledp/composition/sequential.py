@@ -12,7 +12,7 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.composition.attack import RepeatedAttack
-from shuffledp.numerics.convolution import GridMeasure, GridSum, TiltedSum, TooLong
+from shuffledp.numerics.convolution import UNIT, GridMeasure, GridSum, TiltedSum, TooLong
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
@@ -97,8 +97,8 @@ class _Composer:
             parts.append((pair.kinks, times))
             log_all += times * math.log(finite + pair.rest)
             log_infinite += times * math.log1p(pair.rest / finite)
-        # Π(finite + rest) − Π finite; the factor covers the rounding of the logarithms.
-        infinite = math.exp(log_all) * -math.expm1(-log_infinite) * (1 + 1e-9)
+        # Π(finite + rest) − Π finite; the factor covers the rounding of the logarithms, one for each round.
+        infinite = math.exp(log_all) * -math.expm1(-log_infinite) * (1 + 1e-9 + 8 * UNIT * self.rounds)
         return _Side(GridSum(tuple(parts)), infinite)
 
 
