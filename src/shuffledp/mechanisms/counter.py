@@ -24,7 +24,7 @@ from shuffledp.mechanisms.mechanism import (
 from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import bits
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -95,6 +95,11 @@ class CoinCounters(WholeNumber, SupportOracle):
     @property
     def dummy_variance(self) -> Fraction:
         return self.dummy_mean * (1 - self.heads)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """The bits that are sent in the clear, and coins, of every counter."""
+        real = held[1:] if self.counters == 1 else held
+        return self.finish(real + rng.binomial(users * self.coins, float(self.heads), self.counters), users)
 
     def _own_bits(self, values: Array) -> Array:
         """The own bit of every counter, one row per user."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from shuffledp.mechanisms.mechanism import (
 from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import ExactClass
 
 USERS_AT_ONCE = 1 << 14
@@ -34,6 +34,17 @@ MOST_DUMMIES = 1_000_000
 
 DUMMIES = Tuning("dummies", True, True, 1, MOST_DUMMIES)
 SHARE = Tuning("share", False, True, 2.0**-40, 1.0)
+
+MOST_COMPARED = 1 << 10
+"""The most dummies a user that plans compare."""
+
+
+def numbers_of_dummies() -> Iterator[dict[str, Any]]:
+    """How many dummies plans compare where another setting is searched: each number twice the one before."""
+    count = 1
+    while count <= MOST_COMPARED:
+        yield {"dummies": count}
+        count *= 2
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,9 @@ class DummyOracle(SupportOracle):
     @property
     def dummy_variance(self) -> Fraction:
         return self.dummy_mean * (1 - self.dummy_support)
+
+    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
+        return np.asarray(rng.binomial(users * self.dummies, float(self.dummy_support), self.options))
 
     @abstractmethod
     def message_table(self) -> MessageTable:

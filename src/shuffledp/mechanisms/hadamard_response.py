@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -22,7 +22,7 @@ from shuffledp.mechanisms.mechanism import (
 from shuffledp.mechanisms.own_region import OwnRegion, Regions
 from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.mechanisms.whole_number import WholeNumber
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -55,6 +55,14 @@ class HadamardResponse(WholeNumber, UniformReference):
     task = "frequency"
     covers_mixtures = True
     summary = "Hadamard response: an index below a power of two, decoded by a fast transform"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """As many blocks as there is more than one option for."""
+        blocks = 1
+        while blocks < facts["options"]:
+            yield {"blocks": blocks}
+            blocks *= 2
 
     def __post_init__(self) -> None:
         who = "HadamardResponse"
@@ -124,6 +132,23 @@ class HadamardResponse(WholeNumber, UniformReference):
         value = hadamard_transform(counts)[block, row] / signal
         held = np.clip(value, 0.0, users)
         return Estimate(value, counts.sum(axis=1)[block] / signal**2 - held, users)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """Each option's estimate by its exact law: messages that count +1, −1 or, in other blocks, 0 for it.
+
+        Of holders the share 1 − γ counts +1 for sure. Every other message is in the option's block with the chance that
+        ``variance`` gives, and then +1 or −1 alike.
+        """
+        block, _ = self._block_and_row(np.arange(self.options))
+        gamma = float(self.region.uniform_share)
+        honest = rng.binomial(held, 1.0 - gamma)
+        near = np.bincount(block, weights=held.astype(np.float64)).astype(np.int64)[block] - held
+        # Those near by who report the truth are in the block; a uniform message is there with chance 1/B.
+        inside = rng.binomial(near, 1.0 - gamma)
+        uniform = users - honest - inside - rng.binomial(users - held - near, 1.0 - gamma)
+        inside = inside + rng.binomial(uniform, 1.0 / self.blocks)
+        value = (honest + 2 * rng.binomial(inside, 0.5) - inside) / (1.0 - gamma)
+        return Estimate(value, (honest + inside) / (1.0 - gamma) ** 2 - np.clip(value, 0.0, users), users)
 
     def truth(self, values: Any) -> Floats:
         return np.bincount(self.check(values), minlength=self.options).astype(np.float64)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.binary import informative_epsilon
-from shuffledp.mechanisms.frequency import SupportOracle
+from shuffledp.mechanisms.frequency import SupportOracle, true_or_uniform
 from shuffledp.mechanisms.mechanism import Array, OutputTable
 from shuffledp.mechanisms.own_region import OwnRegion
 from shuffledp.mechanisms.reference import UniformReference
 from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -86,6 +86,10 @@ class KRR(WholeNumber, UniformReference, SupportOracle):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)
+
+    def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
+        """Those who report the truth, and a uniform option of everybody else."""
+        return true_or_uniform(held, users, float(self.uniform_share), rng)
 
     @cached_property
     def region(self) -> OwnRegion:

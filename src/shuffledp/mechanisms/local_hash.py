@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from shuffledp import argument
 from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.hashed_option import HashedOption
-from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_length
+from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_at_least, prime_length
 from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
@@ -53,6 +54,12 @@ class LocalHash(WholeNumber, UniformReference, SupportOracle):
     name = "local-hash"
     covers_mixtures = True
     summary = "randomized response on a hash of the option; short messages for many options"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The length that is best for one message alone, and others: among many users fewer buckets may tell more."""
+        yield {}
+        yield from ({"length": prime_at_least(1 << power)} for power in range(1, facts["options"].bit_length() + 2))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", argument.positive_finite("LocalHash", "epsilon", self.epsilon))

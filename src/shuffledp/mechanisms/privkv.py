@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -67,6 +67,11 @@ class PrivKV(WholeNumber, KeyValue):
 
     name = "privkv"
     summary = "one sampled key: held or not, and the sign of its value, by randomized response"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """How ε is divided between the key and the sign."""
+        yield from ({"share": tenths / 10} for tenths in range(2, 9))
 
     def __post_init__(self) -> None:
         informative_epsilon("PrivKV", self.epsilon)

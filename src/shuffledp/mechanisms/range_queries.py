@@ -21,7 +21,7 @@ from shuffledp.mechanisms.mechanism import (
 )
 from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import WORD, RandomSource
+from shuffledp.numerics.random import WORD, Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -122,6 +122,15 @@ class RangeQueries(WholeNumber):
             counts = np.asarray(total[part], dtype=np.float64)
             value[part] = self.height * response.finish(counts, int(counts.sum())).value
         return Estimate(value, self._variance(np.clip(value, 0.0, users), users), users)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """The estimate where ``held`` users hold each value, from message counts drawn by their exact law."""
+        levels = rng.multinomial(held, np.full(self.height, 1.0 / self.height)).T
+        totals = []
+        for asked, response in zip(levels, self.levels, strict=True):
+            nodes = asked.reshape(response.options, -1).sum(axis=1)
+            totals.append(response.draw_supports(nodes, int(nodes.sum()), rng))
+        return self.finish(np.concatenate(totals), users)
 
     def truth(self, values: Any) -> Floats:
         """The number of users in each node, level after level."""

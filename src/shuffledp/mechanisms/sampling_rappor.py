@@ -23,7 +23,7 @@ from shuffledp.mechanisms.mechanism import (
 )
 from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -102,6 +102,13 @@ class SamplingRAPPOR(WholeNumber):
         no, yes = np.asarray(total, dtype=np.float64).T
         value = self.options * (yes * float(1 - f) - no * float(f)) / float(1 - 2 * f)
         return Estimate(value, self._variance_of_counts(np.clip(value, 0.0, users), users), users)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """Each option's estimate by its exact law: who is asked about it, and who then says yes."""
+        f = float(self.flip)
+        holders, others = rng.binomial(held, 1.0 / self.options), rng.binomial(users - held, 1.0 / self.options)
+        yes = rng.binomial(holders, 1.0 - f) + rng.binomial(others, f)
+        return self.finish(np.stack([holders + others - yes, yes], axis=1), users)
 
     def truth(self, values: Any) -> Floats:
         return self._counts(self.check(values))

@@ -107,6 +107,11 @@ class Tabulated(WholeNumber):
         value = self._estimator @ np.asarray(total, dtype=np.float64)
         return Estimate(value, np.clip(value, 0.0, users) @ self._variances, users)
 
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """The estimate from message counts drawn by their exact law, but for chances rounded to floats."""
+        chances = self.units / self.units.sum(axis=1, dtype=np.float64, keepdims=True)
+        return self.finish(rng.multinomial(held, chances).sum(axis=0), users)
+
     def truth(self, values: Any) -> Floats:
         return np.bincount(self.check(values), minlength=len(self.units)).astype(np.float64)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -64,6 +64,11 @@ class WitchHat(WholeNumber):
     summary = "mean of numbers in an interval: near numbers are better protected than far ones"
     tight = False
     tuning = (Tuning("epsilon", False, False, 1e-6, LARGEST_DISTANCE),)
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """From narrow hats, which tell nearby numbers apart, to wide ones."""
+        yield from ({"scale": scale} for scale in (0.125, 0.25, 0.5, 1.0, 2.0))
 
     def __post_init__(self) -> None:
         level = argument.positive_finite("WitchHat", "epsilon", self.epsilon)
