@@ -132,6 +132,13 @@ def test_there_and_back() -> None:
         from_pld(0.5)
 
 
+def test_what_is_no_guarantee_here_is_none_there() -> None:
+    """A formula for reproduction does not come back as a guarantee, nor composes with what is one."""
+    published = sdp.amplify(sdp.KRR(2.0, 8), 1000, bound="variation-ratio-published")
+    assert not published.guarantee
+    assert not from_pld(published.to_pld(discretization=1e-3)).guarantee
+
+
 def test_infinite_losses_go_over() -> None:
     """What is at infinity here is at infinity there."""
     curve = sdp.amplify(sdp.VariationRatio(p=math.inf, beta=1.0, q=4.0), 8, bound="variation-ratio")

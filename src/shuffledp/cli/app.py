@@ -19,6 +19,8 @@ from shuffledp.cli import (
     ledger,
     mechanisms,
     metric,
+    plan,
+    simulate,
     tour,
     tradeoff,
     verify,
@@ -63,6 +65,8 @@ app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)
 app.add_typer(metric.app, name="metric")
+app.command("plan")(plan.command)
+app.command("simulate")(simulate.command)
 app.command("collect")(collect.command)
 app.command("encode")(collect.encode)
 app.command("shuffle")(collect.shuffle)

@@ -1,46 +1,240 @@
-"""What ``shuffledp`` alone shows: how much shuffling helps, and what to type next."""
+"""What ``shuffledp`` alone does: a plan and private collections from real public data, with the truth beside them."""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
+from rich.text import Text
 
-from shuffledp.bounds.amplify import amplify
 from shuffledp.cli import show
-from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.cli.plan import plot_to, rank, show_ranking
+from shuffledp.cli.progress import Bars
+from shuffledp.collection import example_data
+from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.column import Quantity, column_of
+from shuffledp.collection.engines import engine_of
+from shuffledp.collection.report import Report
+from shuffledp.collection.table import Table as Input
+from shuffledp.composition.search import Target
+from shuffledp.mechanisms.mechanism import Floats
+from shuffledp.planner import task as tasks
+from shuffledp.planner.goal import Goal, Limits
+from shuffledp.planner.plan import Plan
+from shuffledp.planner.ranking import Ranking
+from shuffledp.planner.task import Task
+from shuffledp.planner.values import Area, Categories, Interval
 
-LOCAL = (0.5, 1.0, 2.0, 4.0)
-USERS = (1_000, 100_000, 10_000_000, 1_000_000_000)
-DELTA = 1e-9
-EXAMPLES = (
-    "mechanisms",
-    "amplify --mechanism krr --epsilon-local 2 --set options=128 --users 100000 --delta 1e-8",
-    "compare --mechanism laplace --epsilon-local 1 --users 10000 --delta 1e-6",
-    "amplify --help",
-)
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER = "shuffledp-report"
+POPULATION = "flights"
+DELTA = 1e-8
+MOST_BITS = 128
+UNITED_STATES = Area(west=-160.0, east=-65.0, south=20.0, north=62.0)
+ROWS_SHOWN = 6
+WHOLE_FILE = 1 << 20
 
 
-def _table() -> Table:
-    """Central ε against local ε0 and number of users, for any ε0-LDP randomizer."""
-    table = Table(title=f"What shuffling gives: central ε at δ = {DELTA:g}, any randomizer with local ε0")
-    table.add_column("local ε0", justify="right")
-    for users in USERS:
-        table.add_column(f"{users:,} users", justify="right")
-    console = Console(stderr=True)
-    for epsilon in track(LOCAL, "Computing", console=console, transient=True, disable=not console.is_terminal):
-        parameters = VariationRatio.of_ldp(epsilon)
-        cells = [show.upper(amplify(parameters, users).epsilon(DELTA).upper) for users in USERS]
-        table.add_row(f"{epsilon:g}", *cells)
-    return table
+@dataclass(frozen=True)
+class Question:
+    """One thing to find out about the flights."""
+
+    name: str
+    words: str
+    task: Task
+    column: str
+    epsilon: float
+    mechanism: str | None = None
+    """Compared with no other where it is named."""
+
+
+def questions() -> Sequence[Question]:
+    """Categories, numbers and places."""
+    return (
+        Question(
+            "destinations",
+            "How many flights went to each destination?",
+            tasks.Frequency(Categories(example_data.destinations())),
+            "destination",
+            epsilon=1.0,
+        ),
+        Question(
+            "delays",
+            "How many minutes late were they on average?",
+            tasks.Mean(Interval(example_data.EARLIEST, example_data.LATEST)),
+            "delay",
+            epsilon=0.5,
+            mechanism="piecewise",
+        ),
+        Question(
+            "places",
+            "Where on the map did they go?",
+            tasks.Location(UNITED_STATES, columns=4, coordinates="degrees"),
+            "place",
+            epsilon=1.0,
+            mechanism="planar-laplace",
+        ),
+    )
 
 
 def run() -> None:
+    """The whole tour, into a new folder."""
     console = Console()
-    console.print(_table())
-    console.print("Every number is a proved upper bound. Try your own:")
-    command = os.environ.get("SHUFFLEDP_COMMAND", "shuffledp")
-    for example in EXAMPLES:
-        console.print(f"  {command} {example}", highlight=False, soft_wrap=True)
+    folder = _new_folder(Path(FOLDER))
+    flights = example_data.flights()
+    console.print(
+        f"Real data: {flights.num_rows:,} flights from New York in 2013 (package {example_data.PACKAGE}). "
+        "Each flight stands for a user\nwho sends randomized messages; a shuffler mixes them, and only what comes out "
+        "is looked at.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    asked = questions()
+    with tempfile.TemporaryDirectory() as raw:
+        for number, question in enumerate(asked, 1):
+            console.print(f"\n[bold]{number}. {question.words}[/bold]", highlight=False)
+            source = _written(flights, question.column, Path(raw))
+            plan = _planned(question, source.num_rows, folder)
+            report = _collected(question, plan, source.path, folder)
+            _show(console, report, _truth(plan, question.column, source.path))
+    spent, delta = sum(question.epsilon for question in asked), len(asked) * DELTA
+    console.print(
+        f"\nAll together, about the same flights: at most ε = {spent:g} at δ = {delta:g}, as privacy losses add up.\n"
+        f"Reports, estimates, plots, certificates and the shuffled messages are in ./{folder}.\n\nTry your own:",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for example in _examples(folder):
+        console.print(
+            f"  {os.environ.get('SHUFFLEDP_COMMAND', 'shuffledp')} {example}", highlight=False, soft_wrap=True
+        )
+
+
+def _examples(folder: Path) -> Sequence[str]:
+    return (
+        f"simulate {folder}/destinations/plan.json --users 1e9",
+        f"verify {folder}/destinations/certificate.json",
+        "amplify --mechanism krr --epsilon-local 2 --set options=128 --users 100000 --delta 1e-8",
+        "mechanisms",
+        "plan --help",
+    )
+
+
+def _new_folder(wished: Path) -> Path:
+    """The folder, or the first of its name with a number that is not there yet."""
+    number = 1
+    folder = wished
+    while folder.exists():
+        number += 1
+        folder = wished.with_name(f"{wished.name}-{number}")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise ValueError(
+            f"cannot write to {folder}: {error.strerror}; run from a folder that you may write to."
+        ) from None
+    return folder
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file for ``collect``."""
+
+    path: Path
+    num_rows: int
+
+
+def _written(flights: pa.Table, column: str, folder: Path) -> Source:
+    """The flights' column as a file; flights to places off the map are left out where places are asked for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    if column == "place":
+        flights = flights.filter(pc.is_valid(flights["latitude"]))
+        both = np.stack([flights["latitude"].to_numpy(), flights["longitude"].to_numpy()], axis=1)
+        inside = (both >= [UNITED_STATES.south, UNITED_STATES.west]) & (
+            both <= [UNITED_STATES.north, UNITED_STATES.east]
+        )
+        both = both[inside.all(axis=1)]
+        flights = pa.table({column: pa.FixedSizeListArray.from_arrays(pa.array(both.reshape(-1)), 2)})
+    path = folder / f"{column}.parquet"
+    pq.write_table(flights.select([column]), path)
+    return Source(path, flights.num_rows)
+
+
+def _planned(question: Question, users: int, folder: Path) -> Plan:
+    goal = Goal(question.task, users, Target(question.epsilon, DELTA), limits=Limits(bits=MOST_BITS))
+    ranking = rank(goal, question.mechanism)
+    if question.mechanism is None:
+        show_ranking(ranking)
+        plot_to(ranking, folder / "plan.png")
+    _explain(ranking)
+    return ranking.best.plan(goal, POPULATION)
+
+
+def _explain(ranking: Ranking) -> None:
+    """The plan in a sentence."""
+    best, goal = ranking.best, ranking.goal
+    local = best.mechanism.local_epsilon
+    alone = "" if local is None else f", with local ε = {show.upper(local, 3)}"
+    Console().print(
+        f"\nThe plan: {best.name}{alone}; {best.bits} bits a user; central ε = {show.upper(best.proof.epsilon, 4)} "
+        f"at δ = {goal.target.delta:g}; expected standard error {best.standard_error:.3g}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _collected(question: Question, plan: Plan, source: Path, folder: Path) -> Report:
+    engine = engine_of("embedded", Bars())
+    request = Request(plan, source, question.column, folder / question.name)
+    try:
+        return collect(request, engine)
+    finally:
+        engine.close()
+
+
+def _truth(plan: Plan, column_name: str, source: Path) -> Floats:
+    """The true numbers in the unit of the report, which only a demonstration may look at."""
+    column = column_of(plan, column_name)
+    values = np.concatenate([column.values(batch) for batch in Input(source).batches(column, WHOLE_FILE)])
+    truth = plan.mechanism.truth(values)
+    if isinstance(plan.domain, Interval):
+        low, high = plan.mechanism.value_range
+        truth = plan.domain.low + (truth - low) / (high - low) * (plan.domain.high - plan.domain.low)
+    return truth
+
+
+def _show(console: Console, report: Report, truth: Floats) -> None:
+    quantity = report.quantities[0]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for name in ("estimate", "95% interval", "truth"):
+        table.add_column(name, justify="right")
+    for place in np.argsort(-truth, kind="stable")[:ROWS_SHOWN].tolist():
+        table.add_row(Text(quantity.labels[place]), *_cells(quantity, place), _number(truth[place]))
+    console.print(table)
+    if len(truth) > 1 and quantity.low is not None and quantity.high is not None:
+        inside = int(np.sum((quantity.low <= truth) & (truth <= quantity.high)))
+        console.print(f"The truth lies in {inside} of all {len(truth)} intervals.", highlight=False)
+
+
+def _cells(quantity: Quantity, place: int) -> list[str]:
+    low, high = quantity.low, quantity.high
+    if low is None or high is None:
+        return [_number(quantity.value[place]), ""]
+    return [_number(quantity.value[place]), f"{_number(low[place])} … {_number(high[place])}"]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -89,6 +89,30 @@ def search(
     colluding: float = 0,
 ) -> Calibration:
     """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
+    deployment, found = _prepared(build, tuning, target, users, rounds, bound, colluding)
+    result = found.run()
+    total = deployment.users_at(result.value)
+    value = total if tuning is USERS else result.value
+    setting = LOCAL if tuning.name == "epsilon" else tuning.name
+    made, honest = build(result.value), total - deployment.colluding
+    return Calibration(setting, value, made, result.curve, result.epsilon, target, result.limit, honest)
+
+
+def guess(build: Builder, tuning: Tuning, target: Target, *, users: float, rounds: float | None = None) -> float:
+    """Where a normal approximation meets the target: quick, to choose among alternatives, and proves nothing."""
+    return _prepared(build, tuning, target, users, rounds, best.NAME, 0)[1].guess()
+
+
+def _prepared(
+    build: Builder,
+    tuning: Tuning,
+    target: Target,
+    users: float | None,
+    rounds: float | None,
+    bound: str,
+    colluding: float,
+) -> tuple[_Deployment, Search]:
+    """What is run and how its setting is searched; a sentence where they do not go together."""
     lost = argument.count(WHO, "colluding", colluding, at_least=0)
     for wanted, given in ((USERS, users), (ROUNDS, rounds)):
         if tuning is wanted and given is not None:
@@ -103,13 +127,7 @@ def search(
         return deployment.normal_log_epsilon(value, target.delta)
 
     composed = tuning is ROUNDS or repeats > 1
-    found = Search(deployment.curve, rough, tuning, target, composed=composed).run()
-    total = deployment.users_at(found.value)
-    value = total if tuning is USERS else found.value
-    setting = LOCAL if tuning.name == "epsilon" else tuning.name
-    return Calibration(
-        setting, value, build(found.value), found.curve, found.epsilon, target, found.limit, total - lost
-    )
+    return deployment, Search(deployment.curve, rough, tuning, target, composed=composed)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,16 @@ NEIGHBOUR = 1.001
 AHEAD = tuple(NEIGHBOUR * 1.01**step for step in range(41))
 """Looked at beyond the crossing too: a default that jumps with the setting may hide better again."""
 GUESS_RELATIVE = 0.01
+GUESS_ALONE = 1e-9
+"""How closely the rough ε is brought to the target's, before a search and where there is none after it."""
 ROUGHLY = 0.005
 """A multiple is checked where its rough log ε is at most this much above that of the crossing."""
 NO_LIMIT, NOTHING = 1e15, 1e-30
 """Where a search without a limit of its own ends, and how small a value may become."""
 SMALLEST = 5e-324
 MOST_STEPS_BACK = 40
+FIRST_STEP = 1e-9
+"""The first step towards privacy, relative; each is four times the one before."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,11 @@ class Target:
     def met(self, value: BoundValue) -> bool:
         """Whether a certified ε at δ is small enough."""
         return value.upper <= self.epsilon
+
+
+def _step_for(shortfall: float) -> int:
+    """The step that is an eighth of what ε lacks: ε falls faster than the local ε, and no step may be too large."""
+    return max(0, math.floor(math.log(max(shortfall, FIRST_STEP) / (8 * FIRST_STEP), 4)))
 
 
 def _score(delta: float) -> float:
@@ -169,14 +178,18 @@ class Search:
             below, limit = high, f"{self.tuning.name} was not searched beyond {self.scale.value(high):g}."
         return self._checked(below, limit)
 
-    def _guess(self, low: float, high: float) -> float:
+    def guess(self) -> float:
+        """The value where the rough ε is the target's, unproved."""
+        return self.scale.value(self._guess(*self.scale.ends, absolute=GUESS_ALONE))
+
+    def _guess(self, low: float, high: float, absolute: float = GUESS_RELATIVE) -> float:
         """Where the rough ε is the target's."""
         aim = math.log(self.target.epsilon)
 
         def excess(log_position: float) -> float:
             return self.rough(self.scale.value(math.exp(log_position))) - aim
 
-        found = find_crossing(excess, math.log(low), math.log(high), absolute=GUESS_RELATIVE)
+        found = find_crossing(excess, math.log(low), math.log(high), absolute=absolute)
         return math.exp(found.middle)
 
     def _crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
@@ -206,8 +219,8 @@ class Search:
 
     def _checked(self, position: float, limit: str) -> Found:
         """The value at a position or a hair towards privacy, as soon as the certified ε itself meets the target."""
-        least = self.scale.ends[0]
-        for step in range(MOST_STEPS_BACK):
+        least, step = self.scale.ends[0], 0
+        while step < MOST_STEPS_BACK:
             value = self.scale.value(position)
             if value in self.refused:
                 break
@@ -216,14 +229,16 @@ class Search:
                 epsilon = curve.epsilon(self.target.delta)
                 if self.target.met(epsilon):
                     return Found(value, curve, epsilon, limit)
+                step = max(step, _step_for(epsilon.upper / self.target.epsilon - 1))
             if position <= least:
                 break
             position = max(least, self._step_back(position, step))
+            step += 1
         raise self._none()
 
     def _step_back(self, position: float, step: int) -> float:
         if not self.tuning.whole:
-            return position * (1 - min(0.5, 1e-9 * 4.0**step))
+            return position * (1 - min(0.5, FIRST_STEP * 4.0**step))
         value = self.scale.value(position)
         return self.scale.position(value + 1 if self.tuning.more_is_more_private else value - 1)
 

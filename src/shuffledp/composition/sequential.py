@@ -13,7 +13,7 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.composition.attack import RepeatedAttack
 from shuffledp.errors import NumericalError
-from shuffledp.numerics.convolution import GridMeasure, GridSum, TiltedSum, TooLong
+from shuffledp.numerics.convolution import UNIT, GridMeasure, GridSum, TiltedSum, TooLong
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
@@ -102,8 +102,8 @@ class _Composer:
             log_infinite += times * math.log1p(pair.rest / finite)
         if log_all > LARGEST_LOG:
             raise NumericalError(f"{_WHO}: the rounds are too many for floats; compose fewer.")
-        # Π(finite + rest) − Π finite; the factor covers the rounding of the logarithms.
-        infinite = math.exp(log_all) * -math.expm1(-log_infinite) * (1 + 1e-9)
+        # Π(finite + rest) − Π finite; the factor covers the rounding of the logarithms, one for each round.
+        infinite = math.exp(log_all) * -math.expm1(-log_infinite) * (1 + 1e-9 + 8 * UNIT * self.rounds)
         return _Side(GridSum(tuple(parts)), infinite)
 
 
@@ -289,5 +289,7 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
         users=min(curve.users for curve in curves),
         guarantee=all(curve.guarantee for curve in curves),
         note=joined(curve.note for curve in curves),
+        senders=max(curve.people for curve in curves),
+        some_inputs=any(curve.source.some_inputs for curve in curves),
         attack=None if single is None else RepeatedAttack(single, rounds, compose),
     )

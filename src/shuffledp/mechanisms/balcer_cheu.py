@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from flint import arb
 
@@ -38,6 +39,11 @@ class BalcerCheu(CoinCounters):
     published_theorem = (
         "the protocol's own analysis [BC20]: ε = √(50·log(2/δ)/(coins·(1−ϖ))), ε ≤ 1; (2ε, 2δ) for more than 2 options"
     )
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Few users need several coins each."""
+        yield from ({"coins": 1 << power} for power in range(0, 11, 2))
 
     def __post_init__(self) -> None:
         self._check_counters()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import inf
+from typing import Any
 
 from flint import arb
 
 from shuffledp import argument
 from shuffledp.mechanisms.dummy import NumberedDummies
 from shuffledp.mechanisms.hashed_option import HashedOption
-from shuffledp.mechanisms.linear_hash import prime_length
+from shuffledp.mechanisms.linear_hash import prime_at_least, prime_length
 from shuffledp.mechanisms.mechanism import Array, Estimate
 from shuffledp.mechanisms.published import all_filled, at_most
 from shuffledp.numerics.ball import above
@@ -47,6 +48,11 @@ class BallsIntoBins(NumberedDummies):
     published_theorem = (
         "the protocol's own analysis [LWY22] as quoted in [VR] Figure 4: ε = √(32·b·log(2/δ)/dummies), ε ≤ 1.5"
     )
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The more bins, the rarer collisions, and the longer messages."""
+        yield from ({"bins": prime_at_least(1 << power)} for power in range(2, 31, 2))
 
     def __post_init__(self) -> None:
         who = "BallsIntoBins"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from flint import arb, fmpq
 
 from shuffledp import argument
-from shuffledp.mechanisms.dummy import DUMMIES, MOST_DUMMIES, DummyOracle, MessageTable
+from shuffledp.mechanisms.dummy import DUMMIES, MOST_DUMMIES, DummyOracle, MessageTable, numbers_of_dummies
 from shuffledp.mechanisms.mechanism import Array, Tuning, WireBytes
 from shuffledp.mechanisms.published import inverse_coth
 from shuffledp.mechanisms.unary import MOST_OPTIONS_OF_A_TABLE, bit_rows
@@ -48,6 +49,10 @@ class CheuZhilyaev(DummyOracle):
     published_theorem = (
         "the protocol's own analysis [CZ22] as used for [VR] Figure 3: dummies·f(1−f) = (33/5)·coth²(ε/2)·log(4/δ)"
     )
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        return numbers_of_dummies()
 
     def __post_init__(self) -> None:
         who = "CheuZhilyaev"

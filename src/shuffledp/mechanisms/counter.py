@@ -20,13 +20,11 @@ from shuffledp.mechanisms.mechanism import (
     HidingTable,
     OutputTable,
     Tuning,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import bits
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -36,7 +34,7 @@ MOST_REPORTS_OF_A_TABLE = 1 << 14
 COINS = Tuning("coins", True, True, 1, MOST_COINS)
 
 
-class CoinCounters(SupportOracle):
+class CoinCounters(WholeNumber, SupportOracle):
     """For every counter, send the own bit in the clear and ``coins`` bits that are 1 with probability ϖ.
 
     Two options need one counter, of those who hold option 1; more options have a counter each, and the own bit is 1 in
@@ -98,6 +96,11 @@ class CoinCounters(SupportOracle):
     def dummy_variance(self) -> Fraction:
         return self.dummy_mean * (1 - self.heads)
 
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """The bits that are sent in the clear, and coins, of every counter."""
+        real = held[1:] if self.counters == 1 else held
+        return self.finish(real + rng.binomial(users * self.coins, float(self.heads), self.counters), users)
+
     def _own_bits(self, values: Array) -> Array:
         """The own bit of every counter, one row per user."""
         marked = [1] if self.counters == 1 else np.arange(self.options)
@@ -117,14 +120,8 @@ class CoinCounters(SupportOracle):
         return messages.reshape(-1)
 
     @property
-    def message_bits(self) -> int:
-        return (2 * self.counters - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire(type(self).__name__, wire, self.message_bits, 2 * self.counters)
+    def outputs(self) -> int:
+        return 2 * self.counters
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=2 * self.counters)[1::2]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,13 +20,11 @@ from shuffledp.mechanisms.mechanism import (
     HidingTable,
     OutputTable,
     Tuning,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import ExactClass
 
 USERS_AT_ONCE = 1 << 14
@@ -36,6 +34,17 @@ MOST_DUMMIES = 1_000_000
 
 DUMMIES = Tuning("dummies", True, True, 1, MOST_DUMMIES)
 SHARE = Tuning("share", False, True, 2.0**-40, 1.0)
+
+MOST_COMPARED = 1 << 10
+"""The most dummies a user that plans compare."""
+
+
+def numbers_of_dummies() -> Iterator[dict[str, Any]]:
+    """How many dummies plans compare where another setting is searched: each number twice the one before."""
+    count = 1
+    while count <= MOST_COMPARED:
+        yield {"dummies": count}
+        count *= 2
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,9 @@ class DummyOracle(SupportOracle):
     def dummy_variance(self) -> Fraction:
         return self.dummy_mean * (1 - self.dummy_support)
 
+    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
+        return np.asarray(rng.binomial(users * self.dummies, float(self.dummy_support), self.options))
+
     @abstractmethod
     def message_table(self) -> MessageTable:
         """The exact laws of single messages, for instances small enough to write down."""
@@ -106,7 +118,7 @@ class DummyOracle(SupportOracle):
         return OutputTable(np.arange(self.options), single.messages[np.array(reports)], rows)
 
 
-class NumberedDummies(DummyOracle):
+class NumberedDummies(WholeNumber, DummyOracle):
     """Messages are numbers below ``kinds``; a dummy is filled with probability ``share`` and blank otherwise.
 
     A blank is one more message, which no real message ever is. So the number of messages stays fixed, and with less
@@ -169,14 +181,8 @@ class NumberedDummies(DummyOracle):
         return messages.reshape(-1)
 
     @property
-    def message_bits(self) -> int:
-        return (self.kinds - 1 + self.has_blank).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire(type(self).__name__, wire, self.message_bits, self.kinds + self.has_blank)
+    def outputs(self) -> int:
+        return self.kinds + self.has_blank
 
     def message_table(self) -> MessageTable:
         """The laws of filled messages with the blank, where there is one, behind them."""

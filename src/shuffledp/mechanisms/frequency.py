@@ -10,6 +10,7 @@ import numpy as np
 
 from shuffledp.mechanisms import domain
 from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism
+from shuffledp.numerics.random import Integers
 
 
 class SupportOracle(Mechanism):
@@ -54,6 +55,26 @@ class SupportOracle(Mechanism):
         held = np.clip(value, 0.0, users)
         return Estimate(value, self._variance_of_counts(held, users), users)
 
+    # --- simulations ------------------------------------------------------------------------------------------
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """The estimate where ``held`` users hold each option, drawn without drawing any message.
+
+        Each option's estimate has its exact law, but for chances rounded to floats; where a message supports several
+        options, how these hang together is not drawn.
+        """
+        return SupportOracle.finish(self, self.draw_supports(held, users, rng), users)
+
+    def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
+        """How many messages support each option: s of its holders, r of the others, and dummies."""
+        own, other = rng.binomial(held, float(self.own_support)), rng.binomial(users - held, float(self.other_support))
+        return np.asarray(own + other + self.draw_dummies(users, rng))
+
+    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
+        """How many dummies support each option."""
+        del users, rng
+        return np.zeros(self.options, dtype=np.int64)
+
     def truth(self, values: Any) -> Floats:
         return np.bincount(self.check(values), minlength=self.options).astype(np.float64)
 
@@ -65,3 +86,14 @@ class SupportOracle(Mechanism):
         s, r = self.own_support, self.other_support
         own, other, gap = float(s * (1 - s)), float(r * (1 - r)), float((s - r) ** 2)
         return np.asarray((counts * own + (users - counts) * other + users * float(self.dummy_variance)) / gap)
+
+
+def true_or_uniform(held: Integers, users: int, uniform_share: float, rng: np.random.Generator) -> Integers:
+    """Counts of options where each user reports a uniform one with this chance, else the own one."""
+    honest = rng.binomial(held, 1.0 - uniform_share)
+    return np.asarray(honest + uniform_counts(users - int(honest.sum()), len(held), rng))
+
+
+def uniform_counts(draws: int, options: int, rng: np.random.Generator) -> Integers:
+    """How often each option comes up in so many uniform draws."""
+    return rng.multinomial(draws, np.full(options, 1.0 / options))

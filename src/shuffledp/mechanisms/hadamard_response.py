@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,13 +18,11 @@ from shuffledp.mechanisms.mechanism import (
     Estimate,
     Floats,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion, Regions
 from shuffledp.mechanisms.reference import UniformReference
-from shuffledp.numerics.random import RandomSource
+from shuffledp.mechanisms.whole_number import WholeNumber
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -33,7 +31,7 @@ BATCH = 1 << 15
 
 
 @dataclass(frozen=True)
-class HadamardResponse(UniformReference):
+class HadamardResponse(WholeNumber, UniformReference):
     """Report a uniform index below K with probability γ, else a uniform one of the K/(2B) that the option owns.
 
     B blocks of b = K/B columns, b the smallest power of two with B(b−1) ≥ d; option x owns the columns of block
@@ -57,6 +55,14 @@ class HadamardResponse(UniformReference):
     task = "frequency"
     covers_mixtures = True
     summary = "Hadamard response: an index below a power of two, decoded by a fast transform"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """As many blocks as there is more than one option for."""
+        blocks = 1
+        while blocks < facts["options"]:
+            yield {"blocks": blocks}
+            blocks *= 2
 
     def __post_init__(self) -> None:
         who = "HadamardResponse"
@@ -114,16 +120,6 @@ class HadamardResponse(UniformReference):
         block = values // (self.block_size - 1)
         return block, 1 + values - block * (self.block_size - 1)
 
-    @property
-    def message_bits(self) -> int:
-        return (self.outputs - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("HadamardResponse", wire, self.message_bits, self.outputs)
-
     # --- reading the messages ---------------------------------------------------------------------------------
 
     def accumulate(self, messages: Array) -> Array:
@@ -136,6 +132,23 @@ class HadamardResponse(UniformReference):
         value = hadamard_transform(counts)[block, row] / signal
         held = np.clip(value, 0.0, users)
         return Estimate(value, counts.sum(axis=1)[block] / signal**2 - held, users)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """Each option's estimate by its exact law: messages that count +1, −1 or, in other blocks, 0 for it.
+
+        Of holders the share 1 − γ counts +1 for sure. Every other message is in the option's block with the chance that
+        ``variance`` gives, and then +1 or −1 alike.
+        """
+        block, _ = self._block_and_row(np.arange(self.options))
+        gamma = float(self.region.uniform_share)
+        honest = rng.binomial(held, 1.0 - gamma)
+        near = np.bincount(block, weights=held.astype(np.float64)).astype(np.int64)[block] - held
+        # Those near by who report the truth are in the block; a uniform message is there with chance 1/B.
+        inside = rng.binomial(near, 1.0 - gamma)
+        uniform = users - honest - inside - rng.binomial(users - held - near, 1.0 - gamma)
+        inside = inside + rng.binomial(uniform, 1.0 / self.blocks)
+        value = (honest + 2 * rng.binomial(inside, 0.5) - inside) / (1.0 - gamma)
+        return Estimate(value, (honest + inside) / (1.0 - gamma) ** 2 - np.clip(value, 0.0, users), users)
 
     def truth(self, values: Any) -> Floats:
         return np.bincount(self.check(values), minlength=self.options).astype(np.float64)

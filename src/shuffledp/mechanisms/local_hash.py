@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +16,15 @@ from shuffledp import argument
 from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.hashed_option import HashedOption
-from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_length
+from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_at_least, prime_length
 from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion
 from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -35,7 +34,7 @@ USERS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
-class LocalHash(UniformReference, SupportOracle):
+class LocalHash(WholeNumber, UniformReference, SupportOracle):
     """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
 
     l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
@@ -55,6 +54,12 @@ class LocalHash(UniformReference, SupportOracle):
     name = "local-hash"
     covers_mixtures = True
     summary = "randomized response on a hash of the option; short messages for many options"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The length that is best for one message alone, and others: among many users fewer buckets may tell more."""
+        yield {}
+        yield from ({"length": prime_at_least(1 << power)} for power in range(1, facts["options"].bit_length() + 2))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", argument.positive_finite("LocalHash", "epsilon", self.epsilon))
@@ -112,14 +117,8 @@ class LocalHash(UniformReference, SupportOracle):
         return result
 
     @property
-    def message_bits(self) -> int:
-        return (self.messages - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("LocalHash", wire, self.message_bits, self.messages)
+    def outputs(self) -> int:
+        return self.messages
 
     def accumulate(self, messages: Array) -> Array:
         return self.hashed.statistic(messages)

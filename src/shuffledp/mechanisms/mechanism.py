@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -114,6 +114,12 @@ class Mechanism(ABC):
     has_table: ClassVar[bool] = True
     """Whether the examples' output law can be written down; a vector of many numbers cannot, and ``table`` refuses."""
     epsilon: float
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Settings worth comparing for a plan, besides those searched; ``facts`` are known, such as ``options``."""
+        del facts
+        yield {}
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments by name, epsilon first."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from flint import arb
 
 from shuffledp import argument
-from shuffledp.mechanisms.dummy import DUMMIES, SHARE, NumberedDummies
+from shuffledp.mechanisms.dummy import DUMMIES, SHARE, NumberedDummies, numbers_of_dummies
+from shuffledp.mechanisms.frequency import true_or_uniform, uniform_counts
 from shuffledp.mechanisms.mechanism import Array, Tuning
 from shuffledp.mechanisms.published import uniform_dummies
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import above, rational
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -45,6 +47,10 @@ class MixDUMP(NumberedDummies):
     published_theorem = (
         "pureDUMP's analysis [DUMP], of which mixDUMP is a post-processing: ε = √(14·d·log(2/δ)/dummies)"
     )
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        return numbers_of_dummies()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("MixDUMP", "options", self.options, at_least=2))
@@ -82,6 +88,15 @@ class MixDUMP(NumberedDummies):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options + 1)[: self.options]
+
+    def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
+        real = true_or_uniform(held, users, float(self.uniform_share), rng)
+        return real + self.draw_dummies(users, rng)
+
+    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
+        """Blank ones left out, each is any option."""
+        filled = int(rng.binomial(users * self.dummies, float(self.filled)))
+        return uniform_counts(filled, self.options, rng)
 
     def variation_ratio(self) -> VariationRatio:
         own, other, each = self.own_support, self.other_support, self.filled / self.options

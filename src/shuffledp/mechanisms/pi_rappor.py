@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -62,6 +63,10 @@ class PIRAPPOR(UniformReference, SupportOracle):
 
     name = "pi-rappor"
     summary = "RAPPOR with pairwise independent bits: two numbers modulo a prime instead of one bit per option"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        yield from ({"variant": variant} for variant in (REPLACEMENT, DELETION))
 
     def __post_init__(self) -> None:
         informative_epsilon("PIRAPPOR", self.epsilon)

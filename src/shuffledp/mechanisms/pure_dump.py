@@ -12,10 +12,11 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.mechanisms.dummy import NumberedDummies
+from shuffledp.mechanisms.frequency import uniform_counts
 from shuffledp.mechanisms.mechanism import Array
 from shuffledp.mechanisms.published import uniform_dummies
 from shuffledp.numerics.ball import above
-from shuffledp.numerics.random import RandomSource
+from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -64,6 +65,11 @@ class PureDUMP(NumberedDummies):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options + 1)[: self.options]
+
+    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
+        """Blank ones left out, each is any option."""
+        filled = int(rng.binomial(users * self.dummies, float(self.filled)))
+        return uniform_counts(filled, self.options, rng)
 
     def variation_ratio(self) -> VariationRatio:
         return VariationRatio(p=inf, beta=1.0, q=above(self.options / self.filled))

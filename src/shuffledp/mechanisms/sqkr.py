@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -42,6 +42,11 @@ class SQKR(UnitBall):
 
     name = "sqkr"
     summary = "mean of vectors in the unit ball: the signs of a few random coefficients; the shortest messages"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The least level with which vectors can be written; a larger one adds noise."""
+        yield from ({"level": level} for level in (1.5, 2.0, 2.5, 3.0, 4.0))
 
     def __post_init__(self) -> None:
         super().__post_init__()

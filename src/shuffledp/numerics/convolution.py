@@ -257,7 +257,9 @@ def _circular(parts: Sequence[tuple[Integers, Floats, int]], length: int) -> tup
         angle += times * turn
         doubt += times * (np.abs(size) + np.abs(turn) + 4)
     most = np.exp(np.minimum(log_most, 700.0))
-    errors = most * (-np.expm1(np.minimum(0.0, log_size - log_most)) + np.minimum(2.0, 32 * UNIT * doubt))
+    # A few roundings for each part, and one of the sum so far for each that is added to it.
+    doubt *= (32 + 2 * len(parts)) * UNIT
+    errors = most * (-np.expm1(np.minimum(0.0, log_size - log_most)) + np.minimum(2.0, doubt))
     values = np.fft.irfft(np.exp(log_size) * (np.cos(angle) + 1j * np.sin(angle)), n=length)
     absolute = 2 * float(errors.sum()) / length * (1 + length * UNIT)
     absolute += 1.1 * rate * (math.sqrt(_inner(values, values)) + absolute * math.sqrt(length))

@@ -1,0 +1,88 @@
+"""What a plan must reach, and what it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from shuffledp import argument
+from shuffledp.composition.search import Target
+from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.task import WHO, Task
+from shuffledp.planner.yardstick import Yardstick, yardstick
+from shuffledp.privacy.capability import GivesReference
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a plan may cost; None where anything goes."""
+
+    bits: int | None = None
+    """Bits a user, all messages together."""
+    messages: int | None = None
+    """Messages a user."""
+    epsilon_local: float | None = None
+    """The local ε that every message must keep even without the shuffler."""
+
+    def __post_init__(self) -> None:
+        if self.bits is not None:
+            object.__setattr__(self, "bits", argument.count(WHO, "max-bits", self.bits))
+        if self.messages is not None:
+            object.__setattr__(self, "messages", argument.count(WHO, "max-messages", self.messages))
+        if self.epsilon_local is not None:
+            argument.positive_finite(WHO, "local-epsilon-at-most", self.epsilon_local)
+
+    def words(self) -> str:
+        """The limits in short; empty where there are none."""
+        parts = [
+            "" if self.bits is None else f"at most {self.bits:,} bits",
+            "" if self.messages is None else f"at most {self.messages:,} messages",
+            "" if self.epsilon_local is None else f"local ε at most {self.epsilon_local:g}",
+        ]
+        return ", ".join(filter(None, parts))
+
+    def why_not(self, mechanism: Mechanism) -> str | None:
+        """Why a mechanism is beyond the limits; None where it is within them."""
+        each = mechanism.messages_per_user
+        bits = each * mechanism.message_bits
+        if self.messages is not None and each > self.messages:
+            return f"sends {each:,} messages a user"
+        if self.bits is not None and bits > self.bits:
+            return f"sends {bits:,} bits a user"
+        if self.epsilon_local is None:
+            return None
+        local = mechanism.local_epsilon
+        if local is None:
+            return "a message alone keeps no local ε; the shuffler must be trusted"
+        return None if local <= self.epsilon_local else f"needs local ε = {local:.4g}"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A task, how many users there are, and the privacy that they are promised."""
+
+    task: Task
+    users: int
+    target: Target
+    rounds: int = 1
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
+        object.__setattr__(self, "rounds", argument.count(WHO, "rounds", self.rounds))
+
+    @cached_property
+    def yardstick(self) -> Yardstick:
+        """What a trusted curator would reach."""
+        found = yardstick(self.task.sensitivity(self.users), self.target, self.rounds)
+        return Yardstick(found.standard_error * self.task.central_factor(), found.noise)
+
+    def kinds(self) -> Iterator[tuple[str, type[Mechanism]]]:
+        """The names and classes of the mechanisms that do the task, what is built around them included."""
+        for name, kind in catalogue.all_mechanisms().items():
+            if kind.task in self.task.kinds and kind.built_from_numbers:
+                yield name, kind
+                if isinstance(kind.examples()[0], GivesReference):
+                    yield from ((f"{prefix}-{name}", kind) for prefix in catalogue.WRAPPERS)

@@ -1,0 +1,127 @@
+"""All mechanisms of a task side by side: those that meet the goal by their error, and why the others do not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+from shuffledp.planner.goal import Goal
+from shuffledp.planner.trial import Offer, Refusal, Trial
+
+TRIALS_OF_A_WORKER = 8
+"""Starting a process takes as long as a trial or two."""
+
+
+def trials(goal: Goal, only: str | None = None) -> list[Trial]:
+    """What is to be calibrated, one mechanism each; ``only`` the one of this name."""
+    every = [Trial(name, kind, goal) for name, kind in goal.kinds()]
+    chosen = [trial for trial in every if only in (None, trial.name)]
+    if not chosen:
+        names = ", ".join(trial.name for trial in every)
+        raise ValueError(f"plan: mechanism must be one of {names} for the task {goal.task.name!r}, got {only!r}.")
+    return chosen
+
+
+def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]:
+    """The outcomes, as they come; with several workers, in processes of their own."""
+    if workers == 1:
+        yield from (trial.run() for trial in waiting)
+        return
+    # Processes are started afresh: a copy of this one could be caught holding a lock.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    try:
+        for done in as_completed([pool.submit(trial.run) for trial in waiting]):
+            yield done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def workers_for(waiting: Sequence[Trial]) -> int:
+    """As many processes as there are processors, where there is enough to do for them to be worth starting."""
+    return max(
+        1,
+        min(
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+            len(waiting) // TRIALS_OF_A_WORKER,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The outcome of all trials."""
+
+    goal: Goal
+    offers: tuple[Offer, ...]
+    """The smallest error first; of equal ones the fewest bits, then the fewest settings."""
+    refusals: tuple[Refusal, ...]
+
+    @classmethod
+    def of(cls, goal: Goal, outcomes: Iterable[Offer | Refusal]) -> Ranking:
+        """Sort the outcomes; a sentence where no mechanism meets the goal."""
+        found = list(outcomes)
+        offers = [each for each in found if isinstance(each, Offer)]
+        refusals = [each for each in found if isinstance(each, Refusal)]
+        if not offers:
+            why = refusals[0].reason if len(refusals) == 1 else f"for instance {refusals[0].name}: {refusals[0].reason}"
+            raise ValueError(f"plan: no mechanism meets the target within the limits; {why}")
+        offers.sort(key=_order)
+        return cls(goal, tuple(offers), tuple(refusals))
+
+    @property
+    def best(self) -> Offer:
+        return self.offers[0]
+
+    def reasons(self) -> dict[str, list[str]]:
+        """Why mechanisms were refused, each reason with the names of all that it holds for."""
+        result: dict[str, list[str]] = {}
+        for refusal in self.refusals:
+            result.setdefault(refusal.reason, []).append(refusal.name)
+        return result
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        goal = self.goal
+        return {
+            "task": goal.task.name,
+            "users": goal.users,
+            "epsilon": goal.target.epsilon,
+            "delta": goal.target.delta,
+            "rounds": goal.rounds,
+            "domain": goal.task.domain.document(),
+            "error": {"unit": goal.task.unit, "data": goal.task.data},
+            "central": {"standard_error": goal.yardstick.standard_error, "noise": goal.yardstick.noise},
+            "best": self.best.name,
+            "mechanisms": [_document(offer, goal.users) for offer in self.offers],
+            "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],
+        }
+
+
+def _order(offer: Offer) -> tuple[float, int, int, str]:
+    """Errors that differ in the fifth digit are the same: searches end where they are near enough."""
+    return float(f"{offer.standard_error:.4g}"), offer.bits, len(offer.mechanism.settings()), offer.name
+
+
+def _document(offer: Offer, users: int) -> dict[str, Any]:
+    proof = offer.proof
+    return {
+        "name": offer.name,
+        "settings": offer.mechanism.settings(),
+        "standard_error": offer.standard_error,
+        "epsilon_local": offer.mechanism.local_epsilon,
+        "bits_per_user": offer.bits,
+        "messages_per_user": offer.messages,
+        "client_seconds_per_user": offer.cost.client,
+        "server_seconds": offer.cost.server(users),
+        "epsilon": {"upper": proof.epsilon, "slack": proof.slack},
+        "bound": proof.bound,
+        "theorem": proof.theorem,
+        "certified": proof.certified,
+        "guarantee": True,
+        "limit": offer.limit,
+        "assumption": offer.assumption,
+    }

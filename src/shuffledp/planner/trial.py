@@ -1,0 +1,295 @@
+"""One mechanism, calibrated to a goal: its good settings by a quick guess, its promise by a certified bound."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shuffledp.composition.calibrate import Calibration, guess, search
+from shuffledp.errors import NotApplicable, NumericalError
+from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.mechanism import Mechanism, Tuning
+from shuffledp.planner import cost
+from shuffledp.planner.cost import Cost
+from shuffledp.planner.goal import Goal
+from shuffledp.planner.plan import Plan
+from shuffledp.privacy.capability import GivesAssumption
+from shuffledp.privacy.curve import BoundValue
+
+NEAR_BEST = 1.05
+"""Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
+SHUFFLER = "shuffler"
+ONLY_SHUFFLER = "shuffler only"
+PSEUDORANDOM = "shuffler, seeds"
+BEYOND_GUESS = 1.5
+"""How far beyond a guess a search looks where mechanisms stop working for large ε."""
+MOST_LOWERINGS = 8
+FEW = 16
+"""Up to so many dummies, a whole number of them is so coarse that another setting makes up for it."""
+AT_END = 1e-8
+"""A guess this near to the end of what is searched leaves room in the target."""
+
+Find = Callable[[Mapping[str, Any], Tuning], "Calibration | _Guess"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The certified central ε of all rounds together, and what stands behind it."""
+
+    epsilon: float
+    slack: float
+    bound: str
+    theorem: str
+    certified: bool
+
+    @classmethod
+    def of(cls, value: BoundValue) -> Proof:
+        """Without the attack, which a plan does not compute."""
+        return cls(value.upper, value.slack, value.bound, value.theorem, value.certified)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A mechanism that meets the goal, and how well."""
+
+    name: str
+    mechanism: Mechanism
+    proof: Proof
+    standard_error: float
+    cost: Cost
+    limit: str
+    """What kept it from using all of the target; empty where nothing did."""
+
+    @property
+    def bits(self) -> int:
+        """Bits a user."""
+        return self.mechanism.message_bits * self.messages
+
+    @property
+    def messages(self) -> int:
+        """Messages a user."""
+        return self.mechanism.messages_per_user
+
+    @property
+    def rests_on(self) -> str:
+        """What the guarantee rests on besides honest users, in short."""
+        if isinstance(self.mechanism, GivesAssumption) and self.mechanism.assumption:
+            return PSEUDORANDOM
+        return ONLY_SHUFFLER if self.mechanism.local_epsilon is None else SHUFFLER
+
+    @property
+    def assumption(self) -> str:
+        """The same as a sentence."""
+        local = self.mechanism.local_epsilon
+        alone = (
+            "without it a message promises nothing."
+            if local is None
+            else f"without it a message still keeps local ε = {local:.4g}."
+        )
+        sentence = f"The shuffler hides who sent what; {alone}"
+        extra = self.mechanism.assumption if isinstance(self.mechanism, GivesAssumption) else ""
+        return f"{sentence} {extra}".strip()
+
+    def plan(self, goal: Goal, population: str = "everyone") -> Plan:
+        """The plan that ``collect`` takes."""
+        settings = self.mechanism.settings()
+        local = settings.pop("epsilon", None)
+        return Plan(
+            task=self.mechanism.task,
+            mechanism_name=self.name,
+            epsilon_local=local,
+            settings=settings,
+            domain=goal.task.domain,
+            users=goal.users,
+            rounds=goal.rounds,
+            epsilon=goal.target.epsilon,
+            delta=goal.target.delta,
+            population=population,
+            promise={
+                "standard_error": self.standard_error,
+                "central_standard_error": goal.yardstick.standard_error,
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A mechanism that does not meet the goal, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One mechanism to be calibrated."""
+
+    name: str
+    kind: type[Mechanism]
+    goal: Goal
+
+    def run(self) -> Offer | Refusal:
+        """The best settings found, certified; or why there are none."""
+        try:
+            chosen = self._chosen()
+            found = self._settled(chosen)
+            mechanism: Mechanism = found.mechanism
+            reason = self.goal.limits.why_not(mechanism)
+            if reason is not None:
+                return self._refusal(reason)
+            error = self._error(mechanism)
+            spent = cost.measure(mechanism, self.goal.task.sample(mechanism))
+        except (ValueError, TypeError, NumericalError) as error_:
+            return self._refusal(str(error_))
+        return Offer(self.name, mechanism, Proof.of(found.epsilon), error, spent, found.limit)
+
+    def _refusal(self, reason: str) -> Refusal:
+        # The list already says which mechanism it is.
+        _, _, plain = reason.partition(f"{self.kind.__name__}: ")
+        sentence = plain or reason
+        return Refusal(self.name, sentence if sentence.endswith(".") else f"{sentence}.")
+
+    def _error(self, mechanism: Mechanism) -> float:
+        return self.goal.task.standard_error(mechanism, self.goal.users)
+
+    # --- settings ---------------------------------------------------------------------------------------------
+
+    def _known(self) -> dict[str, Any]:
+        """What the task tells about the settings."""
+        names = [field.name for field in catalogue.settings(self.kind)]
+        return {name: value for name, value in self.goal.task.facts.items() if name in names}
+
+    def _chosen(self) -> dict[str, Any]:
+        """The settings, besides those searched, of the least error by a quick guess, among those within the limits."""
+        guesses: list[tuple[float, int, dict[str, Any]]] = []
+        refused: list[tuple[float, str]] = []
+        for variant in self.kind.variants(self.goal.task.facts):
+            settings, bits = self._known() | variant, math.inf
+            try:
+                mechanism = self._guessed(settings)
+                bits = mechanism.messages_per_user * mechanism.message_bits
+                self._demand(mechanism)
+                guesses.append((self._error(mechanism), int(bits), settings))
+            except NotApplicable as error:
+                refused.append((bits, error.reason))
+            except (ValueError, ZeroDivisionError) as error:
+                refused.append((bits, str(error)))
+        if not guesses:
+            raise ValueError(min(refused)[1])
+        least = min(error for error, _, _ in guesses)
+        near = [each for each in guesses if each[0] <= NEAR_BEST * least]
+        return min(near, key=lambda each: (each[1], each[0]))[2]
+
+    def _demand(self, mechanism: Mechanism) -> None:
+        """Stop where such a mechanism is not worth calibrating: too costly whatever its local ε."""
+        if self._wrapper is not None:
+            plain = getattr(mechanism, dataclasses.fields(self._wrapper)[0].name)  # type: ignore[arg-type]
+            if mechanism.message_bits >= plain.message_bits:
+                seed = f"a seed of {mechanism.message_bits} bits"
+                raise NotApplicable("plan", f"{seed} is no shorter than the message that it stands for")
+        limits = self.goal.limits
+        if mechanism.local_epsilon is not None:
+            limits = dataclasses.replace(limits, epsilon_local=None)
+        reason = limits.why_not(mechanism)
+        if reason is not None:
+            raise NotApplicable("plan", reason)
+
+    # --- calibration ------------------------------------------------------------------------------------------
+
+    def _settled(self, settings: Mapping[str, Any]) -> Calibration:
+        """The certified mechanism; settings that a guess puts at their end are tried there first."""
+        try:
+            return self._in_turn(settings, self._guess)
+        except NotApplicable:
+            return self._in_turn(settings, self._searched)
+
+    def _in_turn(self, settings: Mapping[str, Any], find: Find) -> Calibration:
+        """Search the first setting that is not given; then the next ones, where it leaves room.
+
+        Only the last search has to be certified, whatever the settings before it were set to.
+        """
+        given = dict(settings)
+        *earlier, last = self._open(given)
+        for tuning in earlier:
+            room = find(given, tuning)
+            if not room.limit:
+                found = self._searched(given, tuning)
+                if not (tuning.whole and found.value <= FEW):
+                    return found
+                room = found
+            given[tuning.name] = room.value
+        return self._searched(given, last)
+
+    def _guessed(self, settings: Mapping[str, Any]) -> Mechanism:
+        """The mechanism where a quick guess meets the target."""
+        given = dict(settings)
+        for tuning in self._open(given):
+            found = self._guess(given, tuning)
+            given[tuning.name] = found.value
+            if not found.limit and not (tuning.whole and found.value <= FEW):
+                break
+        return found.mechanism
+
+    def _open(self, given: Mapping[str, Any]) -> list[Tuning]:
+        """What can be searched."""
+        tunings = [tuning for tuning in self.kind.tuning if tuning.name not in given]
+        if not tunings:
+            raise ValueError("nothing is left to calibrate")
+        return tunings
+
+    def _searched(self, given: Mapping[str, Any], tuning: Tuning) -> Calibration:
+        """The certified setting; where a wrapper's local ε comes out above the limit, that of a lower one."""
+        build, most = self._builder(given, tuning), self._tuned(given, tuning)
+        for _ in range(MOST_LOWERINGS):
+            found = search(build, most, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+            cap, local = self.goal.limits.epsilon_local, found.mechanism.local_epsilon
+            if cap is None or local is None or local <= cap or tuning.name != "epsilon":
+                return found
+            most = dataclasses.replace(most, most=most.most * (cap / local) ** 2)
+        raise NotApplicable("plan", f"no local ε of at most {cap:g} was found")
+
+    def _tuned(self, given: Mapping[str, Any], tuning: Tuning) -> Tuning:
+        """Where the setting is searched: within the limit of local ε, and where a wrapper works."""
+        most = tuning.most
+        if tuning.name == "epsilon":
+            if self.goal.limits.epsilon_local is not None:
+                most = min(most, self.goal.limits.epsilon_local)
+            if self._wrapper is not None:
+                most = min(most, BEYOND_GUESS * self._guess(given, tuning).value)
+        return dataclasses.replace(tuning, most=most)
+
+    def _guess(self, given: Mapping[str, Any], tuning: Tuning) -> _Guess:
+        build = self._builder(given, tuning)
+        cap = self.goal.limits.epsilon_local
+        if tuning.name == "epsilon" and cap is not None:
+            tuning = dataclasses.replace(tuning, most=min(tuning.most, cap))
+        value = guess(build, tuning, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+        end = tuning.least if tuning.more_is_more_private else tuning.most
+        if math.isclose(value, end, rel_tol=AT_END):
+            return _Guess(end, build(end), "at its end")
+        return _Guess(value, build(value), "")
+
+    @property
+    def _wrapper(self) -> type[Mechanism] | None:
+        return catalogue.wrapper_of(self.name)[0]
+
+    def _builder(self, given: Mapping[str, Any], tuning: Tuning) -> Callable[[float], Mechanism]:
+        """The mechanism as a function of the setting that is searched."""
+
+        def build(value: float) -> Mechanism:
+            made = self.kind(**given, **{tuning.name: value})
+            return made if self._wrapper is None else self._wrapper(made)  # type: ignore[call-arg]
+
+        return build
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """A setting by a quick guess, in the form of a calibration."""
+
+    value: float
+    mechanism: Mechanism
+    limit: str

@@ -1,0 +1,223 @@
+"""Simulated estimates have the law of real ones: against exact enumeration, real encoding, and at any scale."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from shuffledp import (
+    KRR,
+    OUE,
+    PIRAPPOR,
+    BalcerCheu,
+    BallsIntoBins,
+    CheuZhilyaev,
+    HadamardResponse,
+    LocalHash,
+    MixDUMP,
+    PlanarLaplace,
+    ProjectiveGeometry,
+    PureDUMP,
+    RangeQueries,
+    Subset,
+)
+from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.plan import Plan
+from shuffledp.planner.simulation import Outcome, Simulates, Simulation, task_of
+from shuffledp.planner.values import Area, Interval, KeyedInterval, Options
+from tests.planner.goals import LETTERS
+
+FALSE_ALARM = 1e-6
+"""The chance that a right program fails one of these tests, each; seeds are fixed."""
+MOST_BITS = 6
+"""Of all messages of a user, so that they can be enumerated."""
+EVERY = [
+    example
+    for kind in catalogue.all_mechanisms().values()
+    for example in kind.examples()
+    if isinstance(example, Simulates) and example.task == "frequency" and example.has_table
+    if example.message_bits * example.messages_per_user <= MOST_BITS
+]
+
+
+def exact_law(mechanism: Mechanism, values: tuple[int, ...], component: int) -> dict[float, Fraction]:
+    """The law of one number of the estimate from these few users, by enumeration of all their messages."""
+    table = mechanism.table()
+    law: dict[float, Fraction] = {}
+    rows = [table.probabilities[value] for value in values]
+    for places in itertools.product(range(len(table.messages)), repeat=len(values)):
+        chance = math.prod((row[place] for row, place in zip(rows, places, strict=True)), start=Fraction(1))
+        if chance:
+            reports = table.messages[list(places)]
+            messages = reports.reshape(-1) if mechanism.messages_per_user > 1 and reports.ndim == 2 else reports
+            if mechanism.messages_per_user > 1 and reports.ndim == 3:
+                messages = reports.reshape(-1, reports.shape[2])
+            key = round(float(mechanism.estimate(messages).value[component]), 6)
+            law[key] = law.get(key, Fraction(0)) + chance
+    return law
+
+
+def assert_same_law(law: dict[float, float], seen: Counter[float]) -> None:
+    """Pearson's test, rare outcomes put together."""
+    draws = sum(seen.values())
+    assert set(seen) <= set(law), "an outcome that cannot be"
+    common = [key for key, chance in law.items() if chance * draws >= 20]
+    cells = [(seen[key], law[key] * draws) for key in common]
+    rest = draws - sum(count for count, _ in cells), draws - sum(expected for _, expected in cells)
+    if rest[1] >= 20:
+        cells.append(rest)
+    statistic = sum((count - expected) ** 2 / expected for count, expected in cells)
+    assert statistic <= chi2.isf(FALSE_ALARM, max(1, len(cells) - 1))
+
+
+def test_every_short_cut_is_among_them() -> None:
+    """No mechanism that simulates frequencies escapes the exact test."""
+    kinds = [kind for kind in catalogue.all_mechanisms().values() if kind.task == "frequency"]
+    able = {kind.name for kind in kinds if hasattr(kind, "simulate")}
+    assert {mechanism.name for mechanism in EVERY} == able
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+def test_each_estimate_has_its_exact_law(mechanism: Any) -> None:
+    """Two users, every message enumerated with its probability as a fraction."""
+    table = mechanism.table()
+    held = np.bincount([0, 1], minlength=len(table.inputs))
+    rng = np.random.default_rng(7)
+    for component in (0, len(held) - 1):
+        law = {key: float(chance) for key, chance in exact_law(mechanism, (0, 1), component).items()}
+        draws = (round(float(mechanism.simulate(held, 2, rng).value[component]), 6) for _ in range(3000))
+        assert_same_law(law, Counter(draws))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        KRR(1.5, 5),
+        OUE(1.5, 5),
+        PureDUMP(5, 2, 0.7),
+        MixDUMP(5, 0.3, 2, 0.6),
+        CheuZhilyaev(5, 0.2, 2),
+        BalcerCheu(5, 0.75, 2),
+        RangeQueries(1.5, 3),
+        PlanarLaplace(3.0, columns=3, rows=2),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_estimates_hang_together_as_real_ones_do(mechanism: Any) -> None:
+    """Where all options are drawn together: means and covariances as of real encoding of 40 users."""
+    rng = np.random.default_rng(3)
+    task = task_of(plan_for(mechanism))
+    held = task.held(mechanism, 40)
+    inputs = task.sample(mechanism) if mechanism.task == "location" else np.arange(len(held))
+    if mechanism.task == "location":
+        inputs = mechanism.centres
+    values = np.repeat(inputs, held, axis=0)
+    drawn = np.array([mechanism.simulate(held, 40, rng).value for _ in range(3000)])
+    real = np.array([mechanism.estimate(mechanism.encode(values, rng)).value for _ in range(1500)])
+    # Standard errors of means and covariances; 6 of them on a side fail by chance less than once in 1e7 cells.
+    spread = np.sqrt(real.var(axis=0) / 1500 + drawn.var(axis=0) / 3000) + 1e-12
+    assert (np.abs(real.mean(axis=0) - drawn.mean(axis=0)) <= 6 * spread).all()
+    first, second = np.cov(real.T), np.cov(drawn.T)
+    scale = np.sqrt(np.outer(np.diag(first), np.diag(first)))
+    assert (np.abs(first - second) <= 6 * 2 * scale * math.sqrt(1 / 1500 + 1 / 3000)).all()
+
+
+def plan_for(mechanism: Mechanism, users: int = 1000) -> Plan:
+    """A plan with this mechanism."""
+    settings = mechanism.settings()
+    local = settings.pop("epsilon", None)
+    if mechanism.task == "location":
+        domain: Any = Area(*(settings[name] for name in ("west", "east", "south", "north")))
+    else:
+        domain = Options(settings["options"] if "options" in settings else 1 << settings["height"])
+    return Plan(mechanism.task, mechanism.name, local, domain, users, 1.0, 1e-6, settings=settings)
+
+
+def near(outcome: Outcome, independent: int) -> bool:
+    """The simulated error is the expected one up to chance: 6 standard errors of a mean of squares."""
+    return abs(outcome.ratio**2 - 1) <= 6 * math.sqrt(2.2 / (independent * outcome.repeats))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        KRR(9.0, 1000),
+        OUE(9.0, 100),
+        Subset(2.0, 30),
+        LocalHash(9.0, 1000),
+        HadamardResponse(9.0, 1000, 64),
+        PIRAPPOR(3.0, 100),
+        ProjectiveGeometry(3.0, 100),
+        PureDUMP(1000, 1, 1e-5),
+        MixDUMP(1000, 0.1, 3, 0.01),
+        CheuZhilyaev(100, 1e-6, 4),
+        BallsIntoBins(100, 257, 2, 0.01),
+        BalcerCheu(100, 0.999),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_a_trillion_users(mechanism: Mechanism) -> None:
+    """No message is drawn, the error is as computed, and intervals cover at their rate."""
+    outcome = Simulation(plan_for(mechanism), 10**12, 40).run()
+    assert (outcome.users, outcome.exact) == (10**12, True)
+    assert near(outcome, outcome.estimates)
+    # The variance estimate is nearly exact here, so that coverage is binomial.
+    assert abs(outcome.covered - 0.95) <= 6 * math.sqrt(0.95 * 0.05 / (40 * outcome.estimates))
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "local", "domain", "settings"),
+    [
+        ("laplace", "mean", 2.0, Interval(-20, 60), {}),
+        ("harmony", "vector mean", 2.0, Interval(0, 10), {"dimension": 3}),
+        ("privunit", "vector mean", 2.0, Interval(-1, 1), {"dimension": 4}),
+        ("duchi", "vector mean", 2.0, Interval(0, 10), {"dimension": 1}),
+        ("privkv", "key-value", 2.0, KeyedInterval(LETTERS, Interval(0, 1)), {"keys": 5, "items": 2}),
+        ("pckv", "key-value", 2.0, KeyedInterval(LETTERS, Interval(0, 1)), {"keys": 5, "padding": 2}),
+    ],
+)
+def test_what_has_no_short_cut_is_really_encoded(
+    name: str, task: str, local: float, domain: Any, settings: dict[str, Any]
+) -> None:
+    """The error of real messages is the expected one, in the unit of the plan."""
+    plan = Plan(task, name, local, domain, 500, 1.0, 1e-6, settings=settings)
+    outcome = Simulation(plan, 500, 200).run()
+    assert (outcome.users, outcome.exact) == (500, False)
+    assert near(outcome, 1)
+
+
+def test_sets_are_simulated() -> None:
+    """Holders of an option are more than users over options."""
+    settings = {"options": 9, "items": 2}
+    for name in ("privset", "wheel", "sampling-rappor"):
+        plan = Plan("set-valued", name, 2.0, Options(9), 1000, 1.0, 1e-6, settings=settings)
+        outcome = Simulation(plan, 10**9, 300).run()
+        assert outcome.exact
+        assert near(outcome, 1)
+
+
+def test_the_same_seed_is_the_same_simulation() -> None:
+    """And another one is not."""
+    plan = plan_for(KRR(2.0, 5))
+    first, again, other = (Simulation(plan, 10**6, 5, seed).run() for seed in (1, 1, 2))
+    assert first == again
+    assert first.found != other.found
+
+
+def test_bad_requests_are_sentences() -> None:
+    """Too many users, none, and no repeats."""
+    plan = plan_for(KRR(2.0, 5))
+    with pytest.raises(ValueError, match="at most 1e\\+15 messages"):
+        Simulation(plan, 10**16, 1)
+    with pytest.raises(ValueError, match="users must be at least 1"):
+        Simulation(plan, 0, 1)
+    with pytest.raises(ValueError, match="repeat must be at least 1"):
+        Simulation(plan, 10, 0)

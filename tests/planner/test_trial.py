@@ -1,0 +1,197 @@
+"""Plans: what is offered meets the target, is ranked by its error, keeps to the limits, and is written down."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from shuffledp import HadamardResponse, amplify, calibrate, compose
+from shuffledp.composition.search import Target
+from shuffledp.mechanisms import catalogue
+from shuffledp.planner import cost
+from shuffledp.planner import task as tasks
+from shuffledp.planner.goal import Goal, Limits
+from shuffledp.planner.plan import Plan
+from shuffledp.planner.ranking import Ranking, run, trials
+from shuffledp.planner.simulation import task_of
+from shuffledp.planner.trial import Offer, Trial
+from shuffledp.planner.values import Options
+from tests.planner.goals import TASKS, goal_of
+
+
+@cache
+def ranking_of(name: str) -> Ranking:
+    """All mechanisms of a small task; for a mean only those with more than two messages, which are quick."""
+    goal = goal_of(name)
+    slow = {"duchi", "harmony"} if name == "mean" else set()
+    return Ranking.of(goal, run([trial for trial in trials(goal) if trial.name not in slow]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_every_offer_meets_the_target(name: str) -> None:
+    """The plan's file gives a mechanism whose certified curve keeps the promise."""
+    ranking = ranking_of(name)
+    goal = ranking.goal
+    for offer in ranking.offers:
+        plan = Plan.parse(offer.plan(goal).text())
+        assert plan.mechanism == offer.mechanism
+        value = amplify(plan.mechanism, goal.users).epsilon(goal.target.delta)
+        assert value.certified
+        assert value.upper <= goal.target.epsilon
+        assert value.upper == pytest.approx(offer.proof.epsilon, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_every_mechanism_is_offered_or_refused_with_a_reason(name: str) -> None:
+    """Nothing of the catalogue is forgotten, and the smallest error is first."""
+    ranking = ranking_of(name)
+    told = [offer.name for offer in ranking.offers] + [refusal.name for refusal in ranking.refusals]
+    kinds = [kind for kind in catalogue.all_mechanisms().values() if kind.built_from_numbers]
+    expected = {kind.name for kind in kinds if kind.task in ranking.goal.task.kinds}
+    if name == "mean":
+        expected -= {"duchi", "harmony"}
+    assert expected <= set(told)
+    assert len(told) == len(set(told))
+    errors = [offer.standard_error for offer in ranking.offers]
+    assert all(first <= second * (1 + 1e-3) for first, second in itertools.pairwise(errors))
+    assert all(refusal.reason.endswith(".") for refusal in ranking.refusals)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_the_promised_error_is_that_of_the_plan(name: str) -> None:
+    """What is read back from the file is the same task, with the same error."""
+    ranking = ranking_of(name)
+    for offer in ranking.offers:
+        plan = offer.plan(ranking.goal)
+        found = task_of(plan).standard_error(plan.mechanism, plan.users)
+        assert found == pytest.approx(plan.promise["standard_error"], rel=1e-12)
+
+
+def test_the_error_of_a_frequency_is_the_formula() -> None:
+    """Pure-dump's only noise is its dummies: √(n·λ(1−λ)), λ = share/d; by the plan's own numbers."""
+    goal = Goal(TASKS["frequency"], 20_000, Target(1.0, 1e-6))
+    (trial,) = trials(goal, "pure-dump")
+    offer = trial.run()
+    assert isinstance(offer, Offer)
+    settings = offer.mechanism.settings()
+    chance = settings["share"] / 9
+    expected = math.sqrt(20_000 * settings["dummies"] * chance * (1 - chance))
+    assert offer.standard_error == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_plan_is_calibrated_as_calibrate_does() -> None:
+    """The same local ε as the function of that name finds, to its own precision."""
+    goal = goal_of("frequency")
+    (trial,) = trials(goal, "krr")
+    offer = trial.run()
+    assert isinstance(offer, Offer)
+    found = calibrate(catalogue.kind_of("krr"), users=20_000, epsilon=1.0, delta=1e-6, options=9)
+    assert offer.mechanism.epsilon == pytest.approx(found.value, rel=1e-4)
+
+
+def test_rounds_share_the_target() -> None:
+    """Three rounds, composed, meet what one alone would."""
+    goal = goal_of("frequency", rounds=3)
+    (trial,) = trials(goal, "oue")
+    offer = trial.run()
+    assert isinstance(offer, Offer)
+    curve = amplify(offer.mechanism, goal.users)
+    assert compose(curve, 3).epsilon(1e-6).upper <= 1.0 < compose(curve, 4).epsilon(1e-6).upper
+    assert offer.plan(goal).rounds == 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused", "offered"),
+    [
+        (Limits(bits=8), "oue", "krr"),
+        (Limits(messages=1), "pure-dump", "krr"),
+        (Limits(epsilon_local=3.0), "pure-dump", "krr"),
+    ],
+    ids=["bits", "messages", "local"],
+)
+def test_limits_are_kept(limits: Limits, refused: str, offered: str) -> None:
+    """What is beyond them is refused with the reason, what is within them is offered."""
+    goal = goal_of("frequency", limits=limits)
+    (no,), (yes,) = (list(run(trials(goal, name))) for name in (refused, offered))
+    assert not isinstance(no, Offer)
+    assert isinstance(yes, Offer)
+    assert limits.why_not(yes.mechanism) is None
+    assert no.reason.endswith(".")
+
+
+def test_a_limit_of_local_epsilon_holds_for_seeds_too() -> None:
+    """A compressed mechanism's own ε is a hair above that of what it compresses."""
+    goal = Goal(tasks.Frequency(Options(300)), 5000, Target(1.0, 1e-6), limits=Limits(epsilon_local=2.0))
+    (trial,) = trials(goal, "compressed-oue")
+    offer = trial.run()
+    assert isinstance(offer, Offer)
+    assert offer.mechanism.local_epsilon is not None
+    assert 1.99 <= offer.mechanism.local_epsilon <= 2.0
+    assert "pseudorandom" in offer.assumption
+    assert offer.bits == 128
+
+
+def test_good_settings_are_chosen() -> None:
+    """The number of Hadamard blocks that a guess chooses is as good as the best by certified calibration."""
+    goal = Goal(tasks.Frequency(Options(16)), 50_000, Target(1.0, 1e-8))
+    (trial,) = trials(goal, "hadamard-response")
+    offer = trial.run()
+    assert isinstance(offer, Offer)
+    every = [
+        calibrate(HadamardResponse, users=50_000, epsilon=1.0, delta=1e-8, options=16, blocks=blocks).mechanism
+        for blocks in (1, 2, 4, 8)
+    ]
+    best = min(goal.task.standard_error(mechanism, 50_000) for mechanism in every)
+    assert offer.standard_error <= 1.1 * best
+
+
+def test_an_impossible_target_is_a_sentence() -> None:
+    """Two users hide nobody well."""
+    goal = Goal(TASKS["frequency"], 2, Target(1e-9, 1e-300))
+    with pytest.raises(ValueError, match=r"plan: no mechanism meets the target within the limits; "):
+        Ranking.of(goal, run(trials(goal, "pure-dump")))
+
+
+def test_an_unknown_mechanism_is_a_sentence() -> None:
+    """The names that would do are listed."""
+    with pytest.raises(ValueError, match=r"mechanism must be one of .*krr.* for the task 'frequency', got 'laplace'"):
+        trials(goal_of("frequency"), "laplace")
+
+
+@pytest.mark.parametrize("changes", [{"bits": 0}, {"messages": 0.5}, {"epsilon_local": -1.0}])
+def test_bad_limits_are_sentences(changes: dict[str, float]) -> None:
+    """Limits are positive."""
+    with pytest.raises(ValueError, match="plan: "):
+        Limits(**changes)  # type: ignore[arg-type]
+
+
+def test_outcomes_are_the_same_in_other_processes() -> None:
+    """Two processes find what one does, in any order."""
+    goal = goal_of("frequency")
+    chosen = [trial for trial in trials(goal) if trial.name in ("krr", "subset")]
+    alone, together = ({outcome.name: outcome for outcome in run(chosen, workers)} for workers in (1, 2))
+    for name, outcome in alone.items():
+        other = together[name]
+        assert isinstance(outcome, Offer)
+        assert isinstance(other, Offer)
+        assert dataclasses.replace(other, cost=outcome.cost) == outcome
+
+
+def test_costs_are_measured() -> None:
+    """A message of a thousand bits takes longer than one of ten."""
+    goal = Goal(tasks.Frequency(Options(1000)), 1000, Target(1.0, 1e-6))
+    spent = {}
+    for name in ("krr", "oue"):
+        kind = catalogue.kind_of(name)
+        mechanism = Trial(name, kind, goal)._guessed({"options": 1000})
+        spent[name] = cost.measure(mechanism, np.arange(1000))
+    assert 0 < spent["krr"].client < spent["oue"].client
+    assert spent["oue"].server(10**6) > spent["oue"].server(1)
