@@ -53,28 +53,29 @@ def command(
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
-    randomizer = choice.build()
     inputs = None if pair is None else [number_or_list("amplify", "--pair", text) for text in pair]
-    subject = chosen_inputs(randomizer, inputs, diameter)
-    if (delta is None) == (epsilon is None):
-        raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
     repeated = Repeated(argument.count("amplify", "rounds", rounds), population)
-    if certificate is not None and (subject is not randomizer or repeated != Repeated(1, None)):
-        raise ValueError(
-            "amplify: --certificate is for one round of all users and all inputs, "
-            "without --rounds, --population, --pair and --diameter."
-        )
     with waiting("Amplifying" if repeated.rounds == 1 else "Composing the rounds"):
+        randomizer = choice.build()
+        if (delta is None) == (epsilon is None):
+            raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
+        subject = chosen_inputs(randomizer, inputs, diameter)
+        if certificate is not None and (subject is not randomizer or repeated != Repeated(1, None)):
+            raise ValueError(
+                "amplify: --certificate is for one round of all users and all inputs, "
+                "without --rounds, --population, --pair and --diameter."
+            )
         curve = repeated.curve(amplify(subject, users, bound=bound, colluding=colluding))
         value = curve.epsilon(delta) if delta is not None else curve.delta(0.0 if epsilon is None else epsilon)
-    honest = int(users - colluding)
-    answer = Answer(randomizer, subject, {"pair": inputs, "diameter": diameter}, curve, honest, value, delta, epsilon)
-    if certificate is not None:
-        answer.certify(certificate, any_bound=bound == BEST)
+        chosen = {"pair": inputs, "diameter": diameter}
+        answer = Answer(randomizer, subject, chosen, curve, int(users - colluding), value, delta, epsilon)
+        if certificate is not None:
+            answer.certify(certificate, any_bound=bound == BEST)
+        document, rows = answer.document() | repeated.document(), answer.rows(repeated.rows())
     if json:
-        typer.echo(show.as_json(answer.document() | repeated.document()))
+        typer.echo(show.as_json(document))
     else:
-        show.rows("Privacy of the shuffled messages", answer.rows(repeated.rows()), curve.note)
+        show.rows("Privacy of the shuffled messages", rows, curve.note)
 
 
 command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
