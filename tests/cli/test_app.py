@@ -1,4 +1,4 @@
-"""The command tree: what runs without arguments, the version, unknown commands, and the real process."""
+"""The command tree: the version, unknown commands, and the real process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import shuffledp as sdp
-from shuffledp.cli import tour
 from tests.cli import plain_environment, run
 
 
@@ -18,23 +17,6 @@ def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "shuffledp", *arguments]
     environment = plain_environment() | {"PYTHONIOENCODING": "utf-8"}
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=environment, timeout=120)
-
-
-def test_no_arguments_shows_the_table() -> None:
-    """The tour prints one row per local ε, and what to type next."""
-    outcome = run()
-    assert outcome.status == 0
-    for local in tour.LOCAL:
-        assert f"│ {local:>8g} │" in outcome.out
-    assert "shuffledp amplify --mechanism krr" in outcome.out
-
-
-def test_the_commands_of_the_tour_work() -> None:
-    """Each command that the tour proposes runs."""
-    lines = [line.split() for line in run().out.splitlines() if line.strip().startswith("shuffledp ")]
-    assert lines
-    for _, *arguments in lines:
-        assert run(*arguments).status == 0
 
 
 def test_version() -> None:
@@ -82,10 +64,3 @@ def test_as_a_process_bad_input_is_one_line() -> None:
     outcome = shell("amplify", "--epsilon-local", "1", "--users", "0", "--delta", "1e-6")
     assert (outcome.returncode, outcome.stdout) == (2, "")
     assert outcome.stderr == "shuffledp: amplify: users must be at least 1, got 0.\n"
-
-
-def test_as_a_process_the_tour_leaves_stderr_empty() -> None:
-    """No progress bar is left behind where nobody watches."""
-    outcome = shell()
-    assert (outcome.returncode, outcome.stderr.strip()) == (0, "")
-    assert "What shuffling gives" in outcome.stdout

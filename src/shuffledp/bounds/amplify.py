@@ -20,6 +20,9 @@ from shuffledp.privacy.capability import (
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 from shuffledp.privacy.neighbours import Neighbours
 
+MOST_USERS = 10**18
+"""More than anybody can have; sums over far larger crowds leave the range of floats."""
+
 
 def bound_names() -> list[str]:
     """Every name that ``amplify`` takes as ``bound``."""
@@ -44,6 +47,8 @@ def amplify(
     at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
     """
     total = argument.count("amplify", "users", users)
+    if total > MOST_USERS:
+        raise ValueError(f"amplify: users must be at most {MOST_USERS:.0e}, got a number of {len(str(total))} digits.")
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
     if lost >= total:
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")

@@ -52,6 +52,7 @@ def command(
     given = Given(domain, categories, items, low, high, dimension, west, east, south, north, columns, degrees or None)
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
     goal = Goal(given.task(task), users, Target(epsilon, delta), rounds, limits)  # type: ignore[arg-type]
+    _demand_writable(out, plot)
     ranking = rank(goal, mechanism)
     chosen = ranking.best.plan(goal, population)
     if plot is not None:
@@ -64,6 +65,15 @@ def command(
     show_ranking(ranking)
     if out is not None:
         typer.echo(f"\nThe plan with {ranking.best.name} is in {out}: hand it to `shuffledp collect`.")
+
+
+def _demand_writable(out: Path | None, plot: Path | None) -> None:
+    """Stop before the long work where its result could not be written."""
+    for path in (out, plot):
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise ValueError(f"plan: expected a file in an existing directory to write to, got {path}.")
+    if plot is not None and plot.suffix.lower() not in plan_figure.SUFFIXES:
+        raise ValueError(f"plan: expected a plot named {', '.join(plan_figure.SUFFIXES)}, got {plot.name!r}.")
 
 
 def rank(goal: Goal, only: str | None = None) -> Ranking:

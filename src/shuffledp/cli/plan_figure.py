@@ -8,6 +8,7 @@ from typing import Any
 from shuffledp.planner.ranking import Ranking
 from shuffledp.planner.trial import ONLY_SHUFFLER, PSEUDORANDOM, SHUFFLER
 
+SUFFIXES = (".png", ".pdf", ".svg")
 COLOURS = {SHUFFLER: "#20639b", ONLY_SHUFFLER: "#c1440e", PSEUDORANDOM: "#3c8d40"}
 
 WORDS = {

@@ -29,7 +29,8 @@ def draw(quantities: Sequence[Quantity], path: Path) -> None:
             reach = np.maximum(0.0, [values - quantity.low[order], quantity.high[order] - values])
         axes.errorbar(values, places, xerr=reach, fmt="o", markersize=4, capsize=2, color="#20639b")
         axes.set_yticks(places, [quantity.labels[place].replace("$", r"\$") for place in order])
-        axes.invert_yaxis()
+        axes.set_ylim(len(order) - 0.5, -0.5)
+        axes.ticklabel_format(axis="x", style="plain", useOffset=False)
         axes.set_xlabel(quantity.name)
         axes.grid(axis="x", alpha=0.3)
         if len(order) < len(quantity.labels):

@@ -12,6 +12,7 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.composition.attack import RepeatedAttack
+from shuffledp.errors import NumericalError
 from shuffledp.numerics.convolution import UNIT, GridMeasure, GridSum, TiltedSum, TooLong
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
@@ -31,6 +32,8 @@ SURVEYED = 1e-12
 REACH = 4.0
 """Standard deviations of one round's loss, beyond where the sum shifts it, in which every grid point is used."""
 MOST_REFINEMENTS = 6
+LARGEST_LOG = 700.0
+"""e to this power is still a float."""
 COARSENING, COARSEST_STEP = 32, 0.5
 
 Answer = TypeVar("Answer")
@@ -97,6 +100,8 @@ class _Composer:
             parts.append((pair.kinks, times))
             log_all += times * math.log(finite + pair.rest)
             log_infinite += times * math.log1p(pair.rest / finite)
+        if log_all > LARGEST_LOG:
+            raise NumericalError(f"{_WHO}: the rounds are too many for floats; compose fewer.")
         # Π(finite + rest) − Π finite; the factor covers the rounding of the logarithms, one for each round.
         infinite = math.exp(log_all) * -math.expm1(-log_infinite) * (1 + 1e-9 + 8 * UNIT * self.rounds)
         return _Side(GridSum(tuple(parts)), infinite)

@@ -1,0 +1,160 @@
+"""``shuffledp plan`` and ``shuffledp simulate``: tables, JSON, the plan file that ``collect`` takes, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shuffledp.cli.plan_task import NAMES
+from shuffledp.planner.plan import Plan
+from tests.cli import run
+from tests.collection import write_table
+
+TARGET = ("--users", "2e4", "--epsilon", "1", "--delta", "1e-6")
+TASKS = {
+    "frequency": ("--domain", "8", "--mechanism", "krr"),
+    "mean": ("--low", "0", "--high", "5", "--mechanism", "piecewise"),
+    "set-valued": ("--domain", "8", "--items", "2", "--mechanism", "privset"),
+    "key-value": ("--domain", "5", "--items", "2", "--low", "0", "--high", "5", "--mechanism", "pckv"),
+    "vector-mean": ("--dimension", "3", "--mechanism", "harmony"),
+    "location": ("--west", "0", "--east", "2", "--south", "0", "--north", "1", "--columns", "4"),
+    "range-queries": ("--domain", "12",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_every_task_is_planned_and_simulated(task: str, tmp_path: Path) -> None:
+    """From the target to a file, and from the file to the check of its promise."""
+    path = tmp_path / "plan.json"
+    outcome = run("plan", "--task", task, *TASKS[task], *TARGET, "--out", str(path), "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    document = json.loads(outcome.out)
+    best = document["mechanisms"][0]
+    assert document["best"] == best["name"]
+    assert best["epsilon"]["upper"] <= 1.0
+    assert best["certified"]
+    assert document["plan"] == json.loads(path.read_text("utf-8"))
+    checked = run("simulate", str(path), "--repeat", "20", "--json")
+    assert (checked.status, checked.err) == (0, "")
+    told = json.loads(checked.out)
+    assert told["promised"] == pytest.approx(best["standard_error"])
+    # Twenty errors or more: their mean square is within a factor of 4 but for one chance in 1e6.
+    assert 0.5 < told["standard_error"]["ratio"] < 2
+
+
+def test_the_table_says_what_counts() -> None:
+    """Error, local ε, bits, the yardstick, what the error is stated for, and who must be trusted."""
+    outcome = run("plan", "--task", "frequency", "--domain", "8", *TARGET, "--max-messages", "1", "--max-bits", "4")
+    assert (outcome.status, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert all(len(line.rstrip()) <= 80 for line in lines[:4])
+    text = " ".join(outcome.out.split())
+    assert "frequency: 20,000 users, ε = 1, δ = 1e-06; at most 4 bits, at most 1 messages" in text
+    assert "users spread evenly over the options" in text
+    assert "trusted curator's error (Laplace noise)" in text
+    assert "pure-dump, mix-dump" in text or "sends 2 messages a user." in text
+    assert any(line.startswith("krr ") and line.rstrip().endswith("shuffler") for line in lines)
+
+
+def test_a_plot_is_drawn(tmp_path: Path) -> None:
+    """A picture of some size."""
+    path = tmp_path / "plan.png"
+    done = run("plan", "--task", "frequency", "--domain", "4", *TARGET, "--mechanism", "krr", "--plot", str(path))
+    assert done.status == 0
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert path.stat().st_size > 10_000
+
+
+def test_collect_takes_the_plan(tmp_path: Path) -> None:
+    """Names of options from a file, then a collection of them that meets the target."""
+    names = tmp_path / "colours.txt"
+    names.write_text("red\ngreen\nblue\n", encoding="utf-8")
+    plan = tmp_path / "plan.json"
+    asked = ("--task", "frequency", "--categories", str(names), "--users", "3000", "--epsilon", "1", "--delta", "1e-6")
+    assert run("plan", *asked, "--mechanism", "pure-dump", "--out", str(plan), "--population", "painters").status == 0
+    assert Plan.load(plan).population == "painters"
+    rng = np.random.default_rng(5)
+    data = write_table(tmp_path / "data.parquet", colour=rng.choice(["red", "green", "blue"], 3000).tolist())
+    ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    done = run("collect", str(plan), "--input", str(data), "--column", "colour", "--out", str(tmp_path / "out"),
+               *ledger, "--json")  # fmt: skip
+    assert (done.status, done.err) == (0, "")
+    report = json.loads(done.out)
+    assert report["guarantee"]["target_met"]
+    assert report["standard_error"] == pytest.approx(report["promise"]["standard_error"], rel=0.01)
+
+
+def test_simulations_of_many_users_say_what_they_did(tmp_path: Path) -> None:
+    """A trillion users by their law; a mean by real messages of fewer."""
+    plan = tmp_path / "plan.json"
+    assert run("plan", "--task", "frequency", *TASKS["frequency"], *TARGET, "--out", str(plan)).status == 0
+    text = run("simulate", str(plan), "--users", "1e12").out
+    assert "1,000,000,000,000" in text
+    assert "drawn by their exact law" in text
+    assert run("plan", "--task", "mean", *TASKS["mean"], *TARGET, "--out", str(plan)).status == 0
+    text = run("simulate", str(plan), "--repeat", "2", "--users", "1e9").out
+    assert "Messages were really encoded" in text
+    assert "as more would take long" in text
+
+
+BAD = [
+    (("--task", "guess"), "task must be one of frequency, mean"),
+    (("--task", "frequency"), "needs --domain or --categories FILE"),
+    (("--task", "frequency", "--domain", "1"), "domain must be at least 2"),
+    (("--task", "frequency", "--domain", "8", "--items", "2"), "--items does not go with --task frequency"),
+    (("--task", "mean", "--low", "3"), "needs --high"),
+    (("--task", "mean", "--low", "3", "--high", "2"), "low must be below high"),
+    (("--task", "set-valued", "--domain", "8", "--items", "8"), "items must be below the 8 options"),
+    (("--task", "location", "--west", "0"), "needs --east"),
+    (("--task", "frequency", "--categories", "nowhere.txt"), "cannot read nowhere.txt"),
+    (("--task", "frequency", "--domain", "8", "--mechanism", "laplace"), "mechanism must be one of"),
+    (("--task", "frequency", "--domain", "8", "--max-bits", "0"), "max-bits must be at least 1"),
+    (("--task", "frequency", "--domain", "8", "--plot", "plot.txt"), "expected a plot named .png"),
+    (("--task", "frequency", "--domain", "8", "--out", "nowhere/plan.json"), "in an existing directory"),
+    (("--task", "frequency", "--domain", "8", "--mechanism", "oue", "--max-bits", "4"), "sends 8 bits a user"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "part"), BAD, ids=[part for _, part in BAD])
+def test_bad_input_is_one_sentence(
+    arguments: tuple[str, ...], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2, nothing on stdout, nothing written."""
+    monkeypatch.chdir(tmp_path)
+    outcome = run("plan", *arguments, *TARGET)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert part in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"--users": "0"}, "users must be at least 1"),
+        ({"--epsilon": "-1"}, "epsilon must be above 0"),
+        ({"--delta": "1"}, "delta must be between 0 and 1"),
+        ({"--rounds": "0"}, "rounds must be at least 1"),
+    ],
+)
+def test_bad_targets_are_sentences(changes: dict[str, str], part: str) -> None:
+    """The numbers of the goal are checked before anything is computed."""
+    given = {"--users": "1e4", "--epsilon": "1", "--delta": "1e-6"} | changes
+    outcome = run("plan", "--task", "frequency", "--domain", "8", *(text for pair in given.items() for text in pair))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert part in outcome.err
+
+
+def test_bad_simulations_are_sentences(tmp_path: Path) -> None:
+    """No plan, and too many users."""
+    outcome = run("simulate", str(tmp_path / "plan.json"))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "cannot read" in outcome.err
+    plan = tmp_path / "plan.json"
+    assert run("plan", "--task", "frequency", *TASKS["frequency"], *TARGET, "--out", str(plan)).status == 0
+    outcome = run("simulate", str(plan), "--users", "1e18")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "at most 1e+15 messages" in outcome.err
