@@ -64,7 +64,7 @@ def amplify(
         curve = known[bound].curve(randomizer, hidden)
     else:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    curve = curve.attacked_by(attack).sent_by(total).assuming(_assumption(randomizer))
+    curve = curve.attacked_by(attack).sent_by(total, lost).assuming(_assumption(randomizer))
     return curve.for_some_inputs() if isinstance(randomizer, Neighbours) else curve
 
 

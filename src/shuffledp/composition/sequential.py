@@ -290,6 +290,7 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
         guarantee=all(curve.guarantee for curve in curves),
         note=joined(curve.note for curve in curves),
         senders=max(curve.people for curve in curves),
+        colluding=max(curve.source.colluding for curve in curves),
         some_inputs=any(curve.source.some_inputs for curve in curves),
         attack=None if single is None else RepeatedAttack(single, rounds, compose),
     )

@@ -109,8 +109,9 @@ def _outer(epsilon: float, share: arb) -> arb:
 def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     """The curve of the same round when its users are drawn at random, without replacement, from ``population``.
 
-    The number drawn is that of all who send, colluding ones included: if at most K people of the population collude, at
-    most K of the drawn do, and fewer hide more. Of several rounds the one with the most people counts.
+    The number drawn is that of all who send, colluding ones included. If K people of the population collude, at most K
+    of the drawn do, and fewer hide more. They know whether they were drawn, and with that how many of the others were:
+    at most all that are drawn, of those who do not collude. Of several rounds the one with the most people counts.
     """
     if not isinstance(curve, PrivacyCurve):
         raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
@@ -121,9 +122,13 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
         raise ValueError(f"subsample: population must be at least the curve's {drawn} users, got {total}.")
     if total == drawn:
         return curve
-    theorem = f"{drawn} of {total} sampled without replacement [VR Prop. 2], then: {curve.theorem}"
-    source = Source(curve.bound, theorem, curve.users, curve.guarantee, curve.note, senders=total)
-    return SubsampledCurve(source, curve, fmpq(drawn, total))
+    colluding = curve.source.colluding
+    if total - colluding <= drawn:
+        return curve.sent_by(total, colluding)
+    known = f", {colluding} of whom tell whether they were," if colluding else ""
+    theorem = f"{drawn} of {total} sampled without replacement{known} [VR Prop. 2], then: {curve.theorem}"
+    source = Source(curve.bound, theorem, curve.users, curve.guarantee, curve.note, senders=total, colluding=colluding)
+    return SubsampledCurve(source, curve, fmpq(drawn, total - colluding))
 
 
 def _for_all_inputs(who: str, curve: PrivacyCurve) -> None:

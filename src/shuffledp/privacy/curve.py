@@ -132,6 +132,8 @@ class Source:
     senders: int | None = None
     """How many people take part: all who send, colluding ones included, or all from whom these are drawn; None: one for
     each message that hides."""
+    colluding: int = 0
+    """How many of these people tell the analyst what they know."""
     some_inputs: bool = False
     """Whether the curve is for chosen pairs of inputs only: a person's other values may be told apart better."""
 
@@ -220,9 +222,10 @@ class PrivacyCurve(ABC):
         note = f"{self.note} {sentence}".strip()
         return dataclasses.replace(self, source=dataclasses.replace(self.source, note=note))
 
-    def sent_by(self, senders: int) -> Self:
-        """The same curve with the number of all users who send."""
-        return dataclasses.replace(self, source=dataclasses.replace(self.source, senders=senders))
+    def sent_by(self, senders: int, colluding: int = 0) -> Self:
+        """The same curve with the number of all users who send, and of those among them who collude."""
+        source = dataclasses.replace(self.source, senders=senders, colluding=colluding)
+        return dataclasses.replace(self, source=source)
 
     def for_some_inputs(self) -> Self:
         """The same curve, known to be for chosen pairs of inputs only."""
