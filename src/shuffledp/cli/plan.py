@@ -105,7 +105,7 @@ def show_ranking(ranking: Ranking) -> None:
     limits = f"; {goal.limits.words()}" if goal.limits.words() else ""
     target = f"ε = {goal.target.epsilon:g}, δ = {goal.target.delta:g}"
     title = f"{goal.task.name}: {goal.users:,} users, {target}{rounds}{limits}"
-    table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False, collapse_padding=True)
     table.add_column("mechanism", no_wrap=True)
     for name in ("error", "local ε", "bits", "msgs", "client", "server"):
         table.add_column(name, justify="right", no_wrap=True)

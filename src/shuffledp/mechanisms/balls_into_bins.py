@@ -14,7 +14,7 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.mechanisms.dummy import NumberedDummies
 from shuffledp.mechanisms.hashed_option import HashedOption
-from shuffledp.mechanisms.linear_hash import prime_at_least, prime_length
+from shuffledp.mechanisms.linear_hash import prime_at_most, prime_length
 from shuffledp.mechanisms.mechanism import Array, Estimate
 from shuffledp.mechanisms.published import all_filled, at_most
 from shuffledp.numerics.ball import above
@@ -51,8 +51,8 @@ class BallsIntoBins(NumberedDummies):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The more bins, the rarer collisions, and the longer messages."""
-        yield from ({"bins": prime_at_least(1 << power)} for power in range(2, 31, 2))
+        """The more bins, the rarer collisions; up to 4096 of them the messages of all users are decoded together."""
+        yield from ({"bins": prime_at_most(1 << power)} for power in range(2, 13))
 
     def __post_init__(self) -> None:
         who = "BallsIntoBins"

@@ -29,6 +29,7 @@ from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
+MOST_COMPARED = 1 << 12
 USERS_AT_ONCE = 1 << 13
 """Small enough for arrays of them to stay in the cache, and in memory that is used again."""
 
@@ -57,9 +58,14 @@ class LocalHash(WholeNumber, UniformReference, SupportOracle):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The length that is best for one message alone, and others: among many users fewer buckets may tell more."""
-        yield {}
-        yield from ({"length": prime_at_least(1 << power)} for power in range(1, facts["options"].bit_length() + 2))
+        """Lengths a third apart: among many users another one is best than for one message alone.
+
+        Up to 4096 buckets the messages of all users are decoded together.
+        """
+        length = 2
+        while length < MOST_COMPARED:
+            yield {"length": length}
+            length = prime_at_least(length + 1 + length // 3)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", argument.positive_finite("LocalHash", "epsilon", self.epsilon))

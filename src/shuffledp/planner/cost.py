@@ -10,9 +10,8 @@ import numpy as np
 from shuffledp.mechanisms.mechanism import Array, Mechanism
 
 ENOUGH_SECONDS, MOST_SECONDS = 0.01, 0.1
-"""How long a batch must take to be told from nothing; and with a few users only, at most."""
+"""How long encoding must take to be told from nothing; and how long reading may take to be tried again."""
 LEAST_SECONDS = 1e-9
-LEAST_USERS = 64
 MOST_USERS = 1 << 12
 SEED = 1
 
@@ -34,21 +33,28 @@ def measure(mechanism: Mechanism, values: Array) -> Cost:
     """Encode and read the messages of a few users, more of them until it takes long enough to tell."""
     rng = np.random.default_rng(SEED)
     # The first call pays for what is computed once.
-    mechanism.finish(mechanism.accumulate(mechanism.encode(values[:1], rng)), 1)
-    few, before = 1, (0, 0.0, 0.0)
+    one = mechanism.encode(values[:1], rng)
+    few = 1
     while True:
         own = np.resize(values, (few, *values.shape[1:]))
         begun = time.process_time()
         messages = mechanism.encode(own, rng)
-        encoded = time.process_time()
-        total = mechanism.accumulate(messages)
-        read = time.process_time()
-        spent = (few, encoded - begun, read - encoded)
-        if read - begun > (ENOUGH_SECONDS if few >= LEAST_USERS else MOST_SECONDS) or few >= MOST_USERS:
+        encoding = time.process_time() - begun
+        if encoding > ENOUGH_SECONDS or few >= MOST_USERS:
             break
-        few, before = few * 8, spent
+        few *= 8
+    begun = time.process_time()
+    total = mechanism.accumulate(messages)
+    read = time.process_time()
     mechanism.finish(total, few)
-    finished = time.process_time()
-    # What the first of a batch costs more is not what one user more costs.
-    client, reading = ((after - first) / (few - before[0]) for after, first in zip(spent[1:], before[1:], strict=True))
-    return Cost(max(client, LEAST_SECONDS), max(reading, LEAST_SECONDS), finished - read)
+    finishing = time.process_time() - read
+    return Cost(max(encoding / few, LEAST_SECONDS), _reading(mechanism, one, read - begun, few), finishing)
+
+
+def _reading(mechanism: Mechanism, one: Array, together: float, few: int) -> float:
+    """What one user more costs: what a batch costs whatever its size is taken off, unless it is long to find out."""
+    if few == 1 or together > MOST_SECONDS:
+        return max(together / few, LEAST_SECONDS)
+    begun = time.process_time()
+    mechanism.accumulate(one)
+    return max((together - (time.process_time() - begun)) / (few - 1), LEAST_SECONDS)
