@@ -54,6 +54,13 @@ def instances(local: float) -> list[Mechanism]:
         sdp.PrivKV(local, 100),
         sdp.RangeQueries(local, 6),
         sdp.RangeQueries(local, 11),
+        sdp.PIRAPPOR(local, 100),
+        sdp.ProjectiveGeometry(local, 100),
+        sdp.WitchHat(local),
+        sdp.PlanarLaplace(local),
+        sdp.PrivUnitOptimized(local, 64),
+        sdp.PrivHS(local, 64),
+        sdp.SQKR(local, 64),
     ]
 
 

@@ -110,3 +110,23 @@ def test_refused_where_there_are_more_messages() -> None:
         sdp.amplify(sdp.KRR(1.0, 3), 100, bound="exact-binary")
     with pytest.raises(sdp.NotApplicable, match="no law of two messages"):
         sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 100, bound="exact-binary")
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.25, 0.75), (0.1, 0.2), (0.01, 0.97)])
+@pytest.mark.parametrize("users", [3, 50, 1000])
+def test_the_lower_side_of_a_profile_is_below_at_small_epsilon_too(low: float, high: float, users: int) -> None:
+    """Between ε = 0 and the first ε that is looked at, neither side passes the certified value."""
+    curve = sdp.amplify(sdp.FromTable([[low, 1 - low], [high, 1 - high]]), users, bound="exact-binary")
+    scale = curve.delta(0.0).upper
+    epsilons = np.linspace(0.0, scale, 12)
+    found = curve.profile(epsilons)
+    for epsilon, upper, lower in zip(epsilons.tolist(), found.upper, found.lower, strict=True):
+        value = curve.delta(epsilon)
+        assert lower <= value.upper
+        assert upper >= value.upper - value.slack
+
+
+def test_two_equal_inputs_tell_nothing() -> None:
+    """A profile of the constant 0."""
+    curve = sdp.amplify(sdp.FromTable([[0.5, 0.5], [0.5, 0.5]]), 5, bound="exact-binary")
+    assert curve.profile([0.0, 0.1]).upper.tolist() == [0.0, 0.0]

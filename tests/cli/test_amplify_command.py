@@ -112,7 +112,7 @@ class TestTable:
         """Theorem, certificate and lower bound each have a line; a guarantee is called one."""
         rows = table(*arguments)
         assert rows["theorem"] == answer(*arguments)["theorem"]
-        assert "ball arithmetic" in rows["certificate"]
+        assert rows["certificate"] == "proved, rounding included"
         assert rows["lower bound"]
         assert any(name.endswith("(guaranteed)") for name in rows)
         assert "NOT" not in " ".join(rows)

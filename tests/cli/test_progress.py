@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import threading
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from shuffledp.cli import progress
-from shuffledp.cli.progress import Bars
+from shuffledp.cli.progress import Bars, waiting
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, quiet: float, *, terminal: bool) -> str:
@@ -40,3 +41,20 @@ def test_a_short_step_and_a_pipe_show_nothing(monkeypatch: pytest.MonkeyPatch) -
     """Neither before two seconds are over, nor where nobody watches."""
     assert shown(monkeypatch, 1e9, terminal=True) == ""
     assert shown(monkeypatch, -1.0, terminal=False).strip() == ""
+
+
+def waited(monkeypatch: pytest.MonkeyPatch, quiet: float, *, terminal: bool) -> str:
+    """What half a second of waiting leaves on stderr."""
+    stream = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(file=stream, force_terminal=terminal, width=80))
+    monkeypatch.setattr(progress, "QUIET_SECONDS", quiet)
+    with waiting("Searching"):
+        threading.Event().wait(0.5)
+    return stream.getvalue()
+
+
+def test_something_moves_while_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, and not before two seconds are over."""
+    assert "Searching …" in waited(monkeypatch, 0.0, terminal=True)
+    assert waited(monkeypatch, 1e9, terminal=True).strip("\x1b[?25lh") == ""
+    assert waited(monkeypatch, 0.0, terminal=False) == ""

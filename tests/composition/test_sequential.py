@@ -154,6 +154,19 @@ def test_infinite_losses_add_up() -> None:
     assert math.isinf(sdp.compose(curve, 5).epsilon(alone).upper)
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 30.0])
+def test_losses_that_are_nothing_or_everything(epsilon: float) -> None:
+    """No finite loss at all, alone and next to a round whose losses are tiny: the answer holds on any grid."""
+    quarter = Fraction(1, 4)
+    pair = ((quarter, Fraction(0)), (Fraction(0), quarter), (3 * quarter, 3 * quarter))
+    everything_or_nothing = TableCurve(SOURCE, (pair,))
+    value = sdp.compose(everything_or_nothing, 3).delta(epsilon)
+    assert 1 - 0.75**3 <= value.upper <= (1 - 0.75**3) * (1 + 1e-6)
+    tiny = TableCurve(SOURCE, (_binary(Fraction(1, 2) + Fraction(1, 10**9)),))
+    value = sdp.compose([everything_or_nothing, tiny, tiny]).delta(epsilon)
+    assert 0.25 <= value.upper <= 0.25 * (1 + 1e-6)
+
+
 def test_no_privacy_loss_stays_none() -> None:
     """Rounds that reveal nothing reveal nothing together, and rounds that reveal all reveal all."""
     half = Fraction(1, 2)

@@ -161,14 +161,32 @@ def test_a_random_size_costs_little() -> None:
 
 
 def test_colluding_users_do_not_lower_the_share() -> None:
-    """Who colludes hides nobody, but the victim is drawn as often as before."""
+    """Who colludes hides nobody, but the victim is drawn as often as before, or oftener as far as colluders know."""
     mechanism = sdp.KRR(epsilon=1.0, options=8)
     drawn = sdp.amplify(mechanism, 1000, colluding=900)
     assert drawn.users == 100
     alone = sdp.amplify(mechanism, 100)
-    assert subsample(drawn, 10_000).delta(0.0).upper == pytest.approx(0.1 * alone.delta(0.0).upper, rel=1e-9)
+    share = 1000 / (10_000 - 900)
+    assert subsample(drawn, 10_000).delta(0.0).upper == pytest.approx(share * alone.delta(0.0).upper, rel=1e-9)
     with pytest.raises(ValueError, match="1000 users"):
         subsample(drawn, 500)
+
+
+@pytest.mark.parametrize(("population", "colluding", "users"), [(3, 1, 2), (4, 2, 3), (5, 2, 3), (6, 2, 4)])
+def test_colluding_people_know_whether_they_were_drawn(population: int, colluding: int, users: int) -> None:
+    """All datasets of the honest, exactly: the analyst sees how many of them were drawn, and their messages."""
+    table, honest = krr_table(2, 3), population - colluding
+    curve = subsample(sdp.amplify(sdp.KRR(epsilon=math.log(3), options=2), users, colluding=colluding), population)
+    for epsilon in (0.0, 0.2, 0.5, 0.8, 1.0):
+        truth = 0.0
+        for data in itertools.product(range(2), repeat=honest):
+            other, total = (1 - data[0], *data[1:]), mpf(0)
+            for drawn in range(users - colluding, min(users, honest) + 1):
+                ways = math.comb(colluding, users - drawn) * math.comb(honest, drawn)
+                pair = {kept: without_replacement(table, kept, drawn) for kept in (data, other)}
+                total += mpf(ways) / math.comb(population, users) * worst(pair, epsilon)
+            truth = max(truth, float(total))
+        assert truth <= curve.delta(epsilon).upper * (1 + 1e-12)
 
 
 def test_everybody_is_the_curve_itself() -> None:
@@ -200,3 +218,50 @@ def test_several_messages_a_user_are_one_person_drawn() -> None:
     for epsilon in (0.05, 0.3):
         inner = math.log1p(math.expm1(epsilon) / 0.1)
         assert drawn.delta(epsilon).upper == pytest.approx(0.1 * once.delta(inner).upper, rel=1e-6)
+
+
+def test_rounds_of_colluding_users_are_sampled_as_often_as_one_round() -> None:
+    """Composing keeps count of everybody who sends: the share must not shrink to those who hide."""
+    once = sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 1000, colluding=900)
+    both = sdp.compose(once, 2)
+    drawn = subsample(both, 2000)
+    assert drawn.delta(0.0).upper >= 0.5 * both.delta(0.0).upper
+    with pytest.raises(ValueError, match="1000 users"):
+        subsample(both, 500)
+
+
+def test_the_round_with_the_most_people_counts() -> None:
+    """A person of the larger round is drawn as often as that round is large."""
+    mechanism = sdp.KRR(epsilon=1.0, options=8)
+    rounds = [sdp.amplify(mechanism, users) for users in (100, 200)]
+    both = sdp.compose(rounds)
+    together = subsample(both, 400)
+    assert together.delta(0.0).upper >= 0.5 * both.delta(0.0).upper
+    assert together.delta(0.0).upper >= subsample(rounds[1], 400).delta(0.0).upper
+
+
+def test_a_sample_of_a_sample_is_one_sample() -> None:
+    """100 of 200 of 400 people are 100 of 400: nothing more is gained on the way."""
+    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 100)
+    twice, once = subsample(subsample(inside, 200), 400), subsample(inside, 400)
+    for epsilon in (0.0, 0.02, 0.1):
+        assert twice.delta(epsilon).upper == pytest.approx(once.delta(epsilon).upper, rel=1e-9)
+
+
+def test_chosen_inputs_are_not_sampled() -> None:
+    """Two near inputs among two people, one of whom is drawn, the other far away: Proposition 2 at the pair is wrong.
+
+    The truth is D(½R(a) + ½R(c) ‖ ½R(b) + ½R(c)); where R(c) is nothing it is half of D(R(a)‖R(b)) at the same ε.
+    """
+    mechanism = sdp.Exponential([[0.0, 0.1, 8.0], [0.1, 0.0, 8.0], [8.0, 8.0, 0.0]])
+    near, other, far = (np.array([float(x) for x in row]) for row in mechanism.table().probabilities)
+    epsilon = 0.04
+    truth = float(np.maximum(0, (near + far) / 2 - math.exp(epsilon) * (other + far) / 2).sum())
+    inside = sdp.amplify(mechanism, 1, pair=(0, 1))
+    assert 0.5 * inside.delta(math.log1p(2 * math.expm1(epsilon))).upper < truth
+    for restricted in (inside, sdp.compose(inside, 2), sdp.amplify(mechanism, 1, diameter=1.0)):
+        with pytest.raises(ValueError, match="subsample: expected a curve for all inputs"):
+            subsample(restricted, 2)
+    with pytest.raises(ValueError, match="poisson: expected a curve for all inputs"):
+        poisson(mechanism.between(0, 1), 10, 0.5)
+    assert subsample(sdp.amplify(mechanism, 1), 2).delta(epsilon).upper >= truth

@@ -97,8 +97,9 @@ def test_command_line_examples(command: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("command", plain_commands())
-def test_commands_without_output_work(command: str) -> None:
-    """They exit with 0."""
+def test_commands_without_output_work(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They exit with 0; what they write goes to the current folder."""
+    monkeypatch.chdir(tmp_path)
     assert run(*arguments_of(command)).status == 0
 
 

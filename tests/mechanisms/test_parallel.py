@@ -276,3 +276,11 @@ def test_a_query_nobody_answered() -> None:
     assert np.isfinite(counts.variance).all()
     assert mean.value == 0
     assert np.isinf(mean.variance).all()
+
+
+def test_what_a_query_assumes_all_assume() -> None:
+    """A compressed query is private only if its generator is; the curve of all queries says so, once."""
+    compressed = sdp.Compressed(sdp.RAPPOR(1.0, 4))
+    note = sdp.amplify(sdp.Parallel([compressed, sdp.KRR(1.0, 3), compressed]), 100).note
+    assert note == compressed.assumption
+    assert sdp.amplify(sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(1.0, 2)]), 100).note == ""

@@ -78,3 +78,48 @@ def test_bad_promises() -> None:
         sdp.SentPoint(table, change=-1.0)
     with pytest.raises(TypeError, match=r"SentPoint: cells must be a FromDensity"):
         sdp.SentPoint(sdp.KRR(1.0, 3), change=0.1)  # type: ignore[arg-type]
+
+
+def lopsided(rng: np.random.Generator, cells: int, pieces: int) -> tuple[Floats, float]:
+    """Two laws, each a step function with ``pieces`` steps in each cell, and how much a step changes within a cell."""
+    laws = rng.dirichlet(np.ones(cells), size=2) + 0.05
+    change = 0.2 * rng.random((2, cells, pieces))
+    fine = (laws[:, :, None] * np.exp(change)).reshape(2, -1)
+    fine /= fine.sum(axis=1, keepdims=True)
+    steps = np.log(fine).reshape(2, cells, pieces)
+    return fine, float((steps.max(axis=2) - steps.min(axis=2)).max())
+
+
+def step_density(fine: Floats) -> sdp.FromDensity:
+    """The table whose cells are the steps: what is sent, but for where in a step it lies."""
+
+    def density(x: int, y: Floats) -> Floats:
+        return fine[x][np.minimum(len(fine[x]) - 1, (y * len(fine[x])).astype(int))] * len(fine[x])
+
+    return sdp.FromDensity(density, [0, 1], 0.0, 1.0, fine.shape[1])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_directions_of_lopsided_densities(seed: int) -> None:
+    """The worse direction may be either one; the proof from wide cells is above what narrow ones tell of it."""
+    rng = np.random.default_rng(seed)
+    fine, change = lopsided(rng, cells=4, pieces=3)
+    truth = step_density(fine)
+    # A cell of a step function is its mean: sixteen points do not integrate a jump, so the cells are given as they are.
+    wide = sdp.SentPoint(step_density(fine.reshape(2, 4, 3).sum(axis=2)), change=change)
+    for users in (1, 60):
+        told, proved = (sdp.amplify(one, users, bound="optimal") for one in (truth, wide))
+        for epsilon in (0.0, 0.1, 0.3, 0.6):
+            below = told.delta(epsilon)
+            assert below.upper - below.slack <= proved.delta(epsilon).upper
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tail_bounds_are_above_the_exact_value(seed: int) -> None:
+    """Bounds of laws do not sum to 1: the tail bounds must not take their mean to be 1 − e^ε."""
+    fine, _ = lopsided(np.random.default_rng(seed), cells=4, pieces=1)
+    safe = sdp.SentPoint(step_density(fine), change=0.05)
+    for epsilon in (0.05, 0.2, 0.5):
+        exact = sdp.amplify(safe, 200, bound="optimal").delta(epsilon).upper
+        for bound in ("blanket-hoeffding", "blanket-bennett"):
+            assert sdp.amplify(safe, 200, bound=bound).delta(epsilon).upper >= exact

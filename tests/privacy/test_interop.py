@@ -6,16 +6,13 @@ import math
 import subprocess
 import sys
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting import pld as their_pld
 
 import shuffledp as sdp
-
-dp_accounting = pytest.importorskip("dp_accounting", reason="the optional extra 'interop' is not installed")
-
-from dp_accounting import pld as their_pld  # noqa: E402
-
-from shuffledp.privacy.interop import ShuffledAccountant, ShuffledDpEvent, from_pld  # noqa: E402
+from shuffledp.privacy.interop import ShuffledAccountant, ShuffledDpEvent, from_pld
 
 CURVE = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 2000, bound="stronger-clone")
 RELATION = dp_accounting.NeighboringRelation.REPLACE_ONE
@@ -133,6 +130,13 @@ def test_there_and_back() -> None:
     assert not from_pld(CURVE.to_pld(pessimistic=False)).guarantee
     with pytest.raises(TypeError, match="expected a PrivacyLossDistribution"):
         from_pld(0.5)
+
+
+def test_what_is_no_guarantee_here_is_none_there() -> None:
+    """A formula for reproduction does not come back as a guarantee, nor composes with what is one."""
+    published = sdp.amplify(sdp.KRR(2.0, 8), 1000, bound="variation-ratio-published")
+    assert not published.guarantee
+    assert not from_pld(published.to_pld(discretization=1e-3)).guarantee
 
 
 def test_infinite_losses_go_over() -> None:

@@ -53,7 +53,7 @@ def audit(subject: Subject, claimed: float, *, samples: float = 200_000, confide
     argument.non_negative("audit", "claimed", claimed)
     count = argument.count("audit", "samples", samples, at_least=100)
     argument.open_probability("audit", "confidence", confidence)
-    draws = [subject.draw(which, count) for which in (0, 1)]
+    draws = _without_padding([subject.draw(which, count) for which in (0, 1)])
     half = count // 2
     train = [rows[:half] for rows in draws]
     test = [rows[half:] for rows in draws]
@@ -66,6 +66,13 @@ def audit(subject: Subject, claimed: float, *, samples: float = 200_000, confide
         if proved > best:
             best, event = proved, f"{name}, likelier under input {which}"
     return Finding(best, claimed, confidence, count, event, subject.title)
+
+
+def _without_padding(draws: list[Rows]) -> list[Rows]:
+    """Without the last bytes that are zero in every message: they tell nothing and cost time."""
+    used = np.flatnonzero(draws[0].any(axis=0) | draws[1].any(axis=0))
+    width = int(used[-1]) + 1 if used.size else 1
+    return [np.ascontiguousarray(rows[:, :width]) for rows in draws]
 
 
 def _epsilon(hits_first: int, hits_second: int, trials: int, error: float) -> float:

@@ -60,14 +60,19 @@ class CommandSubject:
 
     def draw(self, which: int, count: int) -> Rows:
         text = f"{self.inputs[which]}\n" * count
-        words = shlex.split(self.command)
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise ValueError(f"audit: cannot read the command {self.command!r}: {error}.") from None
+        if not words:
+            raise ValueError("audit: expected a command, got an empty text.")
         try:
             done = subprocess.run(words, input=text.encode(), capture_output=True, check=False)
         except OSError as error:
             raise ShuffledpError(f"audit: could not start {words[0]!r}: {error.strerror}.") from None
         if done.returncode != 0:
-            last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            raise ShuffledpError(f"audit: the command ended with status {done.returncode}: {' '.join(last)}")
+            said = "".join(f": {line}" for line in done.stderr.decode(errors="replace").strip().splitlines()[-1:])
+            raise ShuffledpError(f"audit: the command ended with status {done.returncode}{said.rstrip('.')}.")
         lines = done.stdout.splitlines()
         if len(lines) != count:
             raise ShuffledpError(f"audit: the command was given {count} values and wrote {len(lines)} messages.")

@@ -18,6 +18,10 @@ from shuffledp.privacy.capability import (
     hiding_messages,
 )
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
+from shuffledp.privacy.neighbours import Neighbours
+
+MOST_USERS = 10**18
+"""More than anybody can have; sums over far larger crowds leave the range of floats."""
 
 
 def bound_names() -> list[str]:
@@ -43,6 +47,8 @@ def amplify(
     at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
     """
     total = argument.count("amplify", "users", users)
+    if total > MOST_USERS:
+        raise ValueError(f"amplify: users must be at most {MOST_USERS:.0e}, got a number of {len(str(total))} digits.")
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
     if lost >= total:
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
@@ -51,12 +57,15 @@ def amplify(
     randomizer = chosen_inputs(randomizer, pair, diameter)
     hidden = hiding_messages(randomizer, total - lost)
     attack = _attack(randomizer, attack_messages(randomizer, total - lost))
-    if bound == best.NAME:
-        return best.best_curve(randomizer, hidden).attacked_by(attack).sent_by(total).assuming(_assumption(randomizer))
     known = all_bounds()
-    if bound not in known:
+    if bound == best.NAME:
+        curve = best.best_curve(randomizer, hidden)
+    elif bound in known:
+        curve = known[bound].curve(randomizer, hidden)
+    else:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    return known[bound].curve(randomizer, hidden).attacked_by(attack).sent_by(total).assuming(_assumption(randomizer))
+    curve = curve.attacked_by(attack).sent_by(total, lost).assuming(_assumption(randomizer))
+    return curve.for_some_inputs() if isinstance(randomizer, Neighbours) else curve
 
 
 def _assumption(randomizer: object) -> str:

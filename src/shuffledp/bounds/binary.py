@@ -181,15 +181,21 @@ class ExactBinaryCurve(PrivacyCurve):
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         points, upper, lower = self._knots
+        if len(points) == 1:
+            # Nothing is told at ε = 0 already.
+            return np.full_like(epsilons, upper[0]), np.zeros_like(epsilons)
         seen = np.minimum(epsilons, points[-1])
         right = np.clip(np.searchsorted(points, seen, side="right"), 1, len(points) - 1)
         share = _share(seen, points[right - 1], points[right])
         most = (upper[right - 1] + (upper[right] - upper[right - 1]) * share) * (1 + ROUNDING)
-        # Where the chord between two neighbours of a convex function goes on, it is below the function.
-        before = np.maximum(right - 2, 0)
-        reach = (seen - points[right - 1]) / np.where(right > 1, points[right - 1] - points[before], np.inf)
-        least = lower[right - 1] * (1 + reach) - upper[before] * reach * np.exp(points[right] - points[before])
-        least = np.maximum(lower[right], least * (1 - ROUNDING) - ROUNDING * upper[before])
+        # Where the chord between two neighbours of a convex function goes on, it is below the function. Before ε = 0
+        # comes the mirror image of the first ε beyond it: D_x(P‖Q) = 1 − x + x·D_{1/x}(Q‖P).
+        before = np.concatenate(([-points[1]], points))[right - 1]
+        mirrored = -np.expm1(-points[1]) + upper[1] * np.exp(-points[1])
+        above = np.concatenate(([mirrored], upper))[right - 1]
+        reach = (seen - points[right - 1]) / (points[right - 1] - before)
+        least = lower[right - 1] * (1 + reach) - above * reach * np.exp(points[right] - before)
+        least = np.maximum(lower[right], least * (1 - ROUNDING) - ROUNDING * above)
         beyond = epsilons > points[-1]
         return np.where(beyond & (epsilons >= self.largest), 0.0, most), np.where(beyond, 0.0, np.maximum(0.0, least))
 

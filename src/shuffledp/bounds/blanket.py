@@ -52,17 +52,22 @@ def _constant(pair: HidingPair) -> Callable[[float], HidingPair]:
 
 @dataclass(frozen=True)
 class _Moments:
-    """What the tail bounds know of G under the normalised blanket: its mass γ, range b, maximum b₊, E[G²] ≤ c."""
+    """What the tail bounds know of G under the normalised blanket: its mass γ, range b, maximum b₊, E[G²] ≤ c.
+
+    ``drift`` is a = −E[G]: e^ε − 1, but where the classes are bounds of laws, which sum to more and to less than 1.
+    """
 
     gamma: arb
     spread: arb
     top: arb
     square: arb
+    drift: arb
 
     @classmethod
     def generic(cls, local: arb, ratio: arb) -> _Moments:
         """Any randomizer with e^ε0 = local: γ = e^-ε0 and constants a little tighter than the published ones."""
-        return cls(1 / local, (ratio + 1) * (local - 1), local - ratio, local * (ratio * ratio + 1) - 2 * ratio)
+        square = local * (ratio * ratio + 1) - 2 * ratio
+        return cls(1 / local, (ratio + 1) * (local - 1), local - ratio, square, ratio - 1)
 
     @classmethod
     def published(cls, local: arb, ratio: arb) -> _Moments:
@@ -72,6 +77,7 @@ class _Moments:
             (ratio + 1) * (local - 1 / local),
             local - ratio / local,
             local * (ratio * ratio + 1) - 2 * ratio / local**3,
+            ratio - 1,
         )
 
     @classmethod
@@ -84,7 +90,8 @@ class _Moments:
         for value, _ in values:
             top, bottom = top.max(value), bottom.min(value)
         square = sum((value * value * weight for value, weight in values), arb(0))
-        return cls(gamma, top - bottom, top, square)
+        drift = sum((ratio * c.second - c.first for c in classes), arb(0))
+        return cls(gamma, top - bottom, top, square, drift)
 
 
 class _TailBound(Bound):
@@ -93,8 +100,8 @@ class _TailBound(Bound):
     never_better_than = "optimal"
 
     @abstractmethod
-    def delta(self, moments: _Moments, users: int, excess: arb) -> arb:
-        """δ at e^ε − 1 = ``excess`` as a ball."""
+    def delta(self, moments: _Moments, users: int) -> arb:
+        """δ as a ball, for a positive drift."""
 
     def moments(self, randomizer: object) -> tuple[Callable[[arb], list[_Moments]], float]:
         """What is known of G at e^ε, for each kind of input pair, and an ε at which δ = 0."""
@@ -111,8 +118,10 @@ class _TailBound(Bound):
             ratio = epsilon.exp()
             worst = arb(0)
             for moment in moments(ratio):
+                if not moment.drift > 0:
+                    return arb(1)
                 if not moment.top <= 0:
-                    worst = worst.max(self.delta(moment, users, ratio - 1))
+                    worst = worst.max(self.delta(moment, users))
             return worst
 
         return DeltaFormCurve(self.source(users), formula, largest)
@@ -139,10 +148,10 @@ class BlanketHoeffdingBound(_TailBound):
     theorem = "privacy blanket with Hoeffding's inequality [PB]"
     summary = "closed form for any blanket; loose"
 
-    def delta(self, moments: _Moments, users: int, excess: arb) -> arb:
-        square = moments.spread * moments.spread
-        decay = 1 - moments.gamma * (1 - (-2 * excess * excess / square).exp())
-        return square / (4 * excess * moments.gamma * users) * decay**users
+    def delta(self, moments: _Moments, users: int) -> arb:
+        square, drift = moments.spread * moments.spread, moments.drift
+        decay = 1 - moments.gamma * (1 - (-2 * drift * drift / square).exp())
+        return square / (4 * drift * moments.gamma * users) * decay**users
 
 
 class BlanketBennettBound(_TailBound):
@@ -158,8 +167,8 @@ class BlanketBennettBound(_TailBound):
     theorem = "privacy blanket with Bennett's inequality [PB]"
     summary = "closed form for any blanket; sharper than Hoeffding for large ε0"
 
-    def delta(self, moments: _Moments, users: int, excess: arb) -> arb:
-        u = excess * moments.top / moments.square
+    def delta(self, moments: _Moments, users: int) -> arb:
+        u = moments.drift * moments.top / moments.square
         log = u.log1p()
         kappa = moments.square / (moments.top * moments.top) * ((1 + u) * log - u)
         decay = 1 - moments.gamma * (1 - (-kappa).exp())

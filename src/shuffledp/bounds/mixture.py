@@ -20,7 +20,10 @@ BITS = 128
 
 @dataclass(frozen=True)
 class ExchangedCurve(PrivacyCurve):
-    """δ(ε') = (1−2w)·δ_0(ε) with e^ε' = 2w + (1−2w)·e^ε, from the curve δ_0 of the extreme pair."""
+    """δ(ε') = (1−2w)·δ_0(ε) with e^ε' = 2w + (1−2w)·e^ε, from the curve δ_0 of the extreme pair.
+
+    Never more than ε0, which holds without shuffling.
+    """
 
     inner: NumericCurve
     ratio: float
@@ -30,7 +33,14 @@ class ExchangedCurve(PrivacyCurve):
         """1 − 2w."""
         return 1 - 2 / (arb(self.ratio) + 1)
 
+    def _local(self) -> float:
+        """ε0, rounded up."""
+        with precision(BITS):
+            return round_up(arb(self.ratio).log())
+
     def _delta(self, epsilon: float) -> BoundValue:
+        if epsilon >= self._local():
+            return self._value(0.0, 0.0)
         with precision(BITS):
             kept = self._kept()
             ratio = 1 + (arb(min(epsilon, LARGEST_EPSILON)).exp() - 1) / kept
@@ -41,6 +51,12 @@ class ExchangedCurve(PrivacyCurve):
             return self._value(min(1.0, round_up(kept * value.upper)), _up(slack))
 
     def _epsilon(self, delta: float) -> BoundValue:
+        found, local = self._by_the_theorem(delta), self._local()
+        if found.upper <= local:
+            return found
+        return self._value(local, max(0.0, local - max(0.0, found.upper - found.slack)))
+
+    def _by_the_theorem(self, delta: float) -> BoundValue:
         with precision(BITS):
             kept = self._kept()
             target = round_down(arb(delta) / kept)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json as json_module
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
 from shuffledp.bounds.best import NAME as BEST
 from shuffledp.certificate.claim import claim_of, provable
 from shuffledp.cli import show
-from shuffledp.cli.randomizer import Choice
+from shuffledp.cli.progress import waiting
+from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import subsample
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -31,7 +29,10 @@ def command(
     epsilon: Annotated[float | None, typer.Option(help="Target ε; the answer is δ.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
     p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
     beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
@@ -39,7 +40,9 @@ def command(
     q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
     q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
     q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
-    pair: Annotated[list[str] | None, typer.Option(help="Metric mechanisms: one of two inputs; give it twice.")] = None,
+    pair: Annotated[
+        list[str] | None, typer.Option(metavar="INPUT", help="Metric mechanisms: one of two inputs; give it twice.")
+    ] = None,
     diameter: Annotated[float | None, typer.Option(help="Metric mechanisms: inputs at most this far apart.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = BEST,
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their messages.")] = 0,
@@ -50,40 +53,32 @@ def command(
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
-    randomizer = choice.build()
-    inputs = None if pair is None else [_input(text) for text in pair]
-    subject = chosen_inputs(randomizer, inputs, diameter)
-    once = amplify(subject, users, bound=bound, colluding=colluding)
-    if (delta is None) == (epsilon is None):
-        raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
+    inputs = None if pair is None else [number_or_list("amplify", "--pair", text) for text in pair]
     repeated = Repeated(argument.count("amplify", "rounds", rounds), population)
-    if certificate is not None and (subject is not randomizer or repeated != Repeated(1, None)):
-        raise ValueError(
-            "amplify: --certificate is for one round of all users and all inputs, "
-            "without --rounds, --population, --pair and --diameter."
-        )
-    curve = repeated.curve(once)
-    with repeated.waiting():
+    with waiting("Amplifying" if repeated.rounds == 1 else "Composing the rounds"):
+        randomizer = choice.build()
+        if (delta is None) == (epsilon is None):
+            raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
+        subject = chosen_inputs(randomizer, inputs, diameter)
+        if certificate is not None and (subject is not randomizer or repeated != Repeated(1, None)):
+            raise ValueError(
+                "amplify: --certificate is for one round of all users and all inputs, "
+                "without --rounds, --population, --pair and --diameter."
+            )
+        curve = repeated.curve(amplify(subject, users, bound=bound, colluding=colluding))
         value = curve.epsilon(delta) if delta is not None else curve.delta(0.0 if epsilon is None else epsilon)
-    honest = int(users - colluding)
-    answer = Answer(randomizer, subject, {"pair": inputs, "diameter": diameter}, curve, honest, value, delta, epsilon)
-    if certificate is not None:
-        answer.certify(certificate, any_bound=bound == BEST)
+        chosen = {"pair": inputs, "diameter": diameter}
+        answer = Answer(randomizer, subject, chosen, curve, int(users - colluding), value, delta, epsilon)
+        if certificate is not None:
+            answer.certify(certificate, any_bound=bound == BEST)
+        document, rows = answer.document() | repeated.document(), answer.rows(repeated.rows())
     if json:
-        typer.echo(show.as_json(answer.document() | repeated.document()))
+        typer.echo(show.as_json(document))
     else:
-        show.rows("Privacy of the shuffled messages", answer.rows(repeated.rows()), curve.note)
+        show.rows("Privacy of the shuffled messages", rows, curve.note)
 
 
 command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
-
-
-def _input(text: str) -> Any:
-    """One input as typed: a number or a JSON list."""
-    try:
-        return json_module.loads(text)
-    except json_module.JSONDecodeError:
-        raise ValueError(f"amplify: --pair must be a number or a JSON list, got {text!r}.") from None
 
 
 @dataclass(frozen=True)
@@ -96,10 +91,6 @@ class Repeated:
     def curve(self, once: PrivacyCurve) -> PrivacyCurve:
         drawn = once if self.population is None else subsample(once, self.population)
         return compose(drawn, self.rounds)
-
-    def waiting(self) -> AbstractContextManager[object]:
-        """Something that moves on the terminal while rounds are composed."""
-        return nullcontext() if self.rounds == 1 else Console(stderr=True).status("Composing the rounds …")
 
     def document(self) -> dict[str, Any]:
         return {"rounds": self.rounds, "population": None if self.population is None else int(self.population)}

@@ -27,6 +27,9 @@ from shuffledp.cli import (
 )
 from shuffledp.errors import ShuffledpError
 
+STOPPED = 130
+"""What a shell calls a program that Ctrl-C ended."""
+
 app = typer.Typer(
     name="shuffledp",
     help="The shuffle model of differential privacy: certified numbers.",
@@ -81,10 +84,21 @@ def run() -> None:
         if os.environ.get("SHUFFLEDP_DEBUG"):
             raise
         _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}.")
+    except MemoryError:
+        _fail("this needs more memory than there is; ask for less.")
     except (KeyboardInterrupt, typer.Abort):
-        _fail("Stopped.", 130)
+        _stopped()
     else:
+        # The parser turns Ctrl-C into this status.
+        if status == STOPPED:
+            _stopped()
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _stopped() -> None:
+    _fail("Stopped.", STOPPED)
 
 
 def _sentence(error: TyperException) -> str:

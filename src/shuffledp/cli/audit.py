@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import Annotated, Any
 
 import typer
@@ -11,30 +10,41 @@ from numpy.typing import NDArray
 from shuffledp.audit.empirical import Finding, audit
 from shuffledp.audit.subject import CommandSubject, MechanismSubject, Subject
 from shuffledp.cli import show
-from shuffledp.cli.randomizer import Choice
+from shuffledp.cli.progress import waiting
+from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.mechanisms.mechanism import Mechanism
 
 
 def command(
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε of the mechanism.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
+    ] = None,
     run: Annotated[
         str | None, typer.Option("--command", help="A program: values on stdin, messages on stdout, one a line.")
     ] = None,
-    values: Annotated[list[str] | None, typer.Option("--value", help="One of the two inputs; give it twice.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--value", metavar="INPUT", help="One of the two inputs; give it twice.")
+    ] = None,
     claimed: Annotated[float | None, typer.Option(help="The local ε to hold it against.")] = None,
     samples: Annotated[float, typer.Option(help="Messages drawn for each input.")] = 200_000,
     confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """An empirical lower bound on a randomizer's local ε, and a verdict. Exit code 1 if the claim is broken."""
+    """Test whether a randomizer keeps its local ε.
+
+    Its messages prove a lower bound on ε, with the confidence that is asked for. Exit code 1 if the claim is broken.
+    """
     if (mechanism is None) == (run is None):
         raise ValueError("audit: give either --mechanism or --command.")
     if values is not None and len(values) != 2:
         raise ValueError(f"audit: --value must be given exactly twice, got {len(values)}.")
     subject: Subject
     if run is not None:
+        if epsilon_local is not None or set_:
+            raise ValueError("audit: --command does not go with --epsilon-local and --set; --claimed is the ε to test.")
         if values is None or claimed is None:
             raise ValueError("audit: --command needs --value twice and --claimed.")
         subject, claim = CommandSubject(run, (values[0], values[1])), claimed
@@ -43,7 +53,8 @@ def command(
         assert isinstance(chosen, Mechanism)
         subject = MechanismSubject(chosen, _inputs(chosen, values))
         claim = _claim(chosen) if claimed is None else claimed
-    finding = audit(subject, claim, samples=samples, confidence=confidence)
+    with waiting("Auditing"):
+        finding = audit(subject, claim, samples=samples, confidence=confidence)
     _report(finding, json)
     if finding.violated:
         raise typer.Exit(1)
@@ -60,10 +71,7 @@ def _inputs(mechanism: Mechanism, values: list[str] | None) -> NDArray[Any]:
     """The two inputs: as typed (numbers or JSON lists), or the mechanism's own probe."""
     if values is None:
         return mechanism.probe()
-    try:
-        return mechanism.check([json_module.loads(text) for text in values])
-    except json_module.JSONDecodeError:
-        raise ValueError(f"audit: --value must be a number or a JSON list, got {values!r}.") from None
+    return mechanism.check([number_or_list("audit", "--value", text) for text in values])
 
 
 def _report(finding: Finding, json: bool) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from shuffledp.cli import show
+from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.composition.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
 from shuffledp.composition.search import Target
@@ -28,18 +28,23 @@ def command(
         str | None, typer.Option(help="local-epsilon, users, rounds, or a setting of the mechanism.")
     ] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0, where it is not what is searched.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="CSV of a randomizer, to find users or rounds.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = "best",
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """The largest local ε (or fewest users, most rounds, another setting) that certainly meets a central target."""
+    """The most useful setting that meets a central target.
+
+    The largest local ε or fewest dummies; with --find the fewest users, the most rounds or another setting.
+    """
     choice = Choice("calibrate", mechanism, epsilon_local, tuple(set_ or ()), table)
     target = Target(epsilon, delta)
     tuning = _tuning(choice, find)
-    console = Console(stderr=True)
-    with console.status("Searching"):
+    with waiting("Searching"):
         build = _builder(choice, tuning)
         found = search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
         document = _document(found)

@@ -69,7 +69,7 @@ def encode(
 
 
 def shuffle(
-    inputs: Annotated[list[Path], typer.Argument(metavar="MESSAGES...", help="Files from `shuffledp encode`.")],
+    inputs: Annotated[list[Path], typer.Argument(metavar="MESSAGES", help="Files from `shuffledp encode`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for the shuffled messages.")],
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Refuse fewer messages than this plan needs, and keep the ledger.")
@@ -94,7 +94,7 @@ def estimate(
     allow_weaker: Weaker = False,
     json: Json = False,
 ) -> None:
-    """The estimator's role: estimates with intervals, and a report, from shuffled messages."""
+    """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
     report = role.estimate(Plan.load(plan), messages, out, engine_of("embedded", Bars()), allow_weaker=allow_weaker)
     _tell(report, out, json)
 
@@ -121,5 +121,7 @@ def _tell(report: Report, out: Path, json: bool) -> None:
         if quantity.low is not None and quantity.high is not None:
             interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
         pairs.append((quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}"))
+    if len(quantity.labels) > len(largest):
+        pairs.append(("…", f"{len(quantity.labels) - len(largest):,} more in estimates.csv"))
     show.rows(f"Collection: {held.plan.task}", pairs)
-    typer.echo(f"\n{report.parties}\nReport, estimates, plot and certificate are in {out}.")
+    typer.echo(f"\n{report.parties}\nReport, estimates and plot are in {out}.")

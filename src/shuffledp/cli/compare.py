@@ -14,7 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp.bounds.compare import Comparison, compare
+from shuffledp.cli import figure as figures
 from shuffledp.cli import show
+from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.errors import NotApplicable
 
@@ -28,7 +30,10 @@ def command(
     delta: Annotated[float, typer.Option(help="Target δ.")],
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
     p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
     beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
@@ -37,12 +42,18 @@ def command(
     q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
     q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their messages.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw amplification against ε0 to this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw amplification against ε0 to this file (png, pdf, svg).")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Every bound side by side, with the lower bound of the best known attack."""
+    """Every bound side by side, and the best known attack."""
     choice = Choice("compare", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
-    result = compare(choice.build(), users, delta, colluding=colluding)
+    figures.demand_place("compare", plot)
+    if plot is not None and epsilon_local is None:
+        raise ValueError("compare: --plot needs --epsilon-local, alone or with --mechanism.")
+    with waiting("Comparing"):
+        result = compare(choice.build(), users, delta, colluding=colluding)
     if plot is not None:
         _draw(choice, users, delta, colluding, plot)
     if json:
@@ -100,12 +111,9 @@ def _print(result: Comparison, delta: float) -> None:
 
 def _draw(choice: Choice, users: float, delta: float, colluding: float, path: Path) -> None:
     """Amplification ratio ε0/ε against ε0, one line per bound that applies."""
-    if choice.epsilon_local is None:
-        raise ValueError("compare: --plot needs --epsilon-local, alone or with --mechanism.")
-    from matplotlib.figure import Figure
-
     locals_ = np.linspace(LEAST, MOST, POINTS).tolist()
     lines: dict[str, list[tuple[float, float]]] = {}
+    attack: list[tuple[float, float]] = []
     console = Console(stderr=True)
     for local in track(locals_, "Drawing", console=console, transient=True, disable=not console.is_terminal):
         try:
@@ -118,17 +126,29 @@ def _draw(choice: Choice, users: float, delta: float, colluding: float, path: Pa
             if row.value is not None and row.value.guarantee and row.value.upper > 0:
                 lines.setdefault(row.bound, []).append((local, local / row.value.upper))
         if result.lower:
-            lines.setdefault("attack (no ε can be smaller)", []).append((local, local / result.lower))
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.subplots()
-    for name, points in lines.items():
-        style = "k--" if name.startswith("attack") else "-"
-        axes.plot(*zip(*points, strict=True), style, label=name, linewidth=1.5)
-    axes.set(xlabel="local ε0", ylabel="amplification ε0 / ε", yscale="log")
-    axes.set_title(f"{choice.mechanism or 'any ε0-LDP randomizer'}, {users:,.0f} users, δ = {delta:g}")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"compare: could not write the plot to {path}: {error}.") from None
+            attack.append((local, local / result.lower))
+    settings = f" ({', '.join(choice.settings)})" if choice.settings else ""
+    subject = f"{choice.mechanism}{settings}" if choice.mechanism else "any randomizer with local ε₀"
+    _figure(lines, attack, f"{subject}, {users:,.0f} users, δ = {figures.scientific(delta)}", path)
+
+
+def _figure(
+    lines: dict[str, list[tuple[float, float]]], attack: list[tuple[float, float]], title: str, path: Path
+) -> None:
+    """The best bound comes first in the legend, as it does in the figure."""
+    from matplotlib.figure import Figure
+
+    with figures.look():
+        figure = Figure(figsize=(7.6, 4.2), layout="constrained")
+        axes = figure.subplots()
+        best_first = sorted(lines.items(), key=lambda line: -max(ratio for _, ratio in line[1]))
+        for place, (name, points) in enumerate(best_first):
+            width = 2.6 if place == 0 else 1.4
+            axes.plot(*zip(*points, strict=True), label=name, linewidth=width, **figures.line_style(place))
+        if attack:
+            axes.plot(*zip(*attack, strict=True), "k:", label="attack: no more is possible", linewidth=1.2)
+        axes.set(xlabel="local ε₀", ylabel="amplification ε₀ / ε", yscale="log", xlim=(0, MOST))
+        axes.set_title(title, fontsize=10)
+        axes.grid(visible=True, which="major")
+        figure.legend(loc="outside right upper")
+        figures.save("compare", figure, path)

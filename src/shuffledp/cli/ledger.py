@@ -11,7 +11,7 @@ from rich.text import Text
 
 from shuffledp.cli import show
 from shuffledp.cli.collect import LEDGER, Json, LedgerFile
-from shuffledp.collection.ledger import Ledger, Standing
+from shuffledp.collection.ledger import RESERVED, Ledger, Standing
 from shuffledp.collection.report import standing_document
 
 
@@ -23,7 +23,7 @@ def command(
     forget: Annotated[str | None, typer.Option(help="Take back a killed collection that released nothing.")] = None,
     json: Json = False,
 ) -> None:
-    """What each population has given so far, over all its collections, and what is left of its budget."""
+    """What each population has given so far, and its budget. All its collections count together."""
     ledger = Ledger(file)
     if budget is not None:
         if population is None or delta is None:
@@ -38,17 +38,26 @@ def command(
     if not standings:
         typer.echo(f"Nothing has been collected according to {file}.")
     for standing in standings:
-        _print(standing)
+        if standing.entries or standing.budget:
+            _print(standing)
+        else:
+            typer.echo(f"{file} knows nothing of {standing.population!r}.")
 
 
 def _print(standing: Standing) -> None:
     budget = "no budget" if standing.budget is None else f"budget {standing.budget.epsilon:g}"
     title = f"{standing.population}: ε = {show.upper(standing.epsilon)} at δ = {standing.delta:g} ({budget})"
-    table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
-    for name in ("when", "task", "mechanism", "users", "ε alone", "state", "id"):
-        table.add_column(name, overflow="fold")
+    table = Table(box=None, pad_edge=False)
+    for name in ("when (UTC)", "task", "mechanism", "users", "ε alone", "state"):
+        table.add_column(name, overflow="fold", no_wrap=name.startswith("when"))
     for entry in standing.entries:
-        cells = (entry.started, entry.task, entry.mechanism, f"{entry.users:,}", show.upper(entry.epsilon, 4),
-                 entry.state, entry.id)  # fmt: skip
+        when = entry.started[: len("2026-01-01T00:00")].replace("T", " ")
+        cells = (when, entry.task, entry.mechanism, f"{entry.users:,}", show.upper(entry.epsilon, 4), entry.state)
         table.add_row(*map(Text, cells))
-    Console().print(table)
+    console = Console(soft_wrap=True)
+    console.print(Text(title, style="italic"))
+    if standing.entries:
+        Console().print(table)
+    for entry in standing.entries:
+        if entry.state == RESERVED:
+            console.print(Text(f"Reserved, not released: take it back by --forget {entry.id}, if nothing was seen."))

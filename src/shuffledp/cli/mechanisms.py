@@ -16,7 +16,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 
 
 def command(json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False) -> None:
-    """The catalogue: each randomizer, what it estimates, its settings."""
+    """The catalogue: every randomizer, its task and settings."""
     kinds = catalogue.all_mechanisms()
     if json:
         typer.echo(show.as_json({"mechanisms": [_entry(kind) for kind in kinds.values()]}))

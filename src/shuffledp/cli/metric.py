@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp import argument
+from shuffledp.cli import figure as figures
 from shuffledp.cli import show
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
 from shuffledp.metric.amplified import AmplifiedMetric
@@ -29,7 +30,7 @@ from shuffledp.privacy.metric import DistanceMatrix, Interval, read_numbers
 Floats = NDArray[np.float64]
 
 app = typer.Typer(
-    help="Metric privacy: near inputs are better protected than far ones.",
+    help="Metric privacy: near inputs are hidden better than far ones.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -39,7 +40,9 @@ Delta = Annotated[float, typer.Option(help="Target δ.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of privacy distances, a row per input, no header.")]
 Points = Annotated[Path | None, typer.Option(help="CSV of points, a row of coordinates each, no header.")]
 Degrees = Annotated[bool, typer.Option("--degrees", help="Points are latitude, longitude; distances are metres.")]
-Range = Annotated[tuple[float, float] | None, typer.Option("--range", help="All numbers from LOW to HIGH.")]
+Range = Annotated[
+    tuple[float, float] | None, typer.Option("--range", metavar="LOW HIGH", help="All numbers from LOW to HIGH.")
+]
 Rate = Annotated[float | None, typer.Option(help="Privacy distance per unit, for points and ranges.")]
 BoundName = Annotated[str, typer.Option(help=f"One of {', '.join(all_amplifications())}.")]
 NoiseName = Annotated[str, typer.Option(help=f"What is known of the randomizer: {', '.join(noise_names())}.")]
@@ -101,11 +104,12 @@ def amplify(
     rate: Rate = None,
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
-    steps: Annotated[int, typer.Option(help="How many distances of a range to show.", min=1)] = 10,
-    plot: Annotated[Path | None, typer.Option(help="Draw amplified against local distances to this file.")] = None,
+    steps: Annotated[int, typer.Option(metavar="INT", help="How many distances of a range to show.", min=1)] = 10,
+    plot: Annotated[Path | None, typer.Option(help="Draw amplified against local distances (png, pdf, svg).")] = None,
     json: Json = False,
 ) -> None:
     """The distances that are left after shuffling."""
+    figures.demand_place("metric amplify", plot)
     space = SpaceChoice("metric amplify", matrix, points, degrees, range_, rate).build()
     metric = AmplifiedMetric(
         space, argument.count("metric", "users", users), delta, _amplification("metric amplify", bound, noise)
@@ -123,16 +127,18 @@ def amplify(
     if isinstance(space, DistanceMatrix):
         amplified = _all_pairs(space, "Amplifying", lambda a, b: metric(a, b).upper)
         document |= {"local": space.matrix.tolist(), "amplified": amplified.tolist()}
-        line = [(float(space.matrix[pair]), float(amplified[pair])) for pair in space.pairs()]
+        # Two pairs that are equally far apart may differ after shuffling: dots, no line.
+        drawn, style = [(float(space.matrix[pair]), float(amplified[pair])) for pair in space.pairs()], "o"
     else:
         values = _along(metric, space, steps)
         document["distances"] = [
             {"distance": distance / space.rate, "local": distance, "amplified": {"upper": v.upper, "slack": v.slack}}
             for distance, v in values
         ]
-        line = [(distance, v.upper) for distance, v in values]
+        drawn, style = [(distance, v.upper) for distance, v in values], "o-"
     if plot is not None:
-        _draw(plot, line, f"{metric.users:,} users, δ = {delta:g}, {metric.amplification.name}")
+        title = f"{metric.amplification.name}, {metric.users:,} users, δ = {figures.scientific(delta)}"
+        _draw(plot, drawn, style, title)
     if json:
         typer.echo(show.as_json(document))
         return
@@ -145,7 +151,7 @@ def amplify(
     for heading in ("distance", "local ε", "shuffled ε"):
         table.add_column(heading, justify="right")
     for distance, v in values:
-        table.add_row(f"{distance / space.rate:.6g}", show.upper(distance), show.upper(v.upper))
+        table.add_row(f"{distance / space.rate:.6g}", f"{distance:.6g}", show.upper(v.upper))
     Console().print(table)
 
 
@@ -166,7 +172,10 @@ def lower(
     rate: Rate = None,
     json: Json = False,
 ) -> None:
-    """What no bound for all randomizers can beat: the padded exponential mechanism, attacked."""
+    """What no bound for all randomizers can beat.
+
+    The distances that an attack on the padded exponential mechanism attains.
+    """
     space = SpaceChoice("metric lower", matrix, points, degrees, None, rate).finite()
     total = argument.count("metric", "users", users)
     found = _all_pairs(space, "Attacking", lambda a, b: lower_bound(space, a, b, total, delta))
@@ -188,10 +197,10 @@ def solve(
     rate: Rate = None,
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
-    diameters: Annotated[int, typer.Option(help="How many local diameters to try.", min=1)] = 4,
+    diameters: Annotated[int, typer.Option(metavar="INT", help="How many local diameters to try.", min=1)] = 4,
     json: Json = False,
 ) -> None:
-    """The largest local distances whose shuffled distances meet the given ones.
+    """The largest local distances that meet a target.
 
     The distances given are the global target. With --bound corollary-1 or corollary-2-uniform this is the solver of the
     paper; otherwise distances are raised until none can grow by 1%.
@@ -273,15 +282,14 @@ def _print_matrix(matrix: Floats, *, up: bool = True) -> None:
     Console().print(table)
 
 
-def _draw(path: Path, line: list[tuple[float, float]], title: str) -> None:
+def _draw(path: Path, points: list[tuple[float, float]], style: str, title: str) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axes = figure.subplots()
-    axes.plot(*zip(*sorted(line), strict=True), "o-", markersize=4)
-    axes.set(xlabel="local privacy distance", ylabel="privacy distance after shuffling", title=title)
-    axes.grid(alpha=0.3)
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"metric amplify: could not write the plot to {path}: {error}.") from None
+    with figures.look():
+        figure = Figure(figsize=(5.2, 4.0), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(*zip(*sorted(points), strict=True), style, markersize=4, color=figures.COLOURS[0])
+        axes.set(xlabel="local privacy distance", ylabel="privacy distance after shuffling", xlim=0, ylim=0)
+        axes.set_title(title, fontsize=10)
+        axes.grid(visible=True, which="major")
+        figures.save("metric amplify", figure, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,3 +39,22 @@ class Bars(Progress):
         finally:
             if shown:
                 bar.stop()
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Something that moves on the terminal, once it has taken two seconds, where it is not known how far it is."""
+    console = Console(stderr=True)
+    status = console.status(f"{text} …")
+    clock = threading.Timer(QUIET_SECONDS, status.start)
+    clock.daemon = True
+    if console.is_terminal:
+        clock.start()
+    try:
+        yield
+    finally:
+        clock.cancel()
+        # The clock may just have struck.
+        if clock.is_alive():
+            clock.join()
+        status.stop()

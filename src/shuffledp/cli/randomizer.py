@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -33,6 +35,8 @@ class Choice:
         raw = ("p", "beta", "q", "q0", "q1", "q_common")
         if self.table is not None:
             self._alone("--table", "mechanism", "epsilon_local", *raw)
+            if self.settings:
+                raise ValueError(f"{self.command}: --table does not go with --set.")
             from shuffledp.mechanisms.from_table import FromTable
 
             return FromTable.from_csv(self.table)
@@ -80,5 +84,18 @@ def settings_of(command: str, texts: tuple[str, ...]) -> dict[str, str]:
         key, found, value = text.partition("=")
         if not found or not key or not value:
             raise ValueError(f"{command}: --set takes name=value, got {text!r}.")
+        if key in result:
+            raise ValueError(f"{command}: --set {key} must be given once, got it twice.")
         result[key] = value
     return result
+
+
+def number_or_list(command: str, option: str, text: str) -> Any:
+    """One input of a mechanism as typed: a number, or a JSON list."""
+    try:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float | list):
+        raise ValueError(f"{command}: {option} must be a number or a JSON list, got {text!r}.")
+    return value

@@ -53,12 +53,14 @@ def note(sentence: str) -> None:
 
 def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:
     """A two-column table on stdout, with a warning below it where there is one."""
-    table = Table(title=Text(title), title_justify="left", show_header=False, box=None, pad_edge=False)
+    table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, text in pairs:
         table.add_row(Text(name), Text(text))
     console = Console()
+    # Not the table's own title, which would be broken to the table's width.
+    console.print(Text(title, style="italic"))
     console.print(table)
     if warning:
         console.print(Text(warning, style="bold red"))

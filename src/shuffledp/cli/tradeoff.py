@@ -9,11 +9,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.best import NAME as BEST
 from shuffledp.bounds.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
+from shuffledp.cli import figure as figures
 from shuffledp.cli import show
+from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
 from shuffledp.privacy.attack_risk import AttackRisk
@@ -33,7 +35,10 @@ def command(
     users: Annotated[float | None, typer.Option(help="How many users take part, the one to protect included.")] = None,
     mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="A setting of the mechanism, name=value.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
     p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
     beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
@@ -41,18 +46,22 @@ def command(
     q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
     q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
     q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
-    bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = "best",
+    bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = BEST,
     colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
     step: Annotated[
         str | None, typer.Option(help="Instead: one noisy gradient step, least-squares or logistic, with --set.")
     ] = None,
-    fpr: Annotated[list[float] | None, typer.Option(help="A false-positive rate to look at; may be repeated.")] = None,
+    fpr: Annotated[
+        list[float] | None, typer.Option(metavar="RATE", help="A false-positive rate to look at; may be repeated.")
+    ] = None,
     prior: Annotated[float, typer.Option(help="The attacker's prior of the second dataset.")] = 0.5,
     tpr: Annotated[float | None, typer.Option(help="Target: at most this TPR at --fpr.")] = None,
     advantage: Annotated[float | None, typer.Option(help="Target: at most this TPR - FPR.")] = None,
     bayes_risk: Annotated[float | None, typer.Option(help="Target: at least this error at --prior.")] = None,
     ppv: Annotated[float | None, typer.Option(help="Target: at most this precision at --fpr, --prior.")] = None,
-    against: Annotated[list[str] | None, typer.Option(help="Another bound to draw too; may be repeated.")] = None,
+    against: Annotated[
+        list[str] | None, typer.Option(metavar="BOUND", help="Another bound to draw too; may be repeated.")
+    ] = None,
     points: Annotated[int, typer.Option(help="Points of the curve in --json.")] = 101,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve to this file (png, pdf, svg).")] = None,
     log: Annotated[bool, typer.Option("--log", help="Draw TPR against FPR on logarithmic axes.")] = False,
@@ -66,22 +75,22 @@ def command(
     if not 2 <= points <= MOST_POINTS:
         raise ValueError(f"tradeoff: --points must be between 2 and {MOST_POINTS:,}, got {points}.")
     choice = Choice("tradeoff", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
+    figures.demand_place("tradeoff", plot)
+    if plot is None and (log or against):
+        raise ValueError("tradeoff: --against and --log are about the figure; add --plot FILE.")
     target = _target(tpr, advantage, bayes_risk, ppv, fpr, prior)
     levels = tuple(fpr or LEVELS)
-    with Console(stderr=True).status("Computing …"):
+    with waiting("Computing"):
         if step is not None:
-            if (
-                target is not None
-                or users is not None
-                or dataclasses.replace(choice, settings=()) != Choice("tradeoff")
-            ):
+            named = dataclasses.replace(choice, settings=()) != Choice("tradeoff")
+            if named or target is not None or users is not None or against or colluding or bound != BEST:
                 raise ValueError("tradeoff: --step goes with --set, --fpr, --prior and the output options only.")
             report, curves = _step_report(step, choice.settings, levels, prior)
         else:
             report, curves = _shuffled_report(choice, users, target, bound, colluding, levels, prior, against or [])
         document = report.document(points)
         if plot is not None:
-            draw(curves(), plot, title=report.subject, log=log)
+            draw(curves(), plot, title=report.subject.capitalize(), log=log)
     if json:
         typer.echo(show.as_json(document))
     else:

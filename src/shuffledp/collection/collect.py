@@ -7,6 +7,7 @@ is complete. Nothing is ever encoded twice with different randomness.
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def collect(request: Request, engine: Engine) -> Report:
             raise EngineFailed(f"{reason}; what is done is kept: go on with --resume.") from error
         except (ValueError, TypeError, ShuffledpError):
             # Nothing was released, so that nothing was spent.
-            _abandon(job, ledger)
+            with suppress(ValueError):
+                _abandon(job, ledger)
             raise
         if ledger is not None:
             ledger.release(job.id)
@@ -127,6 +129,8 @@ def _standing(job: Job, ledger: Ledger | None) -> Standing | None:
 def _abandon(job: Job, ledger: Ledger | None) -> None:
     if job.is_reported:
         return
-    if ledger is not None and ledger.has_reserved(job.id):
-        ledger.forget(job.id)
-    job.abandon()
+    try:
+        if ledger is not None and ledger.has_reserved(job.id):
+            ledger.forget(job.id)
+    finally:
+        job.abandon()

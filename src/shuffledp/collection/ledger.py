@@ -110,6 +110,8 @@ class Ledger:
 
     def set_budget(self, population: str, epsilon: float, delta: float) -> None:
         """Give a population a budget, in place of the one it had."""
+        if not population.strip():
+            raise ValueError(f"ledger: population must be a name, got {population!r}.")
         epsilon = argument.positive_finite("ledger", "epsilon", epsilon)
         delta = argument.open_probability("ledger", "delta", delta)
         with self._exclusive() as connection:

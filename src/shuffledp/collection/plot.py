@@ -9,11 +9,11 @@ import numpy as np
 
 from shuffledp.collection.column import Quantity
 
-MOST_BARS = 30
-"""The largest estimates that are drawn."""
+MOST_BARS, LONGEST_LABEL = 30, 40
+"""How many of the largest estimates are drawn, and how much of their names."""
 
 
-def draw(quantities: Sequence[Quantity], path: Path) -> None:
+def draw(quantities: Sequence[Quantity], path: Path, confidence: float) -> None:
     """One panel for each quantity."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -28,10 +28,17 @@ def draw(quantities: Sequence[Quantity], path: Path) -> None:
         if quantity.low is not None and quantity.high is not None:
             reach = np.maximum(0.0, [values - quantity.low[order], quantity.high[order] - values])
         axes.errorbar(values, places, xerr=reach, fmt="o", markersize=4, capsize=2, color="#20639b")
-        axes.set_yticks(places, [quantity.labels[place].replace("$", r"\$") for place in order])
-        axes.invert_yaxis()
-        axes.set_xlabel(quantity.name)
+        axes.set_yticks(places, [_shown(quantity.labels[place]) for place in order])
+        axes.set_ylim(len(order) - 0.5, -0.5)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        axes.set_xlabel(quantity.name if reach is None else f"{quantity.name}, with {confidence:.0%} intervals")
         axes.grid(axis="x", alpha=0.3)
         if len(order) < len(quantity.labels):
             axes.set_title(f"largest {len(order)} of {len(quantity.labels)}")
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=200)
+
+
+def _shown(label: str) -> str:
+    """A label as plain text, cut where it would leave no room for the estimates."""
+    short = label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+    return short.replace("$", r"\$")

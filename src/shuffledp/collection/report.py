@@ -143,7 +143,7 @@ class Report:
         if claim is not None:
             (directory / "certificate.json").write_text(claim.text(), encoding="utf-8")
         write_estimates(self.quantities, directory)
-        plot.draw(self.quantities, directory / "estimates.png")
+        plot.draw(self.quantities, directory / "estimates.png", CONFIDENCE)
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
         (directory / "report.md").write_text(self.markdown(claim is not None), encoding="utf-8")
         (directory / "report.json").write_text(json_text(self.document()), encoding="utf-8")

@@ -40,7 +40,11 @@ def encode(plan: Plan, input_: Path, column_name: str, out: Path, engine: Engine
     encoder = kernel.Encoder(column, os.urandom(KEY_BYTES))
     with engine.progress.step("encoding", users) as advance:
         batches = encoder.part(told(table.batches(column, kernel.CHUNK_ROWS), advance), 0)
-        write_messages(out, plan.mechanism.message_bytes, batches)
+        try:
+            write_messages(out, plan.mechanism.message_bytes, batches)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error).rstrip(".")
+            raise ValueError(f"encode: cannot write {out}: {reason}.") from None
     return users
 
 

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from shuffledp import argument
 from shuffledp.composition.attack import RepeatedAttack
-from shuffledp.numerics.convolution import GridMeasure, GridSum, TiltedSum
+from shuffledp.errors import NumericalError
+from shuffledp.numerics.convolution import UNIT, GridMeasure, GridSum, TiltedSum, TooLong
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
@@ -30,6 +32,11 @@ SURVEYED = 1e-12
 REACH = 4.0
 """Standard deviations of one round's loss, beyond where the sum shifts it, in which every grid point is used."""
 MOST_REFINEMENTS = 6
+LARGEST_LOG = 700.0
+"""e to this power is still a float."""
+COARSENING, COARSEST_STEP = 32, 0.5
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -50,9 +57,27 @@ class _Composer:
         self.variances = [survey.variance for survey in surveys]
         self.variance = math.fsum(n * v for n, v in zip(self.times, self.variances, strict=True))
         # Chords spread the loss over cells of length h and add about h²/6 to its variance, round by round.
-        step = round_step(math.sqrt(6 * accuracy * self.variance / self.rounds))
-        self.grids = [LossGrid(curve, step, survey.floor) for (curve, _), survey in zip(parts, surveys, strict=True)]
+        self.step = round_step(math.sqrt(6 * accuracy * self.variance / self.rounds))
+        self.floors = [(curve, survey.floor) for (curve, _), survey in zip(parts, surveys, strict=True)]
+        self._start()
+
+    def _start(self) -> None:
+        self.grids = [LossGrid(curve, self.step, floor) for curve, floor in self.floors]
         self.sides: dict[float, tuple[_Side, _Side]] = {}
+
+    def ask(self, question: Callable[[], Answer]) -> Answer:
+        """The answer on the first grid that is not too fine for what the losses spread over.
+
+        A few large losses may count for nothing in the variance, which chose the first grid, and yet for δ.
+        """
+        while True:
+            try:
+                return question()
+            except TooLong:
+                if self.step > COARSEST_STEP:
+                    raise
+                self.step *= COARSENING
+                self._start()
 
     def at(self, target: float) -> tuple[_Side, _Side]:
         """(dominating, dominated), fine enough for values of δ of about ``target`` and above."""
@@ -75,8 +100,10 @@ class _Composer:
             parts.append((pair.kinks, times))
             log_all += times * math.log(finite + pair.rest)
             log_infinite += times * math.log1p(pair.rest / finite)
-        # Π(finite + rest) − Π finite; the factor covers the rounding of the logarithms.
-        infinite = math.exp(log_all) * -math.expm1(-log_infinite) * (1 + 1e-9)
+        if log_all > LARGEST_LOG:
+            raise NumericalError(f"{_WHO}: the rounds are too many for floats; compose fewer.")
+        # Π(finite + rest) − Π finite; the factor covers the rounding of the logarithms, one for each round.
+        infinite = math.exp(log_all) * -math.expm1(-log_infinite) * (1 + 1e-9 + 8 * UNIT * self.rounds)
         return _Side(GridSum(tuple(parts)), infinite)
 
 
@@ -111,6 +138,9 @@ class ComposedCurve(PrivacyCurve):
         return _Composer(self.parts, self.accuracy)
 
     def _epsilon(self, delta: float) -> BoundValue:
+        return self._composer.ask(lambda: self._root(delta))
+
+    def _root(self, delta: float) -> BoundValue:
         above, below = self._composer.at(delta)
         upper = _Crossing(above, delta).smallest_proved()
         lower = _Crossing(below, delta).largest_refuted()
@@ -122,6 +152,9 @@ class ComposedCurve(PrivacyCurve):
         return self._value(float(upper), max(0.0, math.nextafter(upper - lower, math.inf)))
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        return self._composer.ask(lambda: self._values(epsilons))
+
+    def _values(self, epsilons: Floats) -> tuple[Floats, Floats]:
         points = np.minimum(epsilons, LARGEST_EPSILON)
         above, below = self._fine_enough_for(float(points.max(initial=0.0)))
         upper = np.minimum(1.0, _everywhere(above.total, points, TiltedSum.upper) + above.infinite)
@@ -256,5 +289,8 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
         users=min(curve.users for curve in curves),
         guarantee=all(curve.guarantee for curve in curves),
         note=joined(curve.note for curve in curves),
+        senders=max(curve.people for curve in curves),
+        colluding=max(curve.source.colluding for curve in curves),
+        some_inputs=any(curve.source.some_inputs for curve in curves),
         attack=None if single is None else RepeatedAttack(single, rounds, compose),
     )

@@ -109,20 +109,35 @@ def _outer(epsilon: float, share: arb) -> arb:
 def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     """The curve of the same round when its users are drawn at random, without replacement, from ``population``.
 
-    The number drawn is that of all who send, colluding ones included: if at most K people of the population collude, at
-    most K of the drawn do, and fewer hide more.
+    The number drawn is that of all who send, colluding ones included. If K people of the population collude, at most K
+    of the drawn do, and fewer hide more. They know whether they were drawn, and with that how many of the others were:
+    at most all that are drawn, of those who do not collude. Of several rounds the one with the most people counts.
     """
     if not isinstance(curve, PrivacyCurve):
         raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
     total = argument.count("subsample", "population", population)
-    drawn = curve.users if curve.source.senders is None else curve.source.senders
+    _for_all_inputs("subsample", curve)
+    drawn = curve.people
     if total < drawn:
         raise ValueError(f"subsample: population must be at least the curve's {drawn} users, got {total}.")
     if total == drawn:
         return curve
-    theorem = f"{drawn} of {total} sampled without replacement [VR Prop. 2], then: {curve.theorem}"
-    source = Source(curve.bound, theorem, curve.users, curve.guarantee, curve.note)
-    return SubsampledCurve(source, curve, fmpq(drawn, total))
+    colluding = curve.source.colluding
+    if total - colluding <= drawn:
+        return curve.sent_by(total, colluding)
+    known = f", {colluding} of whom tell whether they were," if colluding else ""
+    theorem = f"{drawn} of {total} sampled without replacement{known} [VR Prop. 2], then: {curve.theorem}"
+    source = Source(curve.bound, theorem, curve.users, curve.guarantee, curve.note, senders=total, colluding=colluding)
+    return SubsampledCurve(source, curve, fmpq(drawn, total - colluding))
+
+
+def _for_all_inputs(who: str, curve: PrivacyCurve) -> None:
+    """Refuse a curve for chosen inputs: whoever is drawn in a person's place may hold any value."""
+    if curve.source.some_inputs:
+        raise ValueError(
+            f"{who}: expected a curve for all inputs, because others drawn in a person's place may hold any value, "
+            "got one for a pair or a diameter."
+        )
 
 
 Share = tuple[float, SubsampledCurve]
@@ -200,6 +215,7 @@ def poisson(randomizer: object, population: float, rate: float, *, bound: str = 
     def sampled(users: int, drawn: int) -> SubsampledCurve:
         if users not in curves:
             curves[users] = amplify(randomizer, users, bound=bound)
+            _for_all_inputs("poisson", curves[users])
         return SubsampledCurve(curves[users].source, curves[users], fmpq(drawn, total))
 
     worst = [(most, sampled(low, high)) for (low, high), (_, most) in zip(edges, chances, strict=True)]
@@ -210,7 +226,8 @@ def poisson(randomizer: object, population: float, rate: float, *, bound: str = 
             likely.append((math.nextafter(least, 0.0), sampled(edges[k + 1][1], edges[k][0])))
     one = worst[len(worst) // 2][1]
     theorem = f"each of {total} takes part with probability {chance!r}, given the size [VR Prop. 2]: {one.theorem}"
-    source = Source(one.bound, theorem, max(1, round(total * chance)), one.guarantee, one.note)
+    guarantee = all(curve.guarantee for _, curve in worst)
+    source = Source(one.bound, theorem, max(1, round(total * chance)), guarantee, one.note, senders=total)
     return PoissonCurve(source, tuple(worst), tuple(likely), outside)
 
 

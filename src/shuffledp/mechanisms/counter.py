@@ -20,10 +20,8 @@ from shuffledp.mechanisms.mechanism import (
     HidingTable,
     OutputTable,
     Tuning,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import bits
 from shuffledp.numerics.ball import above, rational
 from shuffledp.numerics.random import Integers, RandomSource
@@ -36,7 +34,7 @@ MOST_REPORTS_OF_A_TABLE = 1 << 14
 COINS = Tuning("coins", True, True, 1, MOST_COINS)
 
 
-class CoinCounters(SupportOracle):
+class CoinCounters(WholeNumber, SupportOracle):
     """For every counter, send the own bit in the clear and ``coins`` bits that are 1 with probability ϖ.
 
     Two options need one counter, of those who hold option 1; more options have a counter each, and the own bit is 1 in
@@ -122,14 +120,8 @@ class CoinCounters(SupportOracle):
         return messages.reshape(-1)
 
     @property
-    def message_bits(self) -> int:
-        return (2 * self.counters - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire(type(self).__name__, wire, self.message_bits, 2 * self.counters)
+    def outputs(self) -> int:
+        return 2 * self.counters
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=2 * self.counters)[1::2]

@@ -20,10 +20,8 @@ from shuffledp.mechanisms.mechanism import (
     HidingTable,
     OutputTable,
     Tuning,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import rational
 from shuffledp.numerics.random import Integers, RandomSource
@@ -120,7 +118,7 @@ class DummyOracle(SupportOracle):
         return OutputTable(np.arange(self.options), single.messages[np.array(reports)], rows)
 
 
-class NumberedDummies(DummyOracle):
+class NumberedDummies(WholeNumber, DummyOracle):
     """Messages are numbers below ``kinds``; a dummy is filled with probability ``share`` and blank otherwise.
 
     A blank is one more message, which no real message ever is. So the number of messages stays fixed, and with less
@@ -183,14 +181,8 @@ class NumberedDummies(DummyOracle):
         return messages.reshape(-1)
 
     @property
-    def message_bits(self) -> int:
-        return (self.kinds - 1 + self.has_blank).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire(type(self).__name__, wire, self.message_bits, self.kinds + self.has_blank)
+    def outputs(self) -> int:
+        return self.kinds + self.has_blank
 
     def message_table(self) -> MessageTable:
         """The laws of filled messages with the blank, where there is one, behind them."""

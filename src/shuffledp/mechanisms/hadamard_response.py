@@ -18,12 +18,10 @@ from shuffledp.mechanisms.mechanism import (
     Estimate,
     Floats,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion, Regions
 from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -33,7 +31,7 @@ BATCH = 1 << 15
 
 
 @dataclass(frozen=True)
-class HadamardResponse(UniformReference):
+class HadamardResponse(WholeNumber, UniformReference):
     """Report a uniform index below K with probability γ, else a uniform one of the K/(2B) that the option owns.
 
     B blocks of b = K/B columns, b the smallest power of two with B(b−1) ≥ d; option x owns the columns of block
@@ -121,16 +119,6 @@ class HadamardResponse(UniformReference):
             return np.zeros_like(values), values + 1
         block = values // (self.block_size - 1)
         return block, 1 + values - block * (self.block_size - 1)
-
-    @property
-    def message_bits(self) -> int:
-        return (self.outputs - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("HadamardResponse", wire, self.message_bits, self.outputs)
 
     # --- reading the messages ---------------------------------------------------------------------------------
 

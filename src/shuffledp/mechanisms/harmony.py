@@ -9,15 +9,16 @@ from fractions import Fraction
 import numpy as np
 
 from shuffledp.mechanisms import rounding
-from shuffledp.mechanisms.mechanism import Array, OutputTable, WireBytes, integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.mechanism import Array, OutputTable
 from shuffledp.mechanisms.vector_mean import SignedMean
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.random import RandomSource
 
 MOST_COORDINATES_OF_A_TABLE = 100
 
 
 @dataclass(frozen=True)
-class Harmony(SignedMean):
+class Harmony(WholeNumber, SignedMean):
     """Report the sign of one coordinate, drawn uniformly, through randomized response.
 
     A message is 2j + 1 for coordinate j with sign +, 2j with sign −. The own set is {(j, v_j)}: one of the two signs
@@ -50,14 +51,8 @@ class Harmony(SignedMean):
         return np.asarray(2 * chosen + sign)
 
     @property
-    def message_bits(self) -> int:
-        return (2 * self.dimension - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("Harmony", wire, self.message_bits, 2 * self.dimension)
+    def outputs(self) -> int:
+        return 2 * self.dimension
 
     def accumulate(self, messages: Array) -> Array:
         """The sum of the signs of each coordinate."""

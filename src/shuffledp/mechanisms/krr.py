@@ -15,9 +15,10 @@ from shuffledp import argument
 from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.binary import informative_epsilon
 from shuffledp.mechanisms.frequency import SupportOracle, true_or_uniform
-from shuffledp.mechanisms.mechanism import Array, OutputTable, WireBytes, integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.mechanism import Array, OutputTable
 from shuffledp.mechanisms.own_region import OwnRegion
 from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import above, rational
 from shuffledp.numerics.random import Integers, RandomSource
@@ -32,7 +33,7 @@ USERS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
-class KRR(UniformReference, SupportOracle):
+class KRR(WholeNumber, UniformReference, SupportOracle):
     """Report an option drawn uniformly from all with probability γ, the true one otherwise.
 
     γ = d/(e^ε + d − 1), rounded up to a multiple of 2^-64: the ratio 1 + d(1−γ)/γ is then at most e^ε.
@@ -80,14 +81,8 @@ class KRR(UniformReference, SupportOracle):
         return messages
 
     @property
-    def message_bits(self) -> int:
-        return (self.options - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("KRR", wire, self.message_bits, self.options)
+    def outputs(self) -> int:
+        return self.options
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)

@@ -21,12 +21,9 @@ from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
     Floats,
-    Mechanism,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.dyadic import at_most
 from shuffledp.numerics.geometric import TwoSidedGeometric
@@ -48,7 +45,7 @@ USERS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
-class Laplace(Mechanism):
+class Laplace(WholeNumber):
     """Add two-sided geometric noise to a number on a grid, and report where on the grid the sum falls.
 
     The number is rounded to a whole number of units of 2^-53 of [low, high], then at random without bias to one of the
@@ -109,14 +106,8 @@ class Laplace(Mechanism):
         return rounding.units_of_interval(values, self.low, self.high)
 
     @property
-    def message_bits(self) -> int:
-        return self.grid.bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("Laplace", wire, self.message_bits, self.grid + 1)
+    def outputs(self) -> int:
+        return self.grid + 1
 
     # --- reading the messages ---------------------------------------------------------------------------------
 

@@ -21,12 +21,10 @@ from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion
 from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -37,7 +35,7 @@ USERS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
-class LocalHash(UniformReference, SupportOracle):
+class LocalHash(WholeNumber, UniformReference, SupportOracle):
     """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
 
     l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
@@ -125,14 +123,8 @@ class LocalHash(UniformReference, SupportOracle):
         return result
 
     @property
-    def message_bits(self) -> int:
-        return (self.messages - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("LocalHash", wire, self.message_bits, self.messages)
+    def outputs(self) -> int:
+        return self.messages
 
     def accumulate(self, messages: Array) -> Array:
         return self.hashed.statistic(messages)

@@ -20,7 +20,7 @@ from shuffledp.mechanisms.oue import OUE
 from shuffledp.mechanisms.query import Query
 from shuffledp.numerics.ball import above
 from shuffledp.numerics.random import RandomSource
-from shuffledp.privacy.capability import GivesAttacks
+from shuffledp.privacy.capability import GivesAssumption, GivesAttacks
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -203,6 +203,12 @@ class Parallel(Mechanism):
         return np.concatenate([query.variance(column) for query, column in zip(self._queries, columns, strict=True)])
 
     # --- its privacy ------------------------------------------------------------------------------------------
+
+    @property
+    def assumption(self) -> str:
+        """What the mechanisms' guarantees rest on besides mathematics; empty where there is nothing."""
+        known = (one.assumption for one in self.mechanisms if isinstance(one, GivesAssumption))
+        return " ".join(dict.fromkeys(sentence for sentence in known if sentence))
 
     def variation_ratio(self) -> VariationRatio:
         known = [covering_parameters(mechanism) for mechanism in self.mechanisms]

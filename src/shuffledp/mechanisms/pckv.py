@@ -17,11 +17,9 @@ from shuffledp.mechanisms.mechanism import (
     Estimate,
     Floats,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
 from shuffledp.mechanisms.own_region import OwnRegion
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import rational
 from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -29,7 +27,7 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 
 
 @dataclass(frozen=True)
-class PCKV(KeyValue):
+class PCKV(WholeNumber, KeyValue):
     """PCKV-GRR: pad the pairs to ℓ, draw one, round its value to a sign; send this key and sign, or uniform ones.
 
     A user with fewer than ℓ = ``padding`` pairs adds dummy keys, each with a random sign; a user with more draws from
@@ -108,16 +106,6 @@ class PCKV(KeyValue):
             users = np.flatnonzero(holds == many)
             place[users] = source.below(int(many), len(users))
         return place
-
-    @property
-    def message_bits(self) -> int:
-        return (self.outputs - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("PCKV", wire, self.message_bits, self.outputs)
 
     def accumulate(self, messages: Array) -> Array:
         """For each key, how many messages have it with sign − and with sign +."""

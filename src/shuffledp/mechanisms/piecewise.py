@@ -18,11 +18,9 @@ from shuffledp.mechanisms.mechanism import (
     Estimate,
     Floats,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
 from shuffledp.mechanisms.two_level import TwoLevel
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import rational
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -33,7 +31,7 @@ USERS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
-class Piecewise(TwoLevel):
+class Piecewise(WholeNumber, TwoLevel):
     """Report one of N points on a line: one of a window around the value, or any.
 
     A message is a whole number y from 0 to N−1, N = ``grid``. The window is w ≈ N/(e^(ε/2)+1) points in a row, and the
@@ -86,14 +84,8 @@ class Piecewise(TwoLevel):
         return messages
 
     @property
-    def message_bits(self) -> int:
-        return (self.grid - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("Piecewise", wire, self.message_bits, self.grid)
+    def outputs(self) -> int:
+        return self.grid
 
     def accumulate(self, messages: Array) -> Array:
         """The sum of 2y−N+1 and of its square."""

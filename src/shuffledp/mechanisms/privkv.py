@@ -20,10 +20,8 @@ from shuffledp.mechanisms.mechanism import (
     Estimate,
     Floats,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
 from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -45,7 +43,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PrivKV(KeyValue):
+class PrivKV(WholeNumber, KeyValue):
     """Draw one of the d keys uniformly; say whether it is held, and with which sign, each truthfully or not.
 
     The draw is exactly uniform; the value, as a multiple of 2^-52, is rounded to a sign, exactly and without bias.
@@ -147,14 +145,8 @@ class PrivKV(KeyValue):
         return 3 * drawn + np.where(says_held, 1 + sign, 0)
 
     @property
-    def message_bits(self) -> int:
-        return (3 * self.keys - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("PrivKV", wire, self.message_bits, 3 * self.keys)
+    def outputs(self) -> int:
+        return 3 * self.keys
 
     def accumulate(self, messages: Array) -> Array:
         """For each key, how many messages say "not held", −, +."""

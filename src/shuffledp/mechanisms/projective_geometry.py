@@ -15,10 +15,11 @@ from shuffledp import argument
 from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.linear_hash import prime_at_least, prime_at_most, prime_length
-from shuffledp.mechanisms.mechanism import Array, Estimate, OutputTable, WireBytes, integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.mechanism import Array, Estimate, OutputTable
 from shuffledp.mechanisms.own_region import OwnRegion, Regions
 from shuffledp.mechanisms.projective_space import ProjectiveSpace, points
 from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -33,7 +34,7 @@ USERS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class ProjectiveGeometry(UniformReference, SupportOracle):
+class ProjectiveGeometry(WholeNumber, UniformReference, SupportOracle):
     """Report a uniform point of a projective space with probability γ, else a uniform one orthogonal to the own point.
 
     Options are the first points of the space of t coordinates over the numbers modulo a prime q, t the smallest that
@@ -129,16 +130,6 @@ class ProjectiveGeometry(UniformReference, SupportOracle):
         product *= truthful
         everyone, leading = np.arange(len(own)), (own != 0).argmax(axis=1)
         drawn[everyone, leading] = (drawn[everyone, leading] - product) % self.space.base
-
-    @property
-    def message_bits(self) -> int:
-        return (self.outputs - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("ProjectiveGeometry", wire, self.message_bits, self.outputs)
 
     # --- reading the messages ---------------------------------------------------------------------------------
 

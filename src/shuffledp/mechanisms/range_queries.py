@@ -17,12 +17,9 @@ from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
     Floats,
-    Mechanism,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
 from shuffledp.numerics.random import WORD, Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -34,7 +31,7 @@ TALLEST_TABLE = 6
 
 
 @dataclass(frozen=True)
-class RangeQueries(Mechanism):
+class RangeQueries(WholeNumber):
     """Report the node of one level of a binary tree over 2^H values, through randomized response on that level.
 
     Level ℓ = 1 … H has 2^ℓ nodes and is drawn uniformly, exactly; on it runs ``KRR(epsilon, 2^ℓ)``, whose law is exact.
@@ -107,14 +104,8 @@ class RangeQueries(Mechanism):
         return np.array([0, *(int(level.uniform_share * WORD) for level in self.levels)], dtype=np.uint64)
 
     @property
-    def message_bits(self) -> int:
-        return (self.nodes - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("RangeQueries", wire, self.message_bits, self.nodes)
+    def outputs(self) -> int:
+        return self.nodes
 
     # --- reading the messages ---------------------------------------------------------------------------------
 

@@ -19,12 +19,9 @@ from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
     Floats,
-    Mechanism,
     OutputTable,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
 from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -36,7 +33,7 @@ MOST_CELLS_OF_A_TABLE = 1 << 16
 
 
 @dataclass(frozen=True)
-class SamplingRAPPOR(Mechanism):
+class SamplingRAPPOR(WholeNumber):
     """Draw one of the d options uniformly and say whether it is among one's s items, flipped with probability f.
 
     The draw is exactly uniform; f = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−f)/f is at most
@@ -92,14 +89,8 @@ class SamplingRAPPOR(Mechanism):
         return 2 * drawn + bits
 
     @property
-    def message_bits(self) -> int:
-        return (2 * self.options - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("SamplingRAPPOR", wire, self.message_bits, 2 * self.options)
+    def outputs(self) -> int:
+        return 2 * self.options
 
     def accumulate(self, messages: Array) -> Array:
         """For each option, how many said no and how many said yes."""

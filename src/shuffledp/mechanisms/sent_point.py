@@ -13,7 +13,7 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.mechanisms.from_density import FromDensity
 from shuffledp.numerics.ball import rational
-from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.privacy.pair import Classes, ExactClass, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 ROUNDING = 1e-12
@@ -71,17 +71,18 @@ class SentPoint:
         return [self._widened(pair) for pair in self.cells.blankets()]
 
     def _widened(self, pair: HidingPair) -> HidingPair:
-        exact = pair.exact
+        """``first`` from above, ``second`` and ``hiding`` from below, in either direction."""
+        exact, back = pair.exact, pair.swapped().exact
         assert exact is not None
+        assert back is not None
+        return HidingPair(lambda: self._bounds(exact), pair.symmetric, back=lambda: self._bounds(back))
 
-        def classes() -> Classes:
-            more = arb(rational(self.room)).exp()
-            result = [
-                MessageClass(arb(first) * more, arb(second) / more, arb(hiding) / more)
-                for first, second, hiding in exact
-                if first != 0 or second != 0
-            ]
-            rest = 1 - sum((c.hiding for c in result), arb(0))
-            return [*result, MessageClass(arb(0), arb(0), rest)]
-
-        return HidingPair(classes, symmetric=pair.symmetric)
+    def _bounds(self, exact: Sequence[ExactClass]) -> Classes:
+        more = arb(rational(self.room)).exp()
+        result = [
+            MessageClass(arb(first) * more, arb(second) / more, arb(hiding) / more)
+            for first, second, hiding in exact
+            if first != 0 or second != 0
+        ]
+        rest = 1 - sum((c.hiding for c in result), arb(0))
+        return [*result, MessageClass(arb(0), arb(0), rest)]

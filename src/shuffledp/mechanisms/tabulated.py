@@ -17,13 +17,10 @@ from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
     Floats,
-    Mechanism,
     OutputTable,
     Tuning,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import above, precision, rational, round_up
 from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -40,7 +37,7 @@ Triple = tuple[int, int, int]
 """Units of the first input, the second input and the hiding law on one class of outputs."""
 
 
-class Tabulated(Mechanism):
+class Tabulated(WholeNumber):
     """Draw the output from the input's row: exactly uniform whole numbers against whole thresholds.
 
     A user's value is the number of the row, the message the number of the column. The estimate is the count of each
@@ -98,14 +95,8 @@ class Tabulated(Mechanism):
         return np.cumsum(self.units, axis=1)
 
     @property
-    def message_bits(self) -> int:
-        return int(self.units.shape[1] - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire(type(self).__name__, wire, self.message_bits, self.units.shape[1])
+    def outputs(self) -> int:
+        return int(self.units.shape[1])
 
     # --- reading the messages ---------------------------------------------------------------------------------
 

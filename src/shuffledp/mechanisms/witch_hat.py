@@ -19,14 +19,11 @@ from shuffledp.mechanisms.mechanism import (
     Array,
     Estimate,
     Floats,
-    Mechanism,
     OutputTable,
     Tuning,
-    WireBytes,
-    integers_of_wire,
-    wire_of_integers,
 )
 from shuffledp.mechanisms.metric_table import LARGEST_DISTANCE, SMALLEST_DISTANCE
+from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.ball import above, precision, rational, round_up, whole_below
 from shuffledp.numerics.random import Integers, RandomSource
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
@@ -42,7 +39,7 @@ MOST_MESSAGES_OF_A_TABLE = 1024
 
 
 @dataclass(frozen=True)
-class WitchHat(Mechanism):
+class WitchHat(WholeNumber):
     """Report a point near one's own number with exponentially falling weight, which far away stays at e^−ε.
 
     The number, from −B to B (``half_width``), is rounded at random without bias to one of the points 0 … g (``grid``).
@@ -177,14 +174,8 @@ class WitchHat(Mechanism):
         return np.concatenate([[0], self._thresholds[:-1]])
 
     @property
-    def message_bits(self) -> int:
-        return (self.messages - 1).bit_length()
-
-    def pack(self, messages: Array) -> WireBytes:
-        return wire_of_integers(messages, self.message_bits)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return integers_of_wire("WitchHat", wire, self.message_bits, self.messages)
+    def outputs(self) -> int:
+        return self.messages
 
     # --- reading the messages ---------------------------------------------------------------------------------
 

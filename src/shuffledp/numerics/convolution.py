@@ -52,6 +52,10 @@ def _inner(one: Floats, other: Floats) -> float:
     return float(np.sum(one * other))
 
 
+class TooLong(NumericalError):
+    """A sum spreads over more grid points than a transform can have."""
+
+
 @dataclass(frozen=True)
 class GridMeasure:
     """Exact masses ≥ 0 at ascending multiples of a step that has so few bits that the products are exact floats."""
@@ -188,7 +192,7 @@ class TiltedSum:
         high = math.ceil(max(top, mean, self.least) / self.step) + 1
         length = 1 << (high - low + 1).bit_length()
         if length > LONGEST:
-            raise NumericalError(
+            raise TooLong(
                 f"GridSum: the sum spreads over {high - low + 1} grid points, at most {LONGEST} are possible; "
                 f"ask for less accuracy."
             )
@@ -253,7 +257,9 @@ def _circular(parts: Sequence[tuple[Integers, Floats, int]], length: int) -> tup
         angle += times * turn
         doubt += times * (np.abs(size) + np.abs(turn) + 4)
     most = np.exp(np.minimum(log_most, 700.0))
-    errors = most * (-np.expm1(np.minimum(0.0, log_size - log_most)) + np.minimum(2.0, 32 * UNIT * doubt))
+    # A few roundings for each part, and one of the sum so far for each that is added to it.
+    doubt *= (32 + 2 * len(parts)) * UNIT
+    errors = most * (-np.expm1(np.minimum(0.0, log_size - log_most)) + np.minimum(2.0, doubt))
     values = np.fft.irfft(np.exp(log_size) * (np.cos(angle) + 1j * np.sin(angle)), n=length)
     absolute = 2 * float(errors.sum()) / length * (1 + length * UNIT)
     absolute += 1.1 * rate * (math.sqrt(_inner(values, values)) + absolute * math.sqrt(length))

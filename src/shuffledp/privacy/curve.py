@@ -130,7 +130,12 @@ class Source:
     attack: Attack | None = None
     """What is known from below: shared by every bound of the same randomizer."""
     senders: int | None = None
-    """How many users send, colluding ones included; None: one for each message that hides."""
+    """How many people take part: all who send, colluding ones included, or all from whom these are drawn; None: one for
+    each message that hides."""
+    colluding: int = 0
+    """How many of these people tell the analyst what they know."""
+    some_inputs: bool = False
+    """Whether the curve is for chosen pairs of inputs only: a person's other values may be told apart better."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,11 @@ class PrivacyCurve(ABC):
     @property
     def users(self) -> int:
         return self.source.users
+
+    @property
+    def people(self) -> int:
+        """How many people take part, whether their messages hide anybody or not."""
+        return self.users if self.source.senders is None else self.source.senders
 
     @property
     def guarantee(self) -> bool:
@@ -212,9 +222,14 @@ class PrivacyCurve(ABC):
         note = f"{self.note} {sentence}".strip()
         return dataclasses.replace(self, source=dataclasses.replace(self.source, note=note))
 
-    def sent_by(self, senders: int) -> Self:
-        """The same curve with the number of all users who send."""
-        return dataclasses.replace(self, source=dataclasses.replace(self.source, senders=senders))
+    def sent_by(self, senders: int, colluding: int = 0) -> Self:
+        """The same curve with the number of all users who send, and of those among them who collude."""
+        source = dataclasses.replace(self.source, senders=senders, colluding=colluding)
+        return dataclasses.replace(self, source=source)
+
+    def for_some_inputs(self) -> Self:
+        """The same curve, known to be for chosen pairs of inputs only."""
+        return dataclasses.replace(self, source=dataclasses.replace(self.source, some_inputs=True))
 
     @abstractmethod
     def _epsilon(self, delta: float) -> BoundValue:

@@ -51,7 +51,8 @@ def to_pld(
     dominates both directions of every pair of datasets that differ in one replaced record.
     Requires: ``discretization`` is theirs, and equal for all that are composed; a value well below the curve's own
     ε makes the result tight. Losses that matter only for δ below ``smallest_delta`` are moved to infinity.
-    Returns: their object. What it computes from there on is in floats without a bound of their error.
+    Returns: their object, an optimistic one where the curve is no guarantee. What it computes from there on is in
+    floats without a bound of their error.
     """
     who = "PrivacyCurve.to_pld"
     step = argument.positive_finite(who, "discretization", discretization)
@@ -68,7 +69,8 @@ def to_pld(
     masses = np.zeros(last - first + 1)
     masses[chosen.kinks.indices - first] = chosen.kinks.masses * (1 + ROUNDING if pessimistic else 1 - ROUNDING)
     infinite = chosen.rest * (1 + ROUNDING) if pessimistic else 0.0
-    pmf = pld_pmf.DensePLDPmf(step, first, masses, min(1.0, infinite), pessimistic)
+    # What is worse than a curve that is no guarantee is none either: theirs must not be taken for a pessimistic one.
+    pmf = pld_pmf.DensePLDPmf(step, first, masses, min(1.0, infinite), pessimistic and curve.guarantee)
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 

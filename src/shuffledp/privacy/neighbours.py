@@ -64,7 +64,9 @@ def of_one_pair(classes: Callable[[], Classes], attacks: Sequence[HidingPair] = 
     with precision(BITS):
         parameters, corners = _parameters(told()), _Corners.of(told())
     if parameters.p < NEARLY_SAME:
-        return Neighbours(parameters, (parameters.pair(0.0),))
+        # With one q for all classes the pair is the same at every ε.
+        even = VariationRatio(parameters.p, parameters.beta, parameters.largest_ratio)
+        return Neighbours(parameters, (even.pair(0.0),))
 
     @cache
     def kept_at(bits: int) -> Classes:

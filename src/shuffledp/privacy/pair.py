@@ -46,9 +46,14 @@ class HidingPair:
     """Swapping ``first`` and ``second`` leaves the law of G as it is."""
     exact: tuple[ExactClass, ...] | None = field(default=None, repr=False)
     """The classes as rationals, where they are known as such."""
+    back: Callable[[], Classes] | None = field(default=None, repr=False)
+    """The classes of the other direction, where they are more than these with ``first`` and ``second`` exchanged:
+    bounds of laws rather than laws, ``first`` from above and ``second`` from below, exchange their sides too."""
 
     def swapped(self) -> HidingPair:
         """The same pair for the other direction of the divergence."""
+        if self.back is not None:
+            return HidingPair(self.back, self.symmetric, back=self.classes)
 
         def classes() -> Classes:
             return [MessageClass(c.second, c.first, c.hiding) for c in self.classes()]

@@ -1,0 +1,73 @@
+"""How every figure of the command line looks, and where it may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0b3c5d", "#d1495b", "#edae49", "#3b8f6b", "#7b5ea7", "#8d6e53", "#4c9fc1")
+STYLES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5, 1, 1.5)), (0, (3, 2)), (0, (8, 2)))
+"""Each curve has its own colour and its own dashes, so that the figure survives a grey printer."""
+LOOK: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8,
+    "legend.edgecolor": "0.85",
+    "legend.framealpha": 0.95,
+    "mathtext.fontset": "dejavusans",
+    "svg.fonttype": "none",
+}
+ENDINGS = (".png", ".pdf", ".svg")
+DOTS_PER_INCH = 300
+
+
+def line_style(place: int) -> dict[str, Any]:
+    """Colour and dashes of the curve at this place; the pair repeats only after the square of seven."""
+    turn = place // len(COLOURS)
+    return {"color": COLOURS[place % len(COLOURS)], "linestyle": STYLES[(place + turn) % len(STYLES)]}
+
+
+def scientific(value: float) -> str:
+    """A number as a paper prints it: 10⁻⁶, 2.5·10⁻⁶."""
+    digits, exponent = f"{value:.3e}".split("e")
+    factor = float(digits)
+    power = f"10^{{{int(exponent)}}}"
+    return f"${power}$" if factor == 1 else rf"${factor:g}\cdot{power}$"
+
+
+def demand_place(who: str, path: Path | None) -> None:
+    """Refuse a figure that could not be written, before anything is computed."""
+    if path is None:
+        return
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"{who}: --plot must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {str(path)!r}.")
+    if path.is_dir():
+        raise ValueError(f"{who}: could not write the plot to {path}: it is a directory.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{who}: could not write the plot to {path}: there is no directory {path.parent}.")
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """Draw and save inside of this."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(LOOK):
+        yield
+
+
+def save(who: str, figure: Figure, path: Path) -> None:
+    """Write the figure; the file's ending says the format."""
+    try:
+        figure.savefig(path, dpi=DOTS_PER_INCH, bbox_inches="tight", pad_inches=0.05)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ValueError(f"{who}: could not write the plot to {path}: {reason.rstrip('.')}.") from None

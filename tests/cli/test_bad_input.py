@@ -1,0 +1,132 @@
+"""Whatever is typed wrong: one sentence on stderr, exit code 2, nothing on stdout, nothing written."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shuffledp.cli import amplify
+from tests.cli import run
+from tests.collection import data_of, everything_under, plan_of, write_table
+
+CROWD = ("--users", "100", "--delta", "1e-6")
+ANY = (*CROWD, "--epsilon-local", "1")
+LAPLACE = (*CROWD, "--mechanism", "laplace", "--epsilon-local", "1")
+COLLECT = ("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "out")
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with good and bad files, where the command is typed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "table.csv").write_text("0.75,0.25\n0.25,0.75\n")
+    (tmp_path / "distances.csv").write_text("0,1\n1,0\n")
+    (tmp_path / "garbage").write_bytes(bytes(range(128, 256)))
+    plan_of("krr", users=200).save(tmp_path / "plan.json")
+    write_table(tmp_path / "data.csv", colour=data_of("krr", 200))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("amplify", "--users", "1e300", "--delta", "1e-6", "--epsilon-local", "1"), "users must be at most 1e+18"),
+        (("calibrate", "--users", "1e300", "--delta", "1e-6", "--epsilon", "1"), "users must be at most 1e+18"),
+        (("amplify", *ANY, "--rounds", "1e300"), "rounds are too many"),
+        (("amplify", *CROWD, "--table", "table.csv", "--set", "options=3"), "--table does not go with --set"),
+        (("amplify", *LAPLACE, "--set", "grid=8", "--set", "grid=16"), "--set grid must be given once"),
+        (("amplify", *LAPLACE, "--pair", "0", "--pair", "true"), "--pair must be a number or a JSON list, got 'true'"),
+        (("amplify", *LAPLACE, "--pair", "0", "--pair", '"x"'), "--pair must be a number or a JSON list"),
+        (("amplify", *LAPLACE, "--pair", "0", "--pair", "["), "--pair must be a number or a JSON list"),
+        (("compare", *ANY, "--plot", "directory"), "--plot must end in .png, .pdf or .svg"),
+        (("compare", *ANY, "--plot", "figure.txt"), "--plot must end in .png, .pdf or .svg"),
+        (("compare", *CROWD, "--table", "table.csv", "--plot", "a.png"), "--plot needs --epsilon-local"),
+        (("tradeoff", "--users", "9", "--epsilon-local", "1", "--plot", "figure"), "--plot must end in"),
+        (("tradeoff", "--users", "9", "--epsilon-local", "1", "--plot", "no/a.png"), "there is no directory no"),
+        (("tradeoff", "--users", "9", "--epsilon-local", "1", "--log"), "add --plot"),
+        (("tradeoff", "--users", "9", "--epsilon-local", "1", "--against", "clone"), "add --plot"),
+        (("tradeoff", "--step", "logistic", "--bound", "clone"), "--step goes with"),
+        (("tradeoff", "--step", "logistic", "--colluding", "3"), "--step goes with"),
+        (("metric", "amplify", *CROWD, "--matrix", "distances.csv", "--plot", "directory"), "--plot must end in"),
+        (("metric", "amplify", "--users", "1e300", "--delta", "1e-6", "--range", "0", "1"), "users must be at most"),
+        (("audit", "--command", "", "--value", "0", "--value", "1", "--claimed", "1"), "expected a command"),
+        (("audit", "--command", "'a", "--value", "0", "--value", "1", "--claimed", "1"), "cannot read the command"),
+        (("audit", "--command", "false", "--value", "0", "--value", "1", "--claimed", "1"), "ended with status 1."),
+        (("audit", "--command", "cat", "--set", "a=1", "--value", "0", "--value", "1", "--claimed", "1"), "go with"),
+        (("audit", "--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--samples", "1e15"), "memory"),
+        ((*COLLECT, "--ledger", "directory"), "ledger: cannot open directory"),
+        ((*COLLECT, "--ledger", "garbage"), "ledger: cannot use garbage"),
+        (("encode", *COLLECT[1:-1], "/proc/a.parquet"), "encode: cannot write /proc/a.parquet"),
+        (("ledger", "--budget", "1", "--delta", "1e-6", "--population", " "), "population must be a name"),
+    ],
+)
+def test_one_sentence(room: Path, arguments: tuple[str, ...], part: str) -> None:
+    """Nothing is written either, not even a directory."""
+    before = everything_under(room), sorted(room.rglob("*"))
+    outcome = run(*arguments, "--json")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert part in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert (everything_under(room), sorted(room.rglob("*"))) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "sentence"),
+    [
+        (KeyboardInterrupt(), 130, "Stopped."),
+        (MemoryError(), 2, "this needs more memory than there is; ask for less."),
+        (PermissionError(13, "Permission denied", "a.csv"), 2, "cannot use a.csv: Permission denied."),
+        (OSError("no device"), 2, "no device."),
+    ],
+)
+def test_what_stops_a_command(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, sentence: str
+) -> None:
+    """Ctrl-C and what the operating system refuses are one line too, not a traceback."""
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(amplify, "amplify", stop)
+    outcome = run("amplify", *ANY)
+    assert (outcome.status, outcome.out, outcome.err) == (status, "", f"shuffledp: {sentence}\n")
+
+
+@pytest.mark.parametrize(("group", "known"), [((), ("compare", "calibrate", "ledger")), (("metric",), ("solve",))])
+def test_what_a_command_does_is_not_cut_off_in_the_list(group: tuple[str, ...], known: tuple[str, ...]) -> None:
+    """Each has one whole line."""
+    lines = run(*group, "--help").out.split("Commands:")[1].splitlines()
+    for name in known:
+        (line,) = [line for line in lines if line.split()[:1] == [name]]
+        assert line.endswith(".")
+        assert not line.endswith("...")
+
+
+def test_a_reserved_collection_can_be_named(room: Path) -> None:
+    """The ledger's lines are not broken; what can be taken back is told with its whole id; a stranger is named."""
+    from shuffledp.collection.guarantee import Guarantee
+    from shuffledp.collection.ledger import Ledger
+
+    ledger = Ledger(room / "shuffledp-ledger.sqlite")
+    name = ledger.new_id()
+    ledger.reserve(name, Guarantee(plan_of("krr", users=200), 200))
+    shown = run("ledger").out
+    assert f"--forget {name}," in shown
+    assert len(shown.splitlines()) == 4
+    assert "knows nothing of 'nobody'" in run("ledger", "--population", "nobody").out
+    assert run("ledger", "--forget", name).status == 0
+    assert "--forget" not in run("ledger").out
+
+
+def test_a_title_is_never_narrower_than_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands on one line above a table of short rows."""
+    from shuffledp.cli import show
+
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stdout", stream)
+    show.rows("A title that is longer than all of its rows", [("a", "1")])
+    assert stream.getvalue().splitlines()[0].rstrip() == "A title that is longer than all of its rows"
