@@ -99,6 +99,9 @@ def test_several_messages_a_user(tmp_path: Path) -> None:
     plan = plan_of("pure-dump", users=300)
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", 300))
     assert role.encode(plan, path, "value", tmp_path / "messages.parquet", ENGINE) == 300
+    # In order of their bytes, so that no place tells a real message from a dummy.
+    handed_over = pq.read_table(tmp_path / "messages.parquet")["message"].to_pylist()
+    assert handed_over == sorted(handed_over)
     ledger = Ledger(tmp_path / "ledger.sqlite")
     shuffled = role.shuffle(
         [tmp_path / "messages.parquet"], tmp_path / "shuffled", Progress(), plan=plan, ledger=ledger

@@ -48,7 +48,10 @@ def command(
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Every mechanism for a task, calibrated to a target, ranked by expected error; and a plan for `collect`."""
+    """Mechanisms that meet a target, ranked by error; a plan.
+
+    Every mechanism for the task is calibrated to the target; the plan is for `collect`.
+    """
     given = Given(domain, categories, items, low, high, dimension, west, east, south, north, columns, degrees or None)
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
     goal = Goal(given.task(task), users, Target(epsilon, delta), rounds, limits)  # type: ignore[arg-type]

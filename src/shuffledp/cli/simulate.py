@@ -20,7 +20,7 @@ def command(
     seed: Annotated[float, typer.Option(help="The same seed gives the same simulations.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Try a plan on made-up users, as many as you like: is the error what was promised?"""
+    """Try a plan on made-up users: is the error as promised?"""
     chosen = Plan.load(plan)
     crowd = chosen.users if users is None else users
     simulation = Simulation(chosen, crowd, repeat, seed)  # type: ignore[arg-type]

@@ -27,6 +27,12 @@ Texts = NDArray[np.bytes_]
 """Messages as texts of one length: they compare byte by byte, unsigned, and trailing zeros only pad."""
 
 
+def in_order(wire: WireBytes) -> WireBytes:
+    """A batch of messages in order of their bytes."""
+    texts = np.sort(texts_of(np.ascontiguousarray(wire)))
+    return texts.view(np.uint8).reshape(wire.shape)
+
+
 def texts_of(wire: WireBytes) -> Texts:
     """Rows of bytes, contiguous, as texts; without a copy."""
     return wire.view(f"S{wire.shape[1]}").reshape(-1)

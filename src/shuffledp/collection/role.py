@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from shuffledp.collection import kernel, message, shuffling
+from shuffledp.collection import external_sort, kernel, message, shuffling
 from shuffledp.collection.column import column_of
 from shuffledp.collection.embedded import told, write_messages
 from shuffledp.collection.engine import Engine
@@ -40,6 +40,9 @@ def encode(plan: Plan, input_: Path, column_name: str, out: Path, engine: Engine
     encoder = kernel.Encoder(column, os.urandom(KEY_BYTES))
     with engine.progress.step("encoding", users) as advance:
         batches = encoder.part(told(table.batches(column, kernel.CHUNK_ROWS), advance), 0)
+        if plan.mechanism.messages_per_user > 1:
+            # A user's real message comes first: in order of their bytes the shuffler cannot tell it from dummies.
+            batches = map(external_sort.in_order, batches)
         try:
             write_messages(out, plan.mechanism.message_bytes, batches)
         except OSError as error:
