@@ -68,7 +68,7 @@ def test_killed_before_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Whatever step SIGKILL comes before, --resume ends with the messages of the first key."""
     monkeypatch.setattr(kernel, "CHUNK_ROWS", CHUNK_ROWS)
     monkeypatch.setattr(embedded, "PART_CHUNKS", PART_CHUNKS)
-    monkeypatch.setattr("shuffledp.collection.plot.draw", lambda quantities, path: None)
+    monkeypatch.setattr("shuffledp.collection.plot.draw", lambda *_: None)
     keys_seen = step = 0
     finished = False
     while not finished:
