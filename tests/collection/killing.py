@@ -48,7 +48,7 @@ def victim(request: Request, step: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     small_parts()
-    shuffledp.collection.plot.draw = lambda quantities, path: None
+    shuffledp.collection.plot.draw = lambda *_: None
     before_each_step(request.out.parent, act)
     collect(request, engine_of("embedded"))
 
