@@ -33,6 +33,8 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 Law = Sequence[Fraction]
 UNITS = 1 << 61
 RATIO_BITS = 100
+HIGH_HAT = 20.0
+"""Below this ε the brim always has units enough."""
 MOST_STEPS = 1 << 16
 INPUTS_OF_A_TABLE = 5
 MOST_MESSAGES_OF_A_TABLE = 1024
@@ -82,6 +84,11 @@ class WitchHat(WholeNumber):
         if self.reach > MOST_STEPS:
             raise ValueError(
                 f"WitchHat: the hat must be at most {MOST_STEPS} steps wide, got {self.reach}; lower grid or scale."
+            )
+        # Far below the tip the brim has so few units that a step's ratio is lost in rounding.
+        if level > HIGH_HAT and self.units[0] == self.units[-1]:
+            raise ValueError(
+                f"WitchHat: epsilon must be smaller for this grid and scale to tell anything, got {level!r}."
             )
 
     # --- its law ----------------------------------------------------------------------------------------------
