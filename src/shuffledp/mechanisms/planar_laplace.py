@@ -96,7 +96,8 @@ class PlanarLaplace(MetricTable):
         """With ε given per unit of distance (per metre for degrees), for example log(4)/200."""
         rate = argument.positive_finite("PlanarLaplace", "rate", rate)
         reach = cls(1.0, **settings).reach
-        return cls(epsilon=rate * reach, **settings)
+        # The product in floats may be an ulp too large.
+        return cls(epsilon=math.nextafter(rate * reach, 0.0), **settings)
 
     def _check_coordinates(self) -> None:
         if self.coordinates not in COORDINATES:

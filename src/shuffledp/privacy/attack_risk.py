@@ -86,7 +86,10 @@ class AttackRisk:
         return self._risk(risk, epsilon, value, None)
 
     def ppv(self, fpr: float, prior: float) -> Risk:
-        """The largest positive predictive value: how often "the second dataset" is right when an attack says so."""
+        """The largest positive predictive value: how often "the second dataset" is right when an attack says so.
+
+        For attacks with exactly this rate of false positives: one that raises fewer alarms may be right more often.
+        """
         prior, risk = argument.open_probability(WHO, "prior", prior), self.tpr(fpr)
         with precision(BITS):
             hits, misses = arb(prior) * arb(risk.value), (1 - arb(prior)) * arb(_probability("fpr", fpr))
