@@ -59,7 +59,9 @@ def test_it_is_the_mixture_over_the_size_of_the_crowd(mechanism: Any, users: int
     messages = mechanism.hiding_messages(users)
     others, chance = mechanism.noisy_others(messages)
     assert others == users - 1
-    for epsilon in (0.2, 0.7):
+    points = [0.0, 0.2, 0.7, 1.5, 2.5]
+    profile = sdp.amplify(mechanism, users, bound="noisy-crowd").profile(points)
+    for place, epsilon in enumerate(points):
         truth = math.fsum(
             comb(others, extra)
             * float(chance) ** extra
@@ -70,6 +72,9 @@ def test_it_is_the_mixture_over_the_size_of_the_crowd(mechanism: Any, users: int
         value = sdp.amplify(mechanism, users, bound="noisy-crowd").delta(epsilon)
         assert value.upper - value.slack <= truth * (1 + 1e-9)
         assert truth <= value.upper * (1 + 1e-9)
+        assert profile.lower[place] * (1 - 1e-9) <= truth <= profile.upper[place] * (1 + 1e-9)
+        if epsilon == 0:
+            continue
         found = sdp.amplify(mechanism, users, bound="noisy-crowd").epsilon(truth)
         assert found.upper >= epsilon * (1 - 1e-9)
         assert found.upper - found.slack <= epsilon * (1 + 1e-9)

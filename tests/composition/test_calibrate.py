@@ -246,10 +246,20 @@ def test_settings_of_either_direction(aim: float) -> None:
     assert made_up(lambda value: 1000 / (value + 1), dummies, aim).value == math.ceil(1000 / aim - 1e-9) - 1
 
 
-def test_close_to_the_end_of_a_range_the_distance_counts() -> None:
-    """A probability of almost 1: its complement is found to a few parts in 1e5."""
-    found = made_up(lambda value: 1e-4 / (1 - value), Tuning("coin", False, False, 0.5, 1.0 - 2.0**-53), 0.7)
-    assert 1 - found.value == pytest.approx(1e-4 / 0.7, rel=5e-5)
+@pytest.mark.parametrize("least", [0.1, 1e-4, 1e-9])
+def test_a_probability_of_almost_one_is_found_by_its_distance_to_it(least: float) -> None:
+    """Its complement is found to a few parts in 1e5, however small it is."""
+    coin = Tuning("coin", False, False, 0.5, 1.0 - 2.0**-53, below_one=True)
+    found = made_up(lambda value: least / (1 - value), coin, 0.7)
+    assert 1 - found.value == pytest.approx(least / 0.7, rel=5e-5)
+    assert not found.limit
+
+
+def test_many_coins_leave_no_room_in_the_target() -> None:
+    """Balcer and Cheu with many coins for many users: the certified ε is next to the target."""
+    found = sdp.calibrate(sdp.BalcerCheu, epsilon=1, delta=1e-9, users=1e6, options=10, coins=64)
+    assert 0.999 < found.epsilon.upper <= 1.0
+    assert 1 - found.value < 2e-6
 
 
 def test_a_jump_towards_privacy_is_searched_beyond() -> None:

@@ -91,12 +91,14 @@ def test_with_uniform_bits_the_law_is_within_gamma(randomizer: Any, gamma: float
 def test_the_seeds_keep_the_promises_exactly(randomizer: Any) -> None:
     """Every seed of a toy generator whose advantage is measured: both guarantees, total variation and the fallback."""
     table = randomizer.table()
-    inputs, checked = table.inputs[[0, 1, -1]], 0
+    inputs = table.inputs[[0, 1, -1]]
     for kind in ("even", "random"):
         advantage = measured_advantage(randomizer, ToyGenerator(kind), table, inputs)
-        if randomizer.reference_ratio * advantage >= 0.24:
+        if randomizer.reference_ratio * advantage >= 0.25:
+            # 256 seeds are too few for such a ratio: no lemma applies, and nothing is promised.
+            with pytest.raises(ValueError, match="below 1/4"):
+                Compressed(randomizer, 1e-6, ToyGenerator(kind, advantage))
             continue
-        checked += 1
         for gamma in (0.5, 1e-6):
             compressed = Compressed(randomizer, gamma, ToyGenerator(kind, advantage))
             laws = [law_of_seeds(compressed, value) for value in inputs]
@@ -111,8 +113,6 @@ def test_the_seeds_keep_the_promises_exactly(randomizer: Any) -> None:
                     assert largest <= Fraction(parameters.p)
                     assert total_variation(law, other) <= Fraction(parameters.beta)
             assert compressed.epsilon == compressed.promise.replacement_epsilon
-    if not checked:
-        pytest.skip("256 seeds are too few for the ratio of this one: no generator is good enough for the lemmas")
 
 
 @every_example

@@ -87,6 +87,17 @@ def test_with_many_messages_batches_are_decoded_at_once(monkeypatch: pytest.Monk
     np.testing.assert_array_equal(mechanism.estimate(messages).value, counted.value)
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 60])
+def test_a_few_messages_are_decoded_one_by_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By inner products with every option, where sharing sums would take longer."""
+    mechanism = LocalHash(1.0, 2000, 251)
+    messages = np.random.default_rng(5).integers(0, mechanism.messages, count)
+    monkeypatch.setattr(hash_decoding, "MOST_CELLS", 251**2)
+    monkeypatch.setattr(hash_decoding, "supports_of_messages", None)
+    expected = naive_supports(messages, 251, mechanism.hashing.degree, 2000)
+    np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "options", "length"), [(1.0, 1000, 3), (2.0, 50, 7), (1.0, 10**6, 2), (9.0, 90, None)]
 )

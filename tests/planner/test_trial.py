@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from shuffledp import HadamardResponse, amplify, calibrate, compose
+from shuffledp import BalcerCheu, HadamardResponse, NotApplicable, amplify, calibrate, compose
 from shuffledp.composition.search import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.planner import cost
@@ -19,7 +19,7 @@ from shuffledp.planner.goal import Goal, Limits
 from shuffledp.planner.plan import Plan
 from shuffledp.planner.ranking import Ranking, run, trials
 from shuffledp.planner.simulation import task_of
-from shuffledp.planner.trial import Offer, Trial
+from shuffledp.planner.trial import MOST_BITS, Offer, Refusal, Trial
 from shuffledp.planner.values import Options
 from tests.planner.goals import TASKS, goal_of
 
@@ -191,6 +191,31 @@ def test_outcomes_are_the_same_in_other_processes() -> None:
         assert isinstance(outcome, Offer)
         assert isinstance(other, Offer)
         assert dataclasses.replace(other, cost=outcome.cost) == outcome
+
+
+def test_settings_that_a_guess_was_wrong_about_are_passed_over() -> None:
+    """One coin a counter cannot hide a hundred users over three rounds, though a guess takes it; four can."""
+    goal = Goal(tasks.Frequency(Options(10)), 100, Target(1.0, 1e-4), rounds=3)
+    with pytest.raises(NotApplicable):
+        calibrate(BalcerCheu, epsilon=1.0, delta=1e-4, users=100, rounds=3, options=10, coins=1)
+    (outcome,) = run(trials(goal, "balcer-cheu"))
+    assert isinstance(outcome, Offer)
+    assert outcome.mechanism.settings()["coins"] > 1
+    assert 0.999 < outcome.proof.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("name", ["balcer-cheu", "local-hash", "compressed-oue", "pi-rappor"])
+def test_a_million_options_are_planned_for_without_the_work_of_collecting(name: str) -> None:
+    """What would take hours or memory to run is costed by little of it, or refused with a reason."""
+    goal = Goal(tasks.Frequency(Options(10**6)), 10**7, Target(1.0, 1e-9))
+    (outcome,) = run(trials(goal, name))
+    if name == "compressed-oue":
+        assert isinstance(outcome, Refusal)
+        assert "GB of seeds" in outcome.reason
+    else:
+        assert isinstance(outcome, Offer)
+        assert outcome.bits <= MOST_BITS
+        assert outcome.cost.server(10**7) > 0
 
 
 def test_costs_are_measured() -> None:

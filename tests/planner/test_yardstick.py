@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from shuffledp.composition.search import Target
+from shuffledp.planner.goal import Goal
+from shuffledp.planner.task import Frequency, Location
+from shuffledp.planner.values import Area, Options
 from shuffledp.planner.yardstick import Sensitivity, yardstick
 
 
@@ -35,3 +39,14 @@ def test_laplace_noise_where_it_is_less() -> None:
     """Scale Δ₁/ε has standard deviation √2·Δ₁/ε, and ε is divided over the rounds."""
     found = yardstick(Sensitivity(2.0, math.sqrt(2.0)), Target(1.0, 1e-12), 3)
     assert (found.noise, found.standard_error) == ("Laplace", pytest.approx(6 * math.sqrt(2.0)))
+
+
+def test_a_curator_knows_how_many_users_there_are() -> None:
+    """With the mean of all noise taken off, counts add up, and each has (d−1)/d of the variance: by draws."""
+    noise = np.random.default_rng(4).laplace(0.0, 2.0, (200_000, 5))
+    expected = math.sqrt(np.mean((noise - noise.mean(axis=1, keepdims=True)) ** 2))
+    goal = Goal(Frequency(Options(5)), 1000, Target(1.0, 1e-9))
+    assert goal.yardstick.noise == "Laplace"
+    assert goal.yardstick.standard_error == pytest.approx(expected, rel=0.01)
+    cells = Goal(Location(Area(0.0, 2.0, 0.0, 1.0), 5, 1), 1000, Target(1.0, 1e-9))
+    assert cells.yardstick == goal.yardstick

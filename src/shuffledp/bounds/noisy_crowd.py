@@ -24,8 +24,8 @@ ROOM = 2.0**-12
 """The share of δ that is left for crowds of unlikely size; it costs about as much of log δ."""
 LEAST_DELTA = 1e-290
 """A δ below this is not split."""
-MASSES = (1e-6, 1e-10, 1e-15, 1e-22, 1e-35, 1e-60, 1e-120)
-"""For many ε at once: what sizes of crowd may be left out, of which each ε takes the best."""
+MASSES = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15, 1e-18, 1e-22, 1e-28, 1e-35, 1e-50, 1e-80, 1e-120)
+"""For many ε at once: what sizes of crowd may be left out, of which each ε takes the largest that is little."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,20 @@ class NoisyCrowdCurve(PrivacyCurve):
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         whole = self.among(self.users).profile(epsilons).upper
-        upper, lower = whole, np.zeros_like(epsilons)
-        for mass in MASSES:
-            low, high, outside = self._sizes(mass)
-            spilt = np.nextafter(outside * whole, np.inf)
-            near = self.among(self.users + low).profile(epsilons).upper
-            upper = np.minimum(upper, np.nextafter(near + spilt, np.inf))
-            if mass == MASSES[0]:
-                lower = self.among(self.users + high).profile(epsilons).lower * ((1 - outside) * (1 - 1e-15))
+        upper = whole.copy()
+        _, high, outside = self._sizes(MASSES[0])
+        lower = self.among(self.users + high).profile(epsilons).lower * ((1 - outside) * (1 - 1e-15))
+        # Each ε leaves out as much as is little beside what its δ is at least; the last mass is for δ of almost 0.
+        wanted = ROOM * lower / np.maximum(whole, LEAST_DELTA)
+        masses = np.array(MASSES)
+        taken = np.minimum(np.searchsorted(-masses, -wanted), len(masses) - 1)
+        for step in np.unique(taken):
+            low, _, outside = self._sizes(masses[step])
+            if low > 0:
+                some = taken == step
+                near = self.among(self.users + low).profile(epsilons[some]).upper
+                spilt = np.nextafter(outside * whole[some], np.inf)
+                upper[some] = np.minimum(whole[some], np.nextafter(near + spilt, np.inf))
         return upper, lower
 
 

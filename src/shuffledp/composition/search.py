@@ -98,6 +98,8 @@ class _Scale:
     def value(self, position: float) -> float:
         """The setting at a position; whole settings are rounded towards privacy."""
         tuning = self.tuning
+        if tuning.below_one:
+            return min(max(1 - 1 / position, tuning.least), tuning.most)
         size = 1 / position if tuning.more_is_more_private else position
         if not tuning.whole:
             return min(max(size, tuning.least), tuning.most)
@@ -106,6 +108,8 @@ class _Scale:
 
     def position(self, value: float) -> float:
         tuning = self.tuning
+        if tuning.below_one:
+            return 1 / (1 - value)
         size = min(value - tuning.least + 1 if tuning.whole else value, NO_LIMIT)
         return 1 / max(size, NOTHING) if tuning.more_is_more_private else size
 
@@ -114,6 +118,12 @@ class _Scale:
         """The positions of most and of least privacy."""
         low, high = sorted([self.position(self.tuning.least), self.position(self.tuning.most)])
         return low, high
+
+    @property
+    def most_useful(self) -> float:
+        """The setting at the end of least privacy."""
+        end = self.tuning.least if self.tuning.more_is_more_private else self.tuning.most
+        return end if math.isfinite(end) else self.value(self.ends[1])
 
 
 class Search:
@@ -183,7 +193,7 @@ class Search:
         low, high = self.scale.ends
         position = self._guess(low, high, absolute=GUESS_ALONE)
         # A search that ends beside the end has found no crossing before it.
-        return self.scale.value(high if position >= high * (1 - 4 * GUESS_ALONE) else position)
+        return self.scale.most_useful if position >= high * (1 - 4 * GUESS_ALONE) else self.scale.value(position)
 
     def _guess(self, low: float, high: float, absolute: float = GUESS_RELATIVE) -> float:
         """Where the rough ε is the target's."""
@@ -198,10 +208,6 @@ class Search:
     def _crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
         relative = RELATIVE_WHOLE if self.tuning.whole else RELATIVE
         found = find_crossing(self.excess, low, high, guess=start, relative=relative)
-        near = RELATIVE * (high - found.below)
-        if not self.tuning.whole and found.above < high and found.above - found.below > near:
-            # Close to the end of a range, such as a probability of almost 1, what counts is the distance to that end.
-            found = find_crossing(self.excess, found.below, found.above, relative=0.0, absolute=near)
         return found.below, found.above
 
     def _beyond_jumps(self, below: float, above: float, high: float) -> tuple[float, float]:

@@ -148,6 +148,10 @@ class Compressed(Mechanism):
     # --- running it -------------------------------------------------------------------------------------------
 
     @property
+    def words_tried(self) -> float:
+        return float(self.randomizer.reference_ratio * self.randomizer.reference_words)
+
+    @property
     def task(self) -> str:  # type: ignore[override]
         return str(self.randomizer.task)
 

@@ -35,7 +35,7 @@ class BalcerCheu(CoinCounters):
 
     name = "balcer-cheu"
     summary = "the bits of each option in the clear, and biased coins"
-    tuning = (Tuning("coin", False, False, 0.5, 1.0 - 2.0**-53), COINS)
+    tuning = (Tuning("coin", False, False, 0.5, 1.0 - 2.0**-53, below_one=True), COINS)
     published_theorem = (
         "the protocol's own analysis [BC20]: ε = √(50·log(2/δ)/(coins·(1−ϖ))), ε ≤ 1; (2ε, 2δ) for more than 2 options"
     )

@@ -14,6 +14,8 @@ from shuffledp.mechanisms.mechanism import Array
 
 Integers = NDArray[np.int64]
 LARGEST_PRODUCT_TABLE = 1 << 20
+FEW = 4
+"""Sums are shared where there is more than a message for so many buckets; it takes as long for fewer."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,14 @@ class HashedOption:
         if self.counts_messages:
             return np.bincount(messages, minlength=self.messages)
         numbers = np.asarray(messages, dtype=np.int64)
+        if FEW * len(numbers) < self.buckets:
+            return self._supports_one_by_one(numbers)
         return hash_decoding.supports_of_messages(numbers, self.buckets, self.degree, self.options)
+
+    def _supports_one_by_one(self, numbers: Integers) -> Integers:
+        seeds, values = np.divmod(numbers, self.buckets)
+        places = self.buckets ** np.arange(self.degree - 1, -1, -1)
+        return self.hashing.support(seeds[:, None] // places % self.buckets, values, 1)
 
     def supports(self, total: Array) -> Integers:
         """How many messages support each option, from the added-up statistic."""

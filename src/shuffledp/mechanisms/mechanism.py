@@ -72,7 +72,8 @@ class Tuning:
 
     ``whole``: only whole numbers. ``more_is_more_private``: whether a larger value gives more privacy. From ``least``
     to ``most``, both included: where a search looks. A value in this range may still be refused by the constructor
-    with a ValueError, at the end where the mechanism tells nothing; infinity stands for no limit.
+    with a ValueError, at the end where the mechanism tells nothing; infinity stands for no limit. ``below_one``: a
+    probability that may come close to 1, where its distance to 1 is what counts.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Tuning:
     more_is_more_private: bool
     least: float
     most: float
+    below_one: bool = False
 
 
 class Mechanism(ABC):
@@ -132,6 +134,11 @@ class Mechanism(ABC):
         return -1.0, 1.0
 
     # --- running it -------------------------------------------------------------------------------------------
+
+    @property
+    def words_tried(self) -> float:
+        """Random words that a client expands on average before it has a message to send; 0 where nothing is tried."""
+        return 0.0
 
     @abstractmethod
     def check(self, values: Any) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from shuffledp.mechanisms.mechanism import Array, Mechanism
 
 ENOUGH_SECONDS, MOST_SECONDS = 0.01, 0.1
-"""How long encoding must take to be told from nothing; and how long reading may take to be tried again."""
+"""How long work must take to be told from nothing; and how long it may take to be tried again with more."""
 LEAST_SECONDS = 1e-9
 MOST_USERS = 1 << 12
 SEED = 1
@@ -30,31 +30,35 @@ class Cost:
 
 
 def measure(mechanism: Mechanism, values: Array) -> Cost:
-    """Encode and read the messages of a few users, more of them until it takes long enough to tell."""
+    """Encode and read the messages of a few users, as many as it takes to tell but no more."""
     rng = np.random.default_rng(SEED)
     # The first call pays for what is computed once.
-    one = mechanism.encode(values[:1], rng)
-    few = 1
+    mechanism.encode(values[:1], rng)
+    users = 1
     while True:
-        own = np.resize(values, (few, *values.shape[1:]))
+        own = np.resize(values, (users, *values.shape[1:]))
         begun = time.process_time()
         messages = mechanism.encode(own, rng)
         encoding = time.process_time() - begun
-        if encoding > ENOUGH_SECONDS or few >= MOST_USERS:
+        if encoding > ENOUGH_SECONDS or users >= MOST_USERS:
             break
-        few *= 8
+        users *= 8
+    reading = _reading(mechanism, messages, users)
+    total = mechanism.accumulate(messages[: mechanism.messages_per_user])
     begun = time.process_time()
-    total = mechanism.accumulate(messages)
-    read = time.process_time()
-    mechanism.finish(total, few)
-    finishing = time.process_time() - read
-    return Cost(max(encoding / few, LEAST_SECONDS), _reading(mechanism, one, read - begun, few), finishing)
+    mechanism.finish(total, 1)
+    finishing = time.process_time() - begun
+    return Cost(max(encoding / users, LEAST_SECONDS), max(reading, LEAST_SECONDS), finishing)
 
 
-def _reading(mechanism: Mechanism, one: Array, together: float, few: int) -> float:
-    """What one user more costs: what a batch costs whatever its size is taken off, unless it is long to find out."""
-    if few == 1 or together > MOST_SECONDS:
-        return max(together / few, LEAST_SECONDS)
-    begun = time.process_time()
-    mechanism.accumulate(one)
-    return max((together - (time.process_time() - begun)) / (few - 1), LEAST_SECONDS)
+def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
+    """What one user more costs: what a batch costs whatever its size is taken off."""
+    read, one = 1, 0.0
+    while True:
+        begun = time.process_time()
+        mechanism.accumulate(messages[: read * mechanism.messages_per_user])
+        taken = time.process_time() - begun
+        one = taken if read == 1 else one
+        if read == users or (taken > ENOUGH_SECONDS and read > 1) or taken > MOST_SECONDS:
+            return taken if read == 1 else (taken - one) / (read - 1)
+        read = min(8 * read, users)

@@ -104,7 +104,7 @@ class Task(ABC):
         return scale * (estimate.value - held), scale * estimate.standard_error
 
     def central_factor(self) -> float:
-        """How much larger the error is than that of one number with noise."""
+        """How many times the error of one number with noise a curator has."""
         return 1.0
 
 
@@ -138,6 +138,10 @@ class Frequency(Task):
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0, math.sqrt(2.0))
+
+    def central_factor(self) -> float:
+        """All counts together are known: a curator, too, takes the mean of the noise off."""
+        return math.sqrt(1 - 1 / self.count)
 
 
 @dataclass(frozen=True)
@@ -330,6 +334,9 @@ class Location(Task):
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0, math.sqrt(2.0))
+
+    def central_factor(self) -> float:
+        return math.sqrt(1 - 1 / (self.columns * self.rows))
 
 
 @dataclass(frozen=True)

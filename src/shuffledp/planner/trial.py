@@ -29,8 +29,10 @@ BEYOND_GUESS = 1.5
 MOST_LOWERINGS = 8
 FEW = 16
 """Up to so many dummies, a whole number of them is so coarse that another setting makes up for it."""
-AT_END = 1e-8
-"""A guess this near to the end of what is searched leaves room in the target."""
+MOST_BITS, MOST_TRIED = 1 << 26, 1e9
+"""More bits to send, or bytes of seeds to try, than this are asked of no user."""
+MOST_CHOICES = 4
+"""So many settings are tried to be certified, where a guess was wrong about the first ones."""
 
 Find = Callable[[Mapping[str, Any], Tuning], "Calibration | _Guess"]
 
@@ -134,8 +136,7 @@ class Trial:
     def run(self) -> Offer | Refusal:
         """The best settings found, certified; or why there are none."""
         try:
-            chosen = self._chosen()
-            found = self._settled(chosen)
+            found = self._best_settled()
             mechanism: Mechanism = found.mechanism
             reason = self.goal.limits.why_not(mechanism)
             if reason is not None:
@@ -162,9 +163,25 @@ class Trial:
         names = [field.name for field in catalogue.settings(self.kind)]
         return {name: value for name, value in self.goal.task.facts.items() if name in names}
 
-    def _chosen(self) -> dict[str, Any]:
-        """The settings, besides those searched, of the least error by a quick guess, among those within the limits."""
-        guesses: list[tuple[float, int, dict[str, Any]]] = []
+    def _best_settled(self) -> Calibration:
+        """The first of the choices that can be certified."""
+        waiting = self._choices()
+        for _ in range(MOST_CHOICES):
+            least = min(choice.error for choice in waiting)
+            near = [choice for choice in waiting if choice.error <= NEAR_BEST * least]
+            chosen = min(near, key=lambda choice: (choice.bits, choice.error))
+            try:
+                return self._settled(chosen.settings)
+            except NotApplicable as refusal:
+                waiting.remove(chosen)
+                if not waiting:
+                    raise
+                last = refusal
+        raise last
+
+    def _choices(self) -> list[_Choice]:
+        """The settings besides those searched, within the limits, each with its error by a quick guess."""
+        choices: list[_Choice] = []
         refused: list[tuple[float, str]] = []
         for variant in self.kind.variants(self.goal.task.facts):
             settings, bits = self._known() | variant, math.inf
@@ -172,16 +189,14 @@ class Trial:
                 mechanism = self._guessed(settings)
                 bits = mechanism.messages_per_user * mechanism.message_bits
                 self._demand(mechanism)
-                guesses.append((self._error(mechanism), int(bits), settings))
+                choices.append(_Choice(self._error(mechanism), int(bits), settings))
             except NotApplicable as error:
                 refused.append((bits, error.reason))
             except (ValueError, ZeroDivisionError) as error:
                 refused.append((bits, str(error)))
-        if not guesses:
+        if not choices:
             raise ValueError(min(refused)[1])
-        least = min(error for error, _, _ in guesses)
-        near = [each for each in guesses if each[0] <= NEAR_BEST * least]
-        return min(near, key=lambda each: (each[1], each[0]))[2]
+        return choices
 
     def _demand(self, mechanism: Mechanism) -> None:
         """Stop where such a mechanism is not worth calibrating: too costly whatever its local ε."""
@@ -190,7 +205,11 @@ class Trial:
             if mechanism.message_bits >= plain.message_bits:
                 seed = f"a seed of {mechanism.message_bits} bits"
                 raise NotApplicable("plan", f"{seed} is no shorter than the message that it stands for")
-        limits = self.goal.limits
+        size = 8.0 * mechanism.words_tried
+        if size > MOST_TRIED:
+            raise NotApplicable("plan", f"a client would try about {size / 1e9:,.0f} GB of seeds for one value")
+        given = self.goal.limits
+        limits = dataclasses.replace(given, bits=MOST_BITS if given.bits is None else given.bits)
         if mechanism.local_epsilon is not None:
             limits = dataclasses.replace(limits, epsilon_local=None)
         reason = limits.why_not(mechanism)
@@ -268,9 +287,7 @@ class Trial:
             tuning = dataclasses.replace(tuning, most=min(tuning.most, cap))
         value = guess(build, tuning, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
         end = tuning.least if tuning.more_is_more_private else tuning.most
-        if math.isclose(value, end, rel_tol=AT_END):
-            return _Guess(end, build(end), "at its end")
-        return _Guess(value, build(value), "")
+        return _Guess(value, build(value), "at its end" if value == end else "")
 
     @property
     def _wrapper(self) -> type[Mechanism] | None:
@@ -284,6 +301,15 @@ class Trial:
             return made if self._wrapper is None else self._wrapper(made)  # type: ignore[call-arg]
 
         return build
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Settings besides those searched, and what they come to by a quick guess."""
+
+    error: float
+    bits: int
+    settings: dict[str, Any]
 
 
 @dataclass(frozen=True)
