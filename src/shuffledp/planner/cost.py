@@ -12,7 +12,7 @@ from shuffledp.mechanisms.mechanism import Array, Mechanism
 ENOUGH_SECONDS, MOST_SECONDS = 0.01, 0.1
 """How long work must take to be told from nothing; and how long it may take to be tried again with more."""
 LEAST_SECONDS = 1e-9
-MOST_USERS = 1 << 12
+MOST_USERS = 1 << 18
 SEED = 1
 
 
@@ -59,6 +59,6 @@ def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
         mechanism.accumulate(messages[: read * mechanism.messages_per_user])
         taken = time.process_time() - begun
         one = taken if read == 1 else one
-        if read == users or (taken > ENOUGH_SECONDS and read > 1) or taken > MOST_SECONDS:
+        if read == users or taken - one > ENOUGH_SECONDS or taken > MOST_SECONDS:
             return taken if read == 1 else (taken - one) / (read - 1)
         read = min(8 * read, users)
