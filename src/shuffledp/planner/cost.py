@@ -9,7 +9,7 @@ import numpy as np
 
 from shuffledp.mechanisms.mechanism import Array, Mechanism
 
-ENOUGH_SECONDS, MOST_SECONDS = 0.01, 0.1
+ENOUGH_SECONDS, MOST_SECONDS = 0.01, 1.0
 """How long work must take to be told from nothing; and how long it may take to be tried again with more."""
 LEAST_SECONDS = 1e-9
 MOST_USERS = 1 << 18
@@ -53,12 +53,15 @@ def measure(mechanism: Mechanism, values: Array) -> Cost:
 
 def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
     """What one user more costs: what a batch costs whatever its size is taken off."""
-    read, one = 1, 0.0
+    read, spent, one = 1, 0.0, 0.0
     while True:
         begun = time.process_time()
         mechanism.accumulate(messages[: read * mechanism.messages_per_user])
         taken = time.process_time() - begun
-        one = taken if read == 1 else one
-        if read == users or taken - one > ENOUGH_SECONDS or taken > MOST_SECONDS:
+        spent += taken
+        if read == 1:
+            one = taken
+        told = taken - one > max(ENOUGH_SECONDS, one / 2)
+        if read == users or told or spent > MOST_SECONDS:
             return taken if read == 1 else (taken - one) / (read - 1)
         read = min(8 * read, users)
