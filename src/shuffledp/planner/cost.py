@@ -9,8 +9,9 @@ import numpy as np
 
 from shuffledp.mechanisms.mechanism import Array, Mechanism
 
-ENOUGH_SECONDS, MOST_SECONDS = 0.01, 1.0
-"""How long work must take to be told from nothing; and how long it may take to be tried again with more."""
+ENOUGH_SECONDS, TELLING_SECONDS, MOST_SECONDS = 0.01, 0.3, 1.0
+"""How long encoding must take to be told from nothing, and reading where it grows; and how long it may take at most to
+be tried again with more."""
 LEAST_SECONDS = 1e-9
 MOST_USERS = 1 << 18
 SEED = 1
@@ -61,7 +62,8 @@ def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
         spent += taken
         if read == 1:
             one = taken
-        told = taken - one > max(ENOUGH_SECONDS, one / 2)
+        # The first messages of a batch may cost more than the others: tables are touched for the first time.
+        told = spent > TELLING_SECONDS and taken > 2 * one
         if read == users or told or spent > MOST_SECONDS:
             return taken if read == 1 else (taken - one) / (read - 1)
         read = min(8 * read, users)
