@@ -16,7 +16,7 @@ ROOT = Path(shuffledp.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
 # Each layer imports only from those before it; cli and web are side by side.
-BELOW_ALL = ("errors", "argument")
+BELOW_ALL = ("errors", "argument", "documents")
 LAYERS = (
     "numerics",
     "privacy",

@@ -121,6 +121,7 @@ def test_bad_matrices_are_one_sentence(tmp_path: Path, text: str, sentence: str)
         (["amplify", "--range", "0", "1", "--bound", "magic"], "bound must be one of theorem-1"),
         (["amplify", "--range", "0", "1", "--noise", "pink"], "noise must be one of any, laplace"),
         (["amplify", "--range", "0", "1", "--noise", "laplace", "--bound", "clone"], "--noise goes with --bound"),
+        (["amplify", "--matrix", "x.csv", "--steps", "5"], "--steps goes with --range"),
         (["amplify", "--range", "1", "0"], "low must be below high"),
         ([], "Missing command"),
     ],

@@ -10,8 +10,8 @@ import pytest
 
 from shuffledp.composition.search import Target
 from shuffledp.planner.goal import Goal
-from shuffledp.planner.task import Frequency, Location
-from shuffledp.planner.values import Area, Options
+from shuffledp.planner.task import Frequency
+from shuffledp.planner.values import Options
 from shuffledp.planner.yardstick import Sensitivity, yardstick
 
 
@@ -48,5 +48,3 @@ def test_a_curator_knows_how_many_users_there_are() -> None:
     goal = Goal(Frequency(Options(5)), 1000, Target(1.0, 1e-9))
     assert goal.yardstick.noise == "Laplace"
     assert goal.yardstick.standard_error == pytest.approx(expected, rel=0.01)
-    cells = Goal(Location(Area(0.0, 2.0, 0.0, 1.0), 5, 1), 1000, Target(1.0, 1e-9))
-    assert cells.yardstick == goal.yardstick

@@ -12,11 +12,12 @@ from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
 from shuffledp.bounds.best import NAME as BEST
 from shuffledp.certificate.claim import claim_of, provable
-from shuffledp.cli import show
+from shuffledp.cli import options, show
 from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import subsample
+from shuffledp.documents import json_text
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.capability import GivesVariationRatio
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
@@ -24,32 +25,29 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 
 
 def command(
-    users: Annotated[float, typer.Option(help="How many users take part, the one to protect included.")],
+    users: options.Users,
     delta: Annotated[float | None, typer.Option(help="Target δ; the answer is ε.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target ε; the answer is δ.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
-    epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
-    ] = None,
-    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
-    p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
-    q: Annotated[float | None, typer.Option(help="Largest ratio to another user's messages.")] = None,
-    q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
-    q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
-    q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
+    mechanism: options.MechanismName = None,
+    epsilon_local: options.LocalEpsilon = None,
+    set_: options.Settings = None,
+    table: options.TableFile = None,
+    p: options.LargestRatio = None,
+    beta: options.TotalVariation = None,
+    q: options.HidingRatio = None,
+    q0: options.HidingRatio0 = None,
+    q1: options.HidingRatio1 = None,
+    q_common: options.CommonRatio = None,
     pair: Annotated[
         list[str] | None, typer.Option(metavar="INPUT", help="Metric mechanisms: one of two inputs; give it twice.")
     ] = None,
     diameter: Annotated[float | None, typer.Option(help="Metric mechanisms: inputs at most this far apart.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = BEST,
-    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their messages.")] = 0,
+    colluding: options.Colluding = 0,
     rounds: Annotated[float, typer.Option(help="How many rounds the same people go through.")] = 1,
     population: Annotated[float | None, typer.Option(help="The users of each round are drawn from so many.")] = None,
     certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json: options.Json = False,
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
@@ -73,7 +71,7 @@ def command(
             answer.certify(certificate, any_bound=bound == BEST)
         document, rows = answer.document() | repeated.document(), answer.rows(repeated.rows())
     if json:
-        typer.echo(show.as_json(document))
+        typer.echo(json_text(document))
     else:
         show.rows("Privacy of the shuffled messages", rows, curve.note)
 

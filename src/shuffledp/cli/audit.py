@@ -9,19 +9,17 @@ from numpy.typing import NDArray
 
 from shuffledp.audit.empirical import Finding, audit
 from shuffledp.audit.subject import CommandSubject, MechanismSubject, Subject
-from shuffledp.cli import show
+from shuffledp.cli import options, show
 from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
+from shuffledp.documents import json_text
 from shuffledp.mechanisms.mechanism import Mechanism
 
 
 def command(
-    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
+    mechanism: options.MechanismName = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε of the mechanism.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
-    ] = None,
+    set_: options.Settings = None,
     run: Annotated[
         str | None, typer.Option("--command", help="A program: values on stdin, messages on stdout, one a line.")
     ] = None,
@@ -31,7 +29,7 @@ def command(
     claimed: Annotated[float | None, typer.Option(help="The local ε to hold it against.")] = None,
     samples: Annotated[float, typer.Option(help="Messages drawn for each input.")] = 200_000,
     confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Test whether a randomizer keeps its local ε.
 
@@ -85,7 +83,7 @@ def _report(finding: Finding, json: bool) -> None:
             "event": finding.event,
             "subject": finding.title,
         }
-        typer.echo(show.as_json(document))
+        typer.echo(json_text(document))
         return
     pairs = [
         ("verdict", finding.verdict),

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from shuffledp.cli import show
+from shuffledp.cli import options, show
 from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.composition.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
 from shuffledp.composition.search import Target
+from shuffledp.documents import json_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
 
@@ -23,19 +24,16 @@ def command(
     delta: Annotated[float, typer.Option(help="The central δ to meet.")],
     users: Annotated[float | None, typer.Option(help="Users whose messages are shuffled together.")] = None,
     rounds: Annotated[float | None, typer.Option(help="Rounds in which the same users answer.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
+    mechanism: options.MechanismName = None,
     find: Annotated[
         str | None, typer.Option(help="local-epsilon, users, rounds, or a setting of the mechanism.")
     ] = None,
     epsilon_local: Annotated[float | None, typer.Option(help="Local ε0, where it is not what is searched.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
-    ] = None,
+    set_: options.Settings = None,
     table: Annotated[Path | None, typer.Option(help="CSV of a randomizer, to find users or rounds.")] = None,
-    bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = "best",
-    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    bound: options.BoundName = "best",
+    colluding: options.Colluding = 0,
+    json: options.Json = False,
 ) -> None:
     """The most useful setting that meets a central target.
 
@@ -49,7 +47,7 @@ def command(
         found = search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
         document = _document(found)
     if json:
-        typer.echo(show.as_json(document))
+        typer.echo(json_text(document))
     else:
         _print(found)
 

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from shuffledp.cli import show
+from shuffledp.cli import options, show
 from shuffledp.cli.progress import Bars
 from shuffledp.collection import role
 from shuffledp.collection.collect import Request, collect
 from shuffledp.collection.engines import engine_of
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.report import Report
+from shuffledp.documents import json_text
 from shuffledp.planner.plan import Plan
 
 LEDGER = Path("shuffledp-ledger.sqlite")
@@ -26,7 +27,6 @@ Input = Annotated[
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 LedgerFile = Annotated[Path, typer.Option("--ledger", envvar="SHUFFLEDP_LEDGER", help="The ledger of what was given.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
 
@@ -41,7 +41,7 @@ def command(
     ledger: LedgerFile = LEDGER,
     allow_weaker: Weaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
     request = Request(Plan.load(plan), input_, column, out, ledger, allow_weaker, resume)
@@ -58,12 +58,12 @@ def encode(
     input_: Input,
     column: ColumnName,
     out: Annotated[Path, typer.Option("--out", help="A new .parquet file of messages, for the shuffler.")],
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """The encoder's role: randomize values into messages. Needs no sight of others' data."""
     users = role.encode(Plan.load(plan), input_, column, out, engine_of("embedded", Bars()))
     if json:
-        typer.echo(show.as_json({"messages": users, "out": str(out)}))
+        typer.echo(json_text({"messages": users, "out": str(out)}))
     else:
         typer.echo(f"{users:,} messages in {out}: hand them to the shuffler, and to nobody else.")
 
@@ -76,13 +76,13 @@ def shuffle(
     ] = None,
     ledger: LedgerFile = LEDGER,
     allow_weaker: Weaker = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
     chosen = None if plan is None else Plan.load(plan)
     users = role.shuffle(inputs, out, Bars(), plan=chosen, ledger=Ledger(ledger), allow_weaker=allow_weaker)
     if json:
-        typer.echo(show.as_json({"messages": users, "out": str(out)}))
+        typer.echo(json_text({"messages": users, "out": str(out)}))
     else:
         typer.echo(f"{users:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in.")
 
@@ -92,7 +92,7 @@ def estimate(
     messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
     allow_weaker: Weaker = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
     report = role.estimate(Plan.load(plan), messages, out, engine_of("embedded", Bars()), allow_weaker=allow_weaker)
@@ -101,7 +101,7 @@ def estimate(
 
 def _tell(report: Report, out: Path, json: bool) -> None:
     if json:
-        typer.echo(show.as_json(report.document() | {"out": str(out)}))
+        typer.echo(json_text(report.document() | {"out": str(out)}))
         return
     held = report.guarantee
     quantity = report.quantities[0]

@@ -15,9 +15,10 @@ from rich.text import Text
 
 from shuffledp.bounds.compare import Comparison, compare
 from shuffledp.cli import figure as figures
-from shuffledp.cli import show
+from shuffledp.cli import options, show
 from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice
+from shuffledp.documents import json_text
 from shuffledp.errors import NotApplicable
 
 POINTS = 25
@@ -26,26 +27,23 @@ LEAST, MOST = 0.1, 6.0
 
 
 def command(
-    users: Annotated[float, typer.Option(help="How many users take part, the one to protect included.")],
-    delta: Annotated[float, typer.Option(help="Target δ.")],
-    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
-    epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
-    ] = None,
-    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
-    p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
-    q: Annotated[float | None, typer.Option(help="Largest ratio to another user's messages.")] = None,
-    q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
-    q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
-    q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
-    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their messages.")] = 0,
+    users: options.Users,
+    delta: options.Delta,
+    mechanism: options.MechanismName = None,
+    epsilon_local: options.LocalEpsilon = None,
+    set_: options.Settings = None,
+    table: options.TableFile = None,
+    p: options.LargestRatio = None,
+    beta: options.TotalVariation = None,
+    q: options.HidingRatio = None,
+    q0: options.HidingRatio0 = None,
+    q1: options.HidingRatio1 = None,
+    q_common: options.CommonRatio = None,
+    colluding: options.Colluding = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Draw amplification against ε0 to this file (png, pdf, svg).")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Every bound side by side, and the best known attack."""
     choice = Choice("compare", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
@@ -57,7 +55,7 @@ def command(
     if plot is not None:
         _draw(choice, users, delta, colluding, plot)
     if json:
-        typer.echo(show.as_json(_document(result, delta)))
+        typer.echo(json_text(_document(result, delta)))
     else:
         _print(result, delta)
 

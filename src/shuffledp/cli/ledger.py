@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.cli import show
-from shuffledp.cli.collect import LEDGER, Json, LedgerFile
+from shuffledp.cli import options, show
+from shuffledp.cli.collect import LEDGER, LedgerFile
 from shuffledp.collection.ledger import RESERVED, Ledger, Standing
 from shuffledp.collection.report import standing_document
+from shuffledp.documents import json_text
 
 
 def command(
@@ -21,7 +22,7 @@ def command(
     delta: Annotated[float | None, typer.Option(help="δ at which ε is told; the budget's by default.")] = None,
     budget: Annotated[float | None, typer.Option(help="Set the population's budget ε, with --delta.")] = None,
     forget: Annotated[str | None, typer.Option(help="Take back a killed collection that released nothing.")] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """What each population has given so far, and its budget. All its collections count together."""
     ledger = Ledger(file)
@@ -33,7 +34,7 @@ def command(
         ledger.forget(forget)
     standings = ledger.standings(population, delta)
     if json:
-        typer.echo(show.as_json({"ledger": str(file), "populations": [standing_document(s) for s in standings]}))
+        typer.echo(json_text({"ledger": str(file), "populations": [standing_document(s) for s in standings]}))
         return
     if not standings:
         typer.echo(f"Nothing has been collected according to {file}.")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.cli import show
+from shuffledp.cli import options
+from shuffledp.documents import json_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 
 
-def command(json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False) -> None:
+def command(json: options.Json = False) -> None:
     """The catalogue: every randomizer, its task and settings."""
     kinds = catalogue.all_mechanisms()
     if json:
-        typer.echo(show.as_json({"mechanisms": [_entry(kind) for kind in kinds.values()]}))
+        typer.echo(json_text({"mechanisms": [_entry(kind) for kind in kinds.values()]}))
         return
     table = Table(box=None, pad_edge=False)
     for column in ("name", "task", "settings", "what it sends"):

@@ -18,7 +18,8 @@ from rich.text import Text
 
 from shuffledp import argument
 from shuffledp.cli import figure as figures
-from shuffledp.cli import show
+from shuffledp.cli import options, show
+from shuffledp.documents import json_text
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
 from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.lower import lower_bound
@@ -36,7 +37,6 @@ app = typer.Typer(
 )
 
 Users = Annotated[float, typer.Option(help="Messages that hide each other, the user's own included.")]
-Delta = Annotated[float, typer.Option(help="Target δ.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of privacy distances, a row per input, no header.")]
 Points = Annotated[Path | None, typer.Option(help="CSV of points, a row of coordinates each, no header.")]
 Degrees = Annotated[bool, typer.Option("--degrees", help="Points are latitude, longitude; distances are metres.")]
@@ -46,7 +46,8 @@ Range = Annotated[
 Rate = Annotated[float | None, typer.Option(help="Privacy distance per unit, for points and ranges.")]
 BoundName = Annotated[str, typer.Option(help=f"One of {', '.join(all_amplifications())}.")]
 NoiseName = Annotated[str, typer.Option(help=f"What is known of the randomizer: {', '.join(noise_names())}.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _amplification(command: str, bound: str, noise: str) -> Amplification:
 @app.command("amplify")
 def amplify(
     users: Users,
-    delta: Delta,
+    delta: options.Delta,
     matrix: Matrix = None,
     points: Points = None,
     degrees: Degrees = False,
@@ -104,12 +105,16 @@ def amplify(
     rate: Rate = None,
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
-    steps: Annotated[int, typer.Option(metavar="INT", help="How many distances of a range to show.", min=1)] = 10,
+    steps: Annotated[
+        int | None, typer.Option(metavar="INT", help="How many distances of a range to show, by default 10.", min=1)
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw amplified against local distances (png, pdf, svg).")] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """The distances that are left after shuffling."""
     figures.demand_place("metric amplify", plot)
+    if steps is not None and range_ is None:
+        raise ValueError("metric amplify: --steps goes with --range.")
     space = SpaceChoice("metric amplify", matrix, points, degrees, range_, rate).build()
     metric = AmplifiedMetric(
         space, argument.count("metric", "users", users), delta, _amplification("metric amplify", bound, noise)
@@ -130,7 +135,7 @@ def amplify(
         # Two pairs that are equally far apart may differ after shuffling: dots, no line.
         drawn, style = [(float(space.matrix[pair]), float(amplified[pair])) for pair in space.pairs()], "o"
     else:
-        values = _along(metric, space, steps)
+        values = _along(metric, space, STEPS if steps is None else steps)
         document["distances"] = [
             {"distance": distance / space.rate, "local": distance, "amplified": {"upper": v.upper, "slack": v.slack}}
             for distance, v in values
@@ -140,7 +145,7 @@ def amplify(
         title = f"{metric.amplification.name}, {metric.users:,} users, δ = {figures.scientific(delta)}"
         _draw(plot, drawn, style, title)
     if json:
-        typer.echo(show.as_json(document))
+        typer.echo(json_text(document))
         return
     typer.echo(f"Privacy distances after shuffling {metric.users:,} messages, δ = {delta:g}.")
     typer.echo(f"Bound: {metric.amplification.theorem}.\n")
@@ -165,12 +170,12 @@ def _along(metric: AmplifiedMetric, space: Interval, steps: int) -> list[tuple[f
 @app.command("lower")
 def lower(
     users: Users,
-    delta: Delta,
+    delta: options.Delta,
     matrix: Matrix = None,
     points: Points = None,
     degrees: Degrees = False,
     rate: Rate = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """What no bound for all randomizers can beat.
 
@@ -181,7 +186,7 @@ def lower(
     found = _all_pairs(space, "Attacking", lambda a, b: lower_bound(space, a, b, total, delta))
     if json:
         document = {"users": total, "delta": delta, "local": space.matrix.tolist(), "lower": found.tolist()}
-        typer.echo(show.as_json({**document, "theorem": "padded exponential lower bound [MDP]", "certified": True}))
+        typer.echo(json_text({**document, "theorem": "padded exponential lower bound [MDP]", "certified": True}))
         return
     typer.echo(f"Some private randomizer has these distances after shuffling {total:,} messages, δ = {delta:g}.\n")
     _print_matrix(found, up=False)
@@ -190,7 +195,7 @@ def lower(
 @app.command("solve")
 def solve(
     users: Users,
-    delta: Delta,
+    delta: options.Delta,
     matrix: Matrix = None,
     points: Points = None,
     degrees: Degrees = False,
@@ -198,7 +203,7 @@ def solve(
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
     diameters: Annotated[int, typer.Option(metavar="INT", help="How many local diameters to try.", min=1)] = 4,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """The largest local distances that meet a target.
 
@@ -213,7 +218,7 @@ def solve(
     with _bar("Solving", diameters) as advance:
         answers = solver.solve(diameters, progress=advance)
     if json:
-        typer.echo(show.as_json(_solutions(solver, largest, answers)))
+        typer.echo(json_text(_solutions(solver, largest, answers)))
         return
     typer.echo(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {delta:g}.")
     typer.echo(f"Bound: {solver.amplification.theorem}. If all were equal: at most {show.lower(largest)}.")

@@ -11,9 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.cli import plan_figure, show
+from shuffledp.cli import options, plan_figure, show
 from shuffledp.cli.plan_task import NAMES, Given
 from shuffledp.composition.search import Target
+from shuffledp.documents import json_text
 from shuffledp.planner.goal import Goal, Limits
 from shuffledp.planner.ranking import Ranking, run, trials, workers_for
 from shuffledp.planner.trial import Offer
@@ -46,7 +47,7 @@ def command(
     population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
     out: Annotated[Path | None, typer.Option(help="Write the plan, for `shuffledp collect`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Mechanisms that meet a target, ranked by error; a plan.
 
@@ -63,7 +64,7 @@ def command(
     if out is not None:
         chosen.save(out)
     if json:
-        typer.echo(show.as_json(ranking.document() | {"plan": chosen.document()}))
+        typer.echo(json_text(ranking.document() | {"plan": chosen.document()}))
         return
     show_ranking(ranking)
     if out is not None:

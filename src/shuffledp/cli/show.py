@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-
-def as_json(document: Mapping[str, Any]) -> str:
-    """One JSON object; infinities become the strings "inf" and "-inf"."""
-    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
 
 
 def upper(value: float, digits: int = 7) -> str:

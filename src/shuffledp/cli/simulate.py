@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from shuffledp.cli import show
+from shuffledp.cli import options, show
 from shuffledp.cli.progress import Bars
+from shuffledp.documents import json_text
 from shuffledp.planner.plan import Plan
 from shuffledp.planner.simulation import CONFIDENCE, Outcome, Simulation
 
@@ -18,7 +19,7 @@ def command(
     users: Annotated[float | None, typer.Option(help="How many users; as planned by default.")] = None,
     repeat: Annotated[float, typer.Option(help="How many simulated collections.")] = 100,
     seed: Annotated[float, typer.Option(help="The same seed gives the same simulations.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Try a plan on made-up users: is the error as promised?"""
     chosen = Plan.load(plan)
@@ -27,7 +28,7 @@ def command(
     with Bars().step("simulating", simulation.repeats) as advance:
         outcome = simulation.run(advance)
     if json:
-        typer.echo(show.as_json(_document(simulation, outcome)))
+        typer.echo(json_text(_document(simulation, outcome)))
         return
     _print(simulation, outcome)
 

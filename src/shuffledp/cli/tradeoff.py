@@ -14,10 +14,11 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import NAME as BEST
 from shuffledp.bounds.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
 from shuffledp.cli import figure as figures
-from shuffledp.cli import show
+from shuffledp.cli import options, show
 from shuffledp.cli.progress import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
+from shuffledp.documents import json_text
 from shuffledp.privacy.attack_risk import AttackRisk
 from shuffledp.privacy.capability import GivesVariationRatio
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
@@ -32,22 +33,19 @@ Curves = Callable[[], dict[str, TradeOff]]
 
 
 def command(
-    users: Annotated[float | None, typer.Option(help="How many users take part, the one to protect included.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")] = None,
-    epsilon_local: Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
-    ] = None,
-    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")] = None,
-    p: Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")] = None,
-    q: Annotated[float | None, typer.Option(help="Largest ratio to another user's messages.")] = None,
-    q0: Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")] = None,
-    q1: Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")] = None,
-    q_common: Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")] = None,
-    bound: Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")] = BEST,
-    colluding: Annotated[float, typer.Option(help="Users who tell the analyst their message.")] = 0,
+    users: options.MaybeUsers = None,
+    mechanism: options.MechanismName = None,
+    epsilon_local: options.LocalEpsilon = None,
+    set_: options.Settings = None,
+    table: options.TableFile = None,
+    p: options.LargestRatio = None,
+    beta: options.TotalVariation = None,
+    q: options.HidingRatio = None,
+    q0: options.HidingRatio0 = None,
+    q1: options.HidingRatio1 = None,
+    q_common: options.CommonRatio = None,
+    bound: options.BoundName = BEST,
+    colluding: options.Colluding = 0,
     step: Annotated[
         str | None, typer.Option(help="Instead: one noisy gradient step, least-squares or logistic, with --set.")
     ] = None,
@@ -65,7 +63,7 @@ def command(
     points: Annotated[int, typer.Option(help="Points of the curve in --json.")] = 101,
     plot: Annotated[Path | None, typer.Option(help="Draw the curve to this file (png, pdf, svg).")] = None,
     log: Annotated[bool, typer.Option("--log", help="Draw TPR against FPR on logarithmic axes.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json: options.Json = False,
 ) -> None:
     """What any attack on the shuffled messages can do, certified.
 
@@ -92,7 +90,7 @@ def command(
         if plot is not None:
             draw(curves(), plot, title=report.subject.capitalize(), log=log)
     if json:
-        typer.echo(show.as_json(document))
+        typer.echo(json_text(document))
     else:
         show.rows(f"What attacks on {report.subject} can do", report.rows(document), report.curve.note)
 

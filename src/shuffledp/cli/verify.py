@@ -12,7 +12,8 @@ import typer
 from shuffledp.certificate.claim import parse
 from shuffledp.certificate.proof import Verdict
 from shuffledp.certificate.verify import verify
-from shuffledp.cli import show
+from shuffledp.cli import options, show
+from shuffledp.documents import json_text
 
 STATUS = {Verdict.YES: 0, Verdict.NO: 1, Verdict.OPEN: 3}
 QUIET_SECONDS = 2.0
@@ -20,7 +21,7 @@ QUIET_SECONDS = 2.0
 
 def command(
     file: Annotated[Path, typer.Argument(help="A certificate, from `shuffledp amplify --certificate`.")],
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    json: options.Json = False,
 ) -> None:
     """Prove a certificate's claim by an independent route. Exit code 0: yes, 1: no, 3: cannot decide."""
     try:
@@ -32,7 +33,7 @@ def command(
     finding = verify(claim, _Progress())
     if json:
         fields = {"verdict": finding.verdict.value, "reason": finding.reason, "method": finding.method}
-        typer.echo(show.as_json(fields))
+        typer.echo(json_text(fields))
     else:
         rows = [("verdict", finding.verdict.value), ("reason", finding.reason), ("method", finding.method)]
         show.rows("Certificate", [("claim", claim.statement), ("bound", claim.theorem), *rows])

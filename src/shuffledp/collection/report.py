@@ -13,6 +13,7 @@ from typing import Any
 from shuffledp.collection.column import Quantity
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
+from shuffledp.documents import json_text
 from shuffledp.mechanisms.mechanism import Estimate
 
 CONFIDENCE = 0.95
@@ -146,7 +147,7 @@ class Report:
         plot.draw(self.quantities, directory / "estimates.png", CONFIDENCE)
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
         (directory / "report.md").write_text(self.markdown(claim is not None), encoding="utf-8")
-        (directory / "report.json").write_text(json_text(self.document()), encoding="utf-8")
+        (directory / "report.json").write_text(json_text(self.document(), indent=1) + "\n", encoding="utf-8")
 
 
 def rows_of(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
@@ -201,21 +202,6 @@ def rounded_up(value: float) -> str:
     if math.isinf(value):
         return "inf"
     return f"{Context(prec=6, rounding=ROUND_CEILING).plus(Decimal(value)):g}"
-
-
-def json_text(document: Mapping[str, Any]) -> str:
-    """Readable JSON; infinities become texts."""
-    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

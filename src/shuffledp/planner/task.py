@@ -335,9 +335,6 @@ class Location(Task):
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0, math.sqrt(2.0))
 
-    def central_factor(self) -> float:
-        return math.sqrt(1 - 1 / (self.columns * self.rows))
-
 
 @dataclass(frozen=True)
 class Ranges(Frequency):

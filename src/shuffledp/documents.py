@@ -1,0 +1,23 @@
+"""Documents as JSON text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def json_text(document: Mapping[str, Any], indent: int | None = None) -> str:
+    """One JSON object; infinities become the strings "inf" and "-inf"."""
+    return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
