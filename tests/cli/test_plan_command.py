@@ -112,7 +112,7 @@ BAD = [
     (("--task", "frequency", "--categories", "nowhere.txt"), "cannot read nowhere.txt"),
     (("--task", "frequency", "--domain", "8", "--mechanism", "laplace"), "mechanism must be one of"),
     (("--task", "frequency", "--domain", "8", "--max-bits", "0"), "max-bits must be at least 1"),
-    (("--task", "frequency", "--domain", "8", "--plot", "plot.txt"), "expected a plot named .png"),
+    (("--task", "frequency", "--domain", "8", "--plot", "plot.txt"), "--plot must end in .png"),
     (("--task", "frequency", "--domain", "8", "--out", "nowhere/plan.json"), "in an existing directory"),
     (("--task", "frequency", "--domain", "8", "--mechanism", "oue", "--max-bits", "4"), "sends 8 bits a user"),
 ]  # fmt: skip

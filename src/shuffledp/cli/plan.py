@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from shuffledp.cli import figure as figures
 from shuffledp.cli import options, plan_figure, show
 from shuffledp.cli.plan_task import NAMES, Given
 from shuffledp.composition.search import Target
@@ -73,11 +74,9 @@ def command(
 
 def _demand_writable(out: Path | None, plot: Path | None) -> None:
     """Stop before the long work where its result could not be written."""
-    for path in (out, plot):
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise ValueError(f"plan: expected a file in an existing directory to write to, got {path}.")
-    if plot is not None and plot.suffix.lower() not in plan_figure.SUFFIXES:
-        raise ValueError(f"plan: expected a plot named {', '.join(plan_figure.SUFFIXES)}, got {plot.name!r}.")
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise ValueError(f"plan: expected a file in an existing directory to write to, got {out}.")
+    figures.demand_place("plan", plot)
 
 
 def rank(goal: Goal, only: str | None = None) -> Ranking:
