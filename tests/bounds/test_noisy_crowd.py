@@ -80,6 +80,15 @@ def test_it_is_the_mixture_over_the_size_of_the_crowd(mechanism: Any, users: int
         assert found.upper - found.slack <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("users", "slack"), [(100, 0.02), (1000, 0.01), (10**4, 0.003), (10**6, 0.001)])
+def test_strata_leave_little_room(users: int, slack: float) -> None:
+    """ε is near the mixture's own, which its slack says; δ at that ε is the target's."""
+    curve = sdp.amplify(sdp.MixDUMP(options=16, flip=0.5), users, bound="noisy-crowd")
+    value = curve.epsilon(1e-6)
+    assert value.slack <= slack * value.upper
+    assert curve.delta(value.upper).upper == pytest.approx(1e-6, rel=0.02)
+
+
 @pytest.mark.parametrize("users", [500, 10**5, 10**8])
 def test_it_is_tighter_and_never_below_the_attack(users: int) -> None:
     """With a third of the real messages noise, and one dummy each, ε is nearly that of a third more dummies."""

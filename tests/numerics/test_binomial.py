@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 from scipy.special import betainc
 
 from shuffledp.numerics.ball import precision, rational
-from shuffledp.numerics.binomial import Coin, point_mass, tail_bound, upper_tail, window
+from shuffledp.numerics.binomial import Coin, masses_between, point_mass, tail_bound, upper_tail, window
 
 from .exact_law import holds, least, most
 
@@ -167,3 +167,17 @@ def test_a_window_is_a_few_standard_deviations_wide(count: int) -> None:
     assert 9 * deviation < span.high - count / 3 < 11 * deviation
     assert 9 * deviation < count / 3 - span.low < 11 * deviation
     assert 0 < float(span.outside) <= 2.01 * math.exp(-50)
+
+
+@pytest.mark.parametrize("chance", [Fraction(1, 2), Fraction(1, 1000), Fraction(97, 100)])
+@pytest.mark.parametrize("count", [1, 7, 60])
+def test_masses_between_edges(count: int, chance: Fraction) -> None:
+    """Every stratum holds its exact chance, and all together 1."""
+    edges = sorted({0, 1, count // 3, count // 2, count, count + 1})
+    with precision(128):
+        found = masses_between(count, edges, coin_of(chance))
+        for first, end, mass in zip(edges[:-1], edges[1:], found, strict=True):
+            expected = sum((exact_point(count, a, chance) for a in range(first, end)), start=Fraction(0))
+            assert holds(mass, expected)
+            assert mass.rel_accuracy_bits() > 90
+        assert holds(sum(found, arb(0)), Fraction(1))

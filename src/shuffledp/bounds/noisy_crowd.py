@@ -14,7 +14,8 @@ from shuffledp.bounds.blanket import OptimalBound
 from shuffledp.bounds.bound import Bound
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
-from shuffledp.numerics.binomial import Coin, window
+from shuffledp.numerics.binomial import Coin, masses_between, window
+from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.capability import GivesBlankets, GivesNoisyOthers
 from shuffledp.privacy.curve import BoundValue, NumericCurve, PrivacyCurve
 from shuffledp.privacy.profile import Floats
@@ -25,15 +26,39 @@ ROOM = 2.0**-12
 LEAST_DELTA = 1e-290
 """A δ below this is not split."""
 MASSES = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15, 1e-18, 1e-22, 1e-28, 1e-35, 1e-50, 1e-80, 1e-120)
-"""For many ε at once: what sizes of crowd may be left out, of which each ε takes the largest that is little."""
+"""What sizes of crowd may be left out, of which each ε takes the largest that is little beside its δ."""
+SPREAD = 0.0005
+"""Sizes that differ by less than this share of all that hides are one stratum; ε moves by about half as much."""
+MOST_STRATA, MOST_STRATA_OF_MANY, MANY = 24, 4, 8
+"""How many strata there may be, for few ε and for many."""
+MOST_STEPS = 1 << 17
+"""Sizes that are walked through to find the chances of the strata."""
+RELATIVE = 2e-6
+"""How closely ε is searched."""
+ROUNDING = 1e-14
+"""More than the relative rounding error of a sum over strata in floats."""
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Sizes of the crowd from each edge up to before the next one, and at last up to ``end``."""
+
+    edges: tuple[int, ...]
+    end: int
+    upper: Floats
+    """At least the chance of each stratum; the last one's covers what is above ``end``, too."""
+    lower: Floats
+    """At most the chance of each stratum."""
+    below: float
+    """At least the chance of a smaller crowd."""
 
 
 @dataclass(frozen=True)
 class NoisyCrowdCurve(PrivacyCurve):
     """δ(ε) = E[D_{M+H}(ε)], where H ~ Bin(others, chance) of the others' real messages hide like dummies.
 
-    D_m, the divergence among m messages, falls in m: one more independent message is post-processing. So
-    D_{M+high}·P(H ≤ high) ≤ δ ≤ D_{M+low} + P(H < low)·D_M for every low and high.
+    D_m, the divergence among m messages, falls in m: one more independent message is post-processing. So every stratum
+    a ≤ H < b of sizes has between its chance times D_{M+b} and times D_{M+a}, and less than the first one at most D_M.
     """
 
     among: Callable[[int], NumericCurve]
@@ -41,58 +66,118 @@ class NoisyCrowdCurve(PrivacyCurve):
     others: int
     chance: Fraction
 
-    def _sizes(self, mass: float) -> tuple[int, int, float]:
-        """low and high such that H is outside with at most about ``mass``, and a proved bound of that probability."""
+    def _strata(self, mass: float, most: int) -> Strata:
+        """Strata that H is outside of with at most about ``mass``, ``most`` of them."""
         with precision(BITS):
             share = arb(rational(self.chance))
-            found = window(self.others, Coin(share, 1 - share), math.log(mass))
-            return found.low, found.high, round_up(found.outside)
+            coin = Coin(share, 1 - share)
+            found = window(self.others, coin, math.log(mass))
+            below = round_up(found.outside)
+            edges = self._edges(found.low, found.high, most)
+            if len(edges) == 1:
+                return Strata(edges, found.high, np.ones(1), np.array([round_down(1 - arb(below))]), below)
+            chances = masses_between(self.others, (*edges, found.high + 1), coin)
+            upper = [round_up(chance) for chance in chances[:-1]] + [round_up(chances[-1] + arb(below))]
+            lower = [round_down(chance) for chance in chances]
+        return Strata(edges, found.high, np.array(upper), np.array(lower), below)
 
-    def _epsilon(self, delta: float) -> BoundValue:
-        low, high, outside = self._sizes(max(delta, LEAST_DELTA) * ROOM)
-        if outside >= delta:
-            low, high, outside = 0, self.others, 0.0
-        with precision(BITS):
-            left = round_down(arb(delta) - arb(outside))
-            more = round_up(arb(delta) / (1 - arb(outside)))
-        upper = self.among(self.users + low).epsilon(left).upper
-        best = self.among(self.users + high).epsilon(more)
-        return self._value(upper, _gap(upper, best))
+    def _edges(self, low: int, high: int, most: int) -> tuple[int, ...]:
+        """Up to somewhat above the mean, where what is left no longer counts."""
+        mean = self.others * float(self.chance)
+        top = min(high, math.ceil(mean + math.sqrt(mean)))
+        wanted = min(most, math.ceil((top - low) / (SPREAD * (self.users + mean))))
+        if wanted <= 1 or high - low > MOST_STEPS:
+            return (low,)
+        return tuple(np.unique(np.linspace(low, top, wanted, endpoint=False).astype(np.int64)).tolist())
 
-    def _delta(self, epsilon: float) -> BoundValue:
-        whole = self.among(self.users).delta(epsilon).upper
-        middle = self.among(self.users + int(self.others * self.chance)).delta(epsilon).upper
-        low, high, outside = self._sizes(max(middle, LEAST_DELTA) * ROOM)
-        inside = self.among(self.users + low).delta(epsilon).upper
-        with precision(BITS):
-            upper = min(whole, round_up(arb(inside) + arb(outside) * arb(whole)))
-        best = self.among(self.users + high).delta(epsilon)
-        return self._value(upper, _gap(upper, best, 1 - outside))
+    def _bounds(self, epsilons: Floats, strata: Strata, whole: Floats) -> tuple[Floats, Floats]:
+        """(upper, lower) of δ, where ``whole`` is at least D_M."""
+        if strata.edges[0] == 0 and len(strata.edges) == 1:
+            upper = whole
+        else:
+            found = [self.among(self.users + size).profile(epsilons) for size in strata.edges]
+            parts = [chance * each.upper for chance, each in zip(strata.upper, found, strict=True)]
+            upper = np.minimum(whole, _up(strata.below * whole + np.sum(parts, axis=0)))
+        last = self.among(self.users + strata.end).profile(epsilons).lower
+        nexts = [] if len(strata.edges) == 1 else [each.lower for each in found[1:]]
+        parts = [chance * each for chance, each in zip(strata.lower, [*nexts, last], strict=True)]
+        return upper, np.sum(parts, axis=0) * (1 - ROUNDING)
+
+    def _whole(self, epsilons: Floats) -> Floats:
+        return self.among(self.users).profile(epsilons).upper
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        whole = self.among(self.users).profile(epsilons).upper
-        upper = whole.copy()
-        _, high, outside = self._sizes(MASSES[0])
-        lower = self.among(self.users + high).profile(epsilons).lower * ((1 - outside) * (1 - 1e-15))
-        # Each ε leaves out as much as is little beside what its δ is at least; the last mass is for δ of almost 0.
+        most = MOST_STRATA if len(epsilons) <= MANY else MOST_STRATA_OF_MANY
+        whole = self._whole(epsilons)
+        first = self._strata(MASSES[0], 1)
+        upper, lower = whole.copy(), self._bounds(epsilons, first, whole)[1]
+        # The last mass is for a δ of almost 0.
         wanted = ROOM * lower / np.maximum(whole, LEAST_DELTA)
         masses = np.array(MASSES)
         taken = np.minimum(np.searchsorted(-masses, -wanted), len(masses) - 1)
         for step in np.unique(taken):
-            low, _, outside = self._sizes(masses[step])
-            if low > 0:
-                some = taken == step
-                near = self.among(self.users + low).profile(epsilons[some]).upper
-                spilt = np.nextafter(outside * whole[some], np.inf)
-                upper[some] = np.minimum(whole[some], np.nextafter(near + spilt, np.inf))
-        return upper, lower
+            some = taken == step
+            strata = self._strata(masses[step], most)
+            upper[some], other = self._bounds(epsilons[some], strata, whole[some])
+            lower[some] = np.maximum(lower[some], other)
+        return upper, np.minimum(lower, upper)
+
+    def _delta(self, epsilon: float) -> BoundValue:
+        (upper,), (lower,) = self._profile(np.array([epsilon]))
+        return self._value(float(upper), _gap(float(upper), float(lower)))
+
+    def _epsilon(self, delta: float) -> BoundValue:
+        strata = self._strata(max(delta, LEAST_DELTA) * ROOM, MOST_STRATA)
+        if strata.below >= delta:
+            strata = Strata((0,), self.others, np.ones(1), np.ones(1), 0.0)
+        with precision(BITS):
+            left = round_down(arb(delta) - arb(strata.below))
+            more = round_up(arb(delta) / arb(float(strata.lower.sum() * (1 - ROUNDING))))
+        upper = self.among(self.users + strata.edges[0]).epsilon(left).upper
+        best = self.among(self.users + strata.end).epsilon(min(more, math.nextafter(1, 0)))
+        lower = best.upper - best.slack if math.isfinite(best.upper) else best.upper
+        if len(strata.edges) > 1 and math.isfinite(upper):
+            upper, lower = self._narrowed(delta, strata, lower, upper)
+        return self._value(upper, _gap(upper, lower))
+
+    def _narrowed(self, delta: float, strata: Strata, lower: float, upper: float) -> tuple[float, float]:
+        """A proved ε by all strata, and one from below; between those that are known."""
+        proved = lower
+
+        def logs(epsilon: float) -> tuple[float, float]:
+            """log δ from above and from below, at most the target's where it is small enough."""
+            nonlocal proved
+            point = np.array([epsilon])
+            (above,), (below,) = self._bounds(point, strata, self._whole(point))
+            if below >= delta:
+                proved = max(proved, epsilon)
+            return _log_ratio(float(above), delta), _log_ratio(float(below), delta)
+
+        found = find_crossing(lambda epsilon: -logs(epsilon)[0], lower, upper, relative=RELATIVE)
+        epsilon = min(upper, found.above)
+        if found.f_below < 0 and math.isfinite(found.f_below) and found.below > proved:
+            # As far down as the two sides are apart, by the slope between the known ends.
+            gap = logs(found.below)[0] - logs(found.below)[1]
+            slope = (found.f_above - found.f_below) / (found.above - found.below)
+            if math.isfinite(gap) and slope > 0:
+                for stretch in (1.2, 2.0):
+                    if proved < found.below - stretch * gap / slope:
+                        logs(found.below - stretch * gap / slope)
+        return epsilon, proved
 
 
-def _gap(upper: float, best: BoundValue, share: float = 1.0) -> float:
-    """How far ``upper`` may be above the truth, which is at least this share of ``best``."""
+def _log_ratio(value: float, delta: float) -> float:
+    return math.log(value / delta) if value > 0 else -math.inf
+
+
+def _up(values: Floats) -> Floats:
+    return np.nextafter(values * (1 + ROUNDING), np.inf)
+
+
+def _gap(upper: float, lower: float) -> float:
+    """How far ``upper`` may be above the truth, which is at least ``lower``."""
     if math.isinf(upper):
-        return 0.0 if math.isinf(best.upper) else upper
-    lower = max(0.0, (best.upper - best.slack) * share * (1 - 1e-15))
+        return 0.0 if math.isinf(lower) else upper
     return math.nextafter(max(0.0, upper - lower), math.inf)
 
 

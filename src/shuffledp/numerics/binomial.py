@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flint import arb
@@ -64,6 +65,18 @@ def _falling_sum(count: int, k: int, coin: Coin) -> arb:
             if ratio < 1:
                 return total + (term * ratio / (1 - ratio)).union(arb(0))
     return total
+
+
+def masses_between(count: int, edges: Sequence[int], coin: Coin) -> list[arb]:
+    """P(a ≤ Bin(count) < b) for neighbours a, b among the rising ``edges``, in one walk; success is neither 0 nor 1."""
+    term, odds, result = point_mass(count, edges[0], coin), coin.success / coin.failure, []
+    for first, end in itertools.pairwise(edges):
+        total = arb(0)
+        for a in range(first, end):
+            total += term
+            term = term * odds * (count - a) / (a + 1)
+        result.append(total)
+    return result
 
 
 def tail_bound(count: int, k: int, coin: Coin) -> arb:
