@@ -29,7 +29,7 @@ MASSES = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 1e-12, 1e-15, 1e-18, 1e-22, 1e-28, 1e-3
 """What sizes of crowd may be left out, of which each ε takes the largest that is little beside its δ."""
 SPREAD = 0.0005
 """Sizes that differ by less than this share of all that hides are one stratum; ε moves by about half as much."""
-MOST_STRATA, MOST_STRATA_OF_MANY, MANY = 24, 4, 8
+MOST_STRATA, MOST_STRATA_OF_MANY, MANY = 24, 3, 8
 """How many strata there may be, for few ε and for many."""
 MOST_STEPS = 1 << 17
 """Sizes that are walked through to find the chances of the strata."""
@@ -109,17 +109,16 @@ class NoisyCrowdCurve(PrivacyCurve):
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         most = MOST_STRATA if len(epsilons) <= MANY else MOST_STRATA_OF_MANY
         whole = self._whole(epsilons)
-        first = self._strata(MASSES[0], 1)
-        upper, lower = whole.copy(), self._bounds(epsilons, first, whole)[1]
-        # The last mass is for a δ of almost 0.
-        wanted = ROOM * lower / np.maximum(whole, LEAST_DELTA)
+        upper, lower = np.empty_like(whole), np.empty_like(whole)
+        # log D is about proportional to the messages: what all others' noise, at its mean, makes of δ.
+        share = self.others * float(self.chance) / self.users
+        wanted = ROOM * np.maximum(whole, LEAST_DELTA) ** share
         masses = np.array(MASSES)
         taken = np.minimum(np.searchsorted(-masses, -wanted), len(masses) - 1)
         for step in np.unique(taken):
             some = taken == step
             strata = self._strata(masses[step], most)
-            upper[some], other = self._bounds(epsilons[some], strata, whole[some])
-            lower[some] = np.maximum(lower[some], other)
+            upper[some], lower[some] = self._bounds(epsilons[some], strata, whole[some])
         return upper, np.minimum(lower, upper)
 
     def _delta(self, epsilon: float) -> BoundValue:

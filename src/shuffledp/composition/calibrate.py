@@ -14,7 +14,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.composition.search import WHO, Search, Target
 from shuffledp.composition.sequential import compose
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
-from shuffledp.privacy.capability import GivesVariationRatio, hiding_messages
+from shuffledp.privacy.capability import GivesNoisyOthers, GivesVariationRatio, hiding_messages
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 
 LOCAL = "epsilon_local"
@@ -177,7 +177,10 @@ class _Deployment:
             return -math.inf
         reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
         p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
-        hidden = hiding_messages(made, self.users_at(value) - self.colluding)
+        hidden: float = hiding_messages(made, self.users_at(value) - self.colluding)
+        if isinstance(made, GivesNoisyOthers):
+            others, chance = made.noisy_others(int(hidden))
+            hidden += others * float(chance)
         square = 2 * known.beta * max(known.q_pair) * p_share / hidden
         return 0.5 * math.log(square * self.rounds_at(value)) + math.log(reach)
 

@@ -15,6 +15,8 @@ from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 WHO = "calibrate"
 RELATIVE = 2e-5
 """How closely the search brackets the last value that meets the target."""
+RELATIVE_COMPOSED = 3e-4
+"""The same for composed curves, which are slow to come by and not that sharp."""
 RELATIVE_WHOLE = 1e-7
 """The same for whole numbers, whose neighbours are to be told apart."""
 NEIGHBOUR = 1.001
@@ -149,6 +151,7 @@ class Search:
         self.scale = _Scale(tuning)
         self.target = target
         self.measure = target.excess_of_epsilon if composed else target.excess
+        self.relative = RELATIVE_WHOLE if tuning.whole else RELATIVE_COMPOSED if composed else RELATIVE
         self.seen: dict[float, float] = {}
         self.refused: dict[float, str] = {}
 
@@ -206,8 +209,7 @@ class Search:
         return math.exp(found.middle)
 
     def _crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
-        relative = RELATIVE_WHOLE if self.tuning.whole else RELATIVE
-        found = find_crossing(self.excess, low, high, guess=start, relative=relative)
+        found = find_crossing(self.excess, low, high, guess=start, relative=self.relative)
         return found.below, found.above
 
     def _beyond_jumps(self, below: float, above: float, high: float) -> tuple[float, float]:
