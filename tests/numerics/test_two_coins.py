@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
@@ -9,6 +10,7 @@ from random import Random
 import pytest
 from flint import arb
 
+from shuffledp.numerics import two_coins
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.two_coins import TwoCoins
 
@@ -38,15 +40,20 @@ def exponentials(x: float) -> tuple[Fraction, Fraction]:
     return Fraction(int(low.p), int(low.q)), Fraction(int(high.p), int(high.q))
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_the_bracket_holds_the_exact_value_and_is_narrow(seed: int) -> None:
+def any_coins(seed: int) -> tuple[TwoCoins, float]:
     """Any two coins, sure ones included, any crowd of up to 24, any x below and beyond the largest ratio."""
     rng = Random(seed)
     low, high = sorted((Fraction(rng.randint(0, 63), 64), Fraction(rng.randint(1, 64), 64)))
     if low == high:
         low = high / 2
     coins = TwoCoins(high, low, rng.randint(0, 12), rng.randint(0, 12))
-    x = rng.random() * rng.choice([0.0, 0.01, 0.3, 1.0, 3.0])
+    return coins, rng.random() * rng.choice([0.0, 0.01, 0.3, 1.0, 3.0])
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_the_bracket_holds_the_exact_value_and_is_narrow(seed: int) -> None:
+    """By multiplying out all coins."""
+    coins, x = any_coins(seed)
     found = coins.bracket(x)
     below, above = exponentials(x)
     with precision(256):
@@ -56,6 +63,26 @@ def test_the_bracket_holds_the_exact_value_and_is_narrow(seed: int) -> None:
         assert found.lower <= arb(largest.numerator) / largest.denominator
     width = found.upper_float() - found.lower_float()
     assert width <= 1e-12 * found.upper_float() + 1e-40
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_what_is_only_bounded_is_above_the_exact_value(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chernoff's bound beyond the last total that is certainly not positive, wherever it is used."""
+    monkeypatch.setattr(two_coins, "LOG_NOTHING", math.inf)
+    coins, x = any_coins(seed)
+    found = coins.bracket(x)
+    smallest = divergence(coins, exponentials(x)[1])
+    assert found.lower == 0
+    with precision(256):
+        assert found.upper >= arb(smallest.numerator) / smallest.denominator
+
+
+def test_what_is_next_to_nothing_takes_no_time() -> None:
+    """Two coins that hardly differ, at half of their local ε among billions: far below every float."""
+    half, tiny = Fraction(1, 2), Fraction(1, 10**14)
+    found = TwoCoins(half + tiny, half - tiny, 10**10, 10**10).bracket(2e-14)
+    assert found.lower == 0
+    assert found.upper_float() == 5e-324
 
 
 def test_a_tie_is_no_obstacle() -> None:

@@ -31,6 +31,8 @@ NEGLIGIBLE = 0.2
 """What is only bounded (aliases, far nodes) is about e^(NEGLIGIBLE·bits) times smaller than the result."""
 MOST_BITS = 1 << 12
 MOST_STEPS, TRUSTED_STEPS = 60, 3
+LOG_NOTHING = -2000.0
+"""The logarithm below which a value is far below every float, and only bounded."""
 SHARP = 1e-9
 """Relative radius that a certified value may have."""
 
@@ -83,6 +85,9 @@ class TwoCoins:
             # D ≤ A, for P(F ≥ t−1) ≤ 1 and B ≤ 0.
             return Bracket(arb(0), gain.upper().max(arb(0)), "two coins")
         tilt = self._tilt(float((-loss / gain).log()))
+        most = self._at_most(_Laws(high, low, gain, loss), tilt)
+        if most.log() < LOG_NOTHING:
+            return Bracket(arb(0), most.upper(), "two coins")
         t = self._threshold(tilt)
         for attempt in range(MOST_STEPS):
             found = _Terms.around(self, _Laws(high, low, gain, loss), t, tilt)
@@ -93,6 +98,22 @@ class TwoCoins:
             step = step if attempt < TRUSTED_STEPS else (step > 0) - (step < 0)
             t = min(max(t + step, 1), self.many + self.few + 1)
         return None
+
+    def _at_most(self, laws: _Laws, tilt: float) -> arb:
+        """A bound of D: A·P(F ≥ t) where no term up to t is positive, by Chernoff.
+
+        Likelier coins make f(t)/f(t−1) larger, as the likelihood ratio order is kept by adding log-concave laws. So it
+        is at least that of coins that are all the least likely, p: (n−t+1)/t·p/(1−p).
+        """
+        if self.many + self.few == 0:
+            return laws.gain
+        least = laws.low if self.few else laws.high
+        odds = -laws.loss / laws.gain * least / (1 - least)
+        first = max(0, math.floor(float(((self.many + self.few + 1) * odds / (1 + odds)).lower()) * (1 - 1e-12)) - 1)
+        radius = arb(tilt).exp()
+        log_moment = self.many * (1 - laws.high + laws.high * radius).log()
+        log_moment += self.few * (1 - laws.low + laws.low * radius).log()
+        return laws.gain * (log_moment - first * arb(tilt)).exp()
 
     def _tilt(self, log_ratio: float) -> float:
         """log r: where f(t−1)/f(t) is about the ratio that decides; at least one standard deviation above 0."""
