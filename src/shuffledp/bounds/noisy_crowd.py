@@ -35,8 +35,8 @@ MOST_STEPS = 1 << 17
 """Sizes that are walked through to find the chances of the strata."""
 RELATIVE = 2e-6
 """How closely ε is searched."""
-ROUNDING = 1e-14
-"""More than the relative rounding error of a sum over strata in floats."""
+ROUNDING, UNDERFLOW = 1e-14, 1e-321
+"""More than the rounding error of a sum over strata in floats, relative and at the end of the floats."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class NoisyCrowdCurve(PrivacyCurve):
         last = self.among(self.users + strata.end).profile(epsilons).lower
         nexts = [] if len(strata.edges) == 1 else [each.lower for each in found[1:]]
         parts = [chance * each for chance, each in zip(strata.lower, [*nexts, last], strict=True)]
-        return upper, np.sum(parts, axis=0) * (1 - ROUNDING)
+        return upper, np.maximum(0.0, np.sum(parts, axis=0) * (1 - ROUNDING) - UNDERFLOW)
 
     def _whole(self, epsilons: Floats) -> Floats:
         return self.among(self.users).profile(epsilons).upper
@@ -133,8 +133,10 @@ class NoisyCrowdCurve(PrivacyCurve):
             left = round_down(arb(delta) - arb(strata.below))
             more = round_up(arb(delta) / arb(float(strata.lower.sum() * (1 - ROUNDING))))
         upper = self.among(self.users + strata.edges[0]).epsilon(left).upper
-        best = self.among(self.users + strata.end).epsilon(min(more, math.nextafter(1, 0)))
-        lower = best.upper - best.slack if math.isfinite(best.upper) else best.upper
+        lower = 0.0
+        if more < 1:
+            best = self.among(self.users + strata.end).epsilon(more)
+            lower = best.upper - best.slack if math.isfinite(best.upper) else best.upper
         if len(strata.edges) > 1 and math.isfinite(upper):
             upper, lower = self._narrowed(delta, strata, lower, upper)
         return self._value(upper, _gap(upper, lower))
@@ -170,7 +172,7 @@ def _log_ratio(value: float, delta: float) -> float:
 
 
 def _up(values: Floats) -> Floats:
-    return np.nextafter(values * (1 + ROUNDING), np.inf)
+    return np.asarray(values * (1 + ROUNDING) + UNDERFLOW)
 
 
 def _gap(upper: float, lower: float) -> float:
