@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shuffledp.certificate
-from shuffledp.certificate import proof
-from shuffledp.certificate.proof import Line, Verdict, binomial_sums, enumerated, exponential, judge
+from shuffledp.certificate.counts import Number, binomial_sums, enumerated
+from shuffledp.certificate.line import Line
+from shuffledp.certificate.proof import Verdict, exponential, judge
 from shuffledp.numerics.ball import precision
 from tests.oracle.exact import hockey_stick_of_counts, positive_part_mean
 
@@ -28,7 +29,7 @@ def rational(number: Fraction) -> fmpq:
 
 def classes_of(
     first: list[Fraction], second: list[Fraction], hiding: list[Fraction]
-) -> list[tuple[proof.Number, proof.Number, proof.Number]]:
+) -> list[tuple[Number, Number, Number]]:
     """Exact classes with the revealed rest."""
     rows = zip([*first, Fraction(0)], [*second, Fraction(0)], [*hiding, 1 - sum(hiding)], strict=True)
     return [(rational(a), rational(b), rational(h)) for a, b, h in rows if a or b or h]

@@ -17,7 +17,8 @@ from flint import arb, fmpq
 
 from shuffledp.bounds.bound import all_bounds
 from shuffledp.certificate.claim import BOUNDS, MOST_USERS, PROBABILITIES, Claim, build, exact_number
-from shuffledp.certificate.proof import Class, Finding, Number, Verdict, exponential, judge
+from shuffledp.certificate.counts import Number
+from shuffledp.certificate.proof import Class, Finding, Verdict, exponential, judge
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import precision
