@@ -28,30 +28,20 @@ from tests.compression.toy import (
     measured_advantage,
     total_variation,
 )
+from tests.mechanisms.with_reference import WITH_REFERENCE
 
 FALSE_ALARM = 1e-7
-NAMES = [
-    "krr",
-    "rappor",
-    "oue",
-    "subset",
-    "privset",
-    "local-hash",
-    "hadamard-response",
-    "pi-rappor",
-    "projective-geometry",
-]
 
 
 def _examples() -> Iterator[Any]:
-    for name in NAMES:
+    for name in WITH_REFERENCE:
         for number, example in enumerate(all_mechanisms()[name].examples()):
             yield pytest.param(example, id=f"{name}-{number}")
 
 
 every_example = pytest.mark.parametrize("randomizer", list(_examples()))
 one_of_each = pytest.mark.parametrize(
-    "randomizer", [all_mechanisms()[name].examples()[-1] for name in NAMES], ids=NAMES
+    "randomizer", [all_mechanisms()[name].examples()[-1] for name in WITH_REFERENCE], ids=WITH_REFERENCE
 )
 
 

@@ -12,10 +12,11 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp import argument
+from shuffledp.mechanisms.bit_row import BitRow
 from shuffledp.mechanisms.dummy import DUMMIES, MOST_DUMMIES, DummyOracle, MessageTable, numbers_of_dummies
-from shuffledp.mechanisms.mechanism import Array, Tuning, WireBytes
+from shuffledp.mechanisms.mechanism import Array, Tuning
 from shuffledp.mechanisms.published import inverse_coth
-from shuffledp.mechanisms.unary import MOST_OPTIONS_OF_A_TABLE, bit_rows
+from shuffledp.mechanisms.unary import MOST_OPTIONS_OF_A_TABLE
 from shuffledp.numerics import bits, dyadic
 from shuffledp.numerics.ball import above, rational
 from shuffledp.numerics.random import RandomSource
@@ -26,7 +27,7 @@ PUBLISHED_FACTOR = fmpq(33, 5)
 
 
 @dataclass(frozen=True)
-class CheuZhilyaev(DummyOracle):
+class CheuZhilyaev(BitRow, DummyOracle):
     """Send one bit for each option, 1 for the own one, and ``dummies`` rows of zeros, each bit flipped with chance f.
 
     f is ``flip`` rounded up to a multiple of 2^-64, which only hides more. A message is a row of packed bits, which is
@@ -90,16 +91,6 @@ class CheuZhilyaev(DummyOracle):
         bits.put_one_per_row(real, values, own)
         messages[::each] = real
         return messages
-
-    @property
-    def message_bits(self) -> int:
-        return self.options
-
-    def pack(self, messages: Array) -> WireBytes:
-        return np.ascontiguousarray(messages)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return bit_rows("CheuZhilyaev", wire, self.options)
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)

@@ -12,12 +12,11 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.binary import informative_epsilon
 from shuffledp.mechanisms.frequency import SupportOracle, true_or_uniform
 from shuffledp.mechanisms.mechanism import Array, OutputTable
 from shuffledp.mechanisms.own_region import OwnRegion
-from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.reference import UniformNumber
 from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics import dyadic
 from shuffledp.numerics.ball import above, rational
@@ -33,7 +32,7 @@ USERS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
-class KRR(WholeNumber, UniformReference, SupportOracle):
+class KRR(WholeNumber, UniformNumber, SupportOracle):
     """Report an option drawn uniformly from all with probability γ, the true one otherwise.
 
     γ = d/(e^ε + d − 1), rounded up to a multiple of 2^-64: the ratio 1 + d(1−γ)/γ is then at most e^ε.
@@ -95,13 +94,6 @@ class KRR(WholeNumber, UniformReference, SupportOracle):
     def region(self) -> OwnRegion:
         """The law: an option's region is itself."""
         return OwnRegion("KRR", self.epsilon, Fraction(1, self.options), self.uniform_share)
-
-    @property
-    def reference_words(self) -> int:
-        return reference.WORDS_OF_AN_INTEGER
-
-    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
-        return reference.integers_below(self.options, words)
 
     def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
         return np.asarray(values == messages)

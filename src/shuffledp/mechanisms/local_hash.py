@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.hashed_option import HashedOption
 from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, prime_at_least, prime_length
@@ -23,7 +22,7 @@ from shuffledp.mechanisms.mechanism import (
     OutputTable,
 )
 from shuffledp.mechanisms.own_region import OwnRegion
-from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.reference import UniformNumber
 from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
@@ -35,7 +34,7 @@ USERS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
-class LocalHash(WholeNumber, UniformReference, SupportOracle):
+class LocalHash(WholeNumber, UniformNumber, SupportOracle):
     """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
 
     l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
@@ -131,13 +130,6 @@ class LocalHash(WholeNumber, UniformReference, SupportOracle):
 
     def finish(self, total: Array, users: int) -> Estimate:
         return super().finish(self.hashed.supports(total), users)
-
-    @property
-    def reference_words(self) -> int:
-        return reference.WORDS_OF_AN_INTEGER
-
-    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
-        return reference.integers_below(self.messages, words)
 
     def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
         return np.asarray(self.hashed.own_messages(messages // self.buckets, values) == messages)

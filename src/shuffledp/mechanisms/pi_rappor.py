@@ -15,13 +15,13 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.mechanisms import line_decoding, reference
+from shuffledp.mechanisms import line_decoding
 from shuffledp.mechanisms.binary import informative_epsilon
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.linear_hash import prime_at_least, prime_at_most, prime_length
 from shuffledp.mechanisms.mechanism import Array, Estimate, OutputTable, WireBytes, integers_of_wire, wire_of_integers
 from shuffledp.mechanisms.own_region import OwnRegion, Regions
-from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.reference import UniformNumber
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
@@ -39,7 +39,7 @@ USERS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class PIRAPPOR(UniformReference, SupportOracle):
+class PIRAPPOR(UniformNumber, SupportOracle):
     """Report a line φ(j) = φ0 + φ1·j modulo a prime P ≥ d that runs through 0 … T−1 at the own option with chance α1.
 
     Option j's bit is [φ(j) < T]: 1 with probability α0 = T/P unless j is one's own; any two bits are independent.
@@ -201,11 +201,8 @@ class PIRAPPOR(UniformReference, SupportOracle):
     # --- the reference law --------------------------------------------------------------------------------------
 
     @property
-    def reference_words(self) -> int:
-        return reference.WORDS_OF_AN_INTEGER
-
-    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
-        return reference.integers_below(self.field**2, words)
+    def outputs(self) -> int:
+        return self.field**2
 
     def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
         slopes, offsets = np.divmod(messages, self.field)

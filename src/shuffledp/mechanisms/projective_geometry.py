@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.mechanisms import reference
 from shuffledp.mechanisms.frequency import SupportOracle
 from shuffledp.mechanisms.linear_hash import prime_at_least, prime_at_most, prime_length
 from shuffledp.mechanisms.mechanism import Array, Estimate, OutputTable
 from shuffledp.mechanisms.own_region import OwnRegion, Regions
 from shuffledp.mechanisms.projective_space import ProjectiveSpace, points
-from shuffledp.mechanisms.reference import UniformReference
+from shuffledp.mechanisms.reference import UniformNumber
 from shuffledp.mechanisms.whole_number import WholeNumber
 from shuffledp.numerics.random import RandomSource
 from shuffledp.privacy.pair import HidingPair
@@ -34,7 +33,7 @@ USERS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class ProjectiveGeometry(WholeNumber, UniformReference, SupportOracle):
+class ProjectiveGeometry(WholeNumber, UniformNumber, SupportOracle):
     """Report a uniform point of a projective space with probability γ, else a uniform one orthogonal to the own point.
 
     Options are the first points of the space of t coordinates over the numbers modulo a prime q, t the smallest that
@@ -140,13 +139,6 @@ class ProjectiveGeometry(WholeNumber, UniformReference, SupportOracle):
         return super().finish(self.space.orthogonal_counts(np.asarray(total), self.options), users)
 
     # --- the reference law --------------------------------------------------------------------------------------
-
-    @property
-    def reference_words(self) -> int:
-        return reference.WORDS_OF_AN_INTEGER
-
-    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
-        return reference.integers_below(self.outputs, words)
 
     def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
         return self.space.orthogonal(values, messages)

@@ -63,6 +63,22 @@ class UniformReference(Mechanism):
         return np.where(self.owns(values, messages), inside, outside)
 
 
+class UniformNumber(UniformReference):
+    """The same for messages that are numbers below ``outputs``."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many different messages there are."""
+
+    @property
+    def reference_words(self) -> int:
+        return WORDS_OF_AN_INTEGER
+
+    def reference_messages(self, words: Words) -> Array:
+        return integers_below(self.outputs, words)
+
+
 def log_above(ratio: Fraction) -> float:
     """The logarithm of an exact number, rounded up."""
     with precision(128):

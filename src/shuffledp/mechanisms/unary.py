@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.mechanisms.binary import informative_epsilon
+from shuffledp.mechanisms.bit_row import BitRow
 from shuffledp.mechanisms.frequency import SupportOracle
-from shuffledp.mechanisms.mechanism import Array, Floats, OutputTable, WireBytes
+from shuffledp.mechanisms.mechanism import Array, Floats, OutputTable
 from shuffledp.mechanisms.reference import log_above
 from shuffledp.numerics import bits
 from shuffledp.numerics.ball import above, rational
@@ -27,7 +28,7 @@ MOST_OPTIONS_OF_A_TABLE = 12
 
 
 @dataclass(frozen=True)
-class UnaryEncoding(SupportOracle):
+class UnaryEncoding(BitRow, SupportOracle):
     """The own bit is 1 with probability s, every other bit with probability r < s, multiples of 2^-64.
 
     A message is a row of packed bits, which is also its form on the wire: option j is bit j mod 8 of byte j div 8.
@@ -50,16 +51,6 @@ class UnaryEncoding(SupportOracle):
         own = bits.single_bits(bits.coin_rows(source, self.own_support, 1, len(values)), len(values))
         bits.put_one_per_row(messages, values, own)
         return messages
-
-    @property
-    def message_bits(self) -> int:
-        return self.options
-
-    def pack(self, messages: Array) -> WireBytes:
-        return np.ascontiguousarray(messages)
-
-    def unpack(self, wire: WireBytes) -> Array:
-        return bit_rows(type(self).__name__, wire, self.options)
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)
@@ -167,13 +158,3 @@ class UnaryEncoding(SupportOracle):
         """The probability that input x sends the bits of ``number``."""
         ones = [self.own_support if j == x else self.other_support for j in range(self.options)]
         return prod((one if number >> j & 1 else 1 - one for j, one in enumerate(ones)), start=Fraction(1))
-
-
-def bit_rows(who: str, wire: WireBytes, columns: int) -> Array:
-    """Rows of packed bits as they are; refuses rows of another width and bits beyond the last column."""
-    rows, width = np.asarray(wire), bits.bytes_of(columns)
-    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-        raise ValueError(f"{who}: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
-    if columns % 8 and (rows[:, -1] >> columns % 8).any():
-        raise ValueError(f"{who}: expected rows of {columns} bits, got a 1 in a bit beyond them.")
-    return rows
