@@ -1,16 +1,24 @@
-"""Documents as JSON text."""
+"""Documents as text."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 
 def json_text(document: Mapping[str, Any], indent: int | None = None) -> str:
     """One JSON object; infinities become the strings "inf" and "-inf"."""
     return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """A guarantee in few digits that still holds."""
+    if math.isinf(value):
+        return "inf"
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value)):g}"
 
 
 def _plain(value: Any) -> Any:

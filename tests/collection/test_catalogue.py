@@ -103,3 +103,13 @@ def test_a_domain_must_fit_into_the_tree() -> None:
     """More options than leaves are refused."""
     with pytest.raises(ValueError, match="has room for 4 options, but the domain has 5"):
         Plan("range queries", "range-queries", 1.0, Options(5), 100, 1.0, 1e-6, settings={"height": 2})
+
+
+@pytest.mark.parametrize("value", [5, 6, 7, -1])
+def test_ranges_refuse_what_only_fills_the_tree(value: int) -> None:
+    """Five values in a tree of eight leaves: the other three are no values."""
+    plan = Plan("range queries", "range-queries", 3.0, Options(5), 9, 1.0, 1e-6, settings={"height": 3})
+    column = column_of(plan, "value")
+    assert column.values(pa.array([0, 4])).tolist() == [0, 4]
+    with pytest.raises(ValueError, match=f"expected whole numbers from 0 to 4, got {value}"):
+        column.values(pa.array([1, value, 2]))

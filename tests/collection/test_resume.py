@@ -131,7 +131,8 @@ def test_the_key_is_secret_and_short_lived(tmp_path: Path) -> None:
     (tmp_path / "link").hardlink_to(path)
     job.forget_order()
     assert (tmp_path / "link").read_bytes() == bytes(32)
-    assert everything_under(job.work) == ["job.json"]
+    assert everything_under(job.work) == ["forgotten", "job.json"]
+    assert (job.work / "forgotten").read_bytes() == b""
     (job.encoded).mkdir()
     with pytest.raises(ValueError, match="has messages but no key"):
         job.key()
@@ -316,3 +317,63 @@ def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.
     assert key is not None
     collect(request, engine_of("embedded"))
     assert_finished(request, key, array, None)
+
+
+def test_leftovers_of_an_unknown_job_are_not_adopted(tmp_path: Path) -> None:
+    """Messages of another plan must not go out under this plan's promise."""
+    request, _ = request_in(tmp_path)
+    engine = engine_of("embedded")
+    (request.out / "work").mkdir(parents=True)
+    column, table = column_of(plan_of("krr", users=ROWS, epsilon_local=8.0), "value"), Table(request.input)
+    engine.encode(table, column, bytes(32), ROWS, request.out / "work" / "encoded")
+    for resume in (False, True):
+        with pytest.raises(ValueError, match="nothing is known any more; delete it"):
+            collect(dataclasses.replace(request, resume=resume), engine)
+    assert request.ledger is not None
+    assert not request.ledger.exists()
+
+
+def test_a_directory_that_filled_up_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run finished there between the first look and the beginning."""
+    request, _ = request_in(tmp_path)
+    other = dataclasses.replace(request, ledger=None)
+    engine, check = engine_of("embedded"), embedded.Embedded.check
+
+    def slow_check(self: embedded.Embedded, *arguments: object) -> int:
+        monkeypatch.setattr(embedded.Embedded, "check", check)
+        collect(other, engine_of("embedded"))
+        return check(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(embedded.Embedded, "check", slow_check)
+    with pytest.raises(ValueError, match="is no longer empty"):
+        collect(request, engine)
+    assert (request.out / "report.json").exists()
+    assert not (request.out / "work").exists()
+    assert request.ledger is not None
+    assert not request.ledger.exists()
+
+
+def test_messages_that_were_taken_away_are_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while publishing, and the messages moved: another key would be a second randomisation."""
+    request, _ = request_in(tmp_path)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Job, "publish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            collect(request, engine_of("embedded"))
+    (request.out / "work" / "shuffled").rename(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="cannot be made again"):
+        collect(dataclasses.replace(request, resume=True), engine_of("embedded"))
+    assert not (request.out / "messages").exists()
+
+
+def test_more_collections_than_planned_are_told(tmp_path: Path) -> None:
+    """Each round keeps the target; the report says what all of them come to."""
+    for number in range(2):
+        request, _ = request_in(tmp_path)
+        report = collect(dataclasses.replace(request, out=tmp_path / f"out{number}"), engine_of("embedded"))
+        told = "2 collections from these people, where the plan is for 1" in report.statement()
+        assert told == (number == 1)

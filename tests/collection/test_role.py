@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import amplify
-from shuffledp.collection import role
+from shuffledp.collection import external_sort, role, shuffling
 from shuffledp.collection.engines import engine_of
 from shuffledp.collection.guarantee import TooWeak
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.progress import Progress
+from shuffledp.mechanisms.mechanism import WireBytes
 from tests.collection import data_of, everything_under, messages_in, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
@@ -146,3 +148,54 @@ def test_messages_that_the_mechanism_never_sends_are_refused(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="KRR: expected messages below 4, got 255"):
         role.estimate(PLAN, path, tmp_path / "out", ENGINE)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    """By name, through its directory and through a link: its senders would be counted twice."""
+    (tmp_path / "all").mkdir()
+    file = encoded(tmp_path, 1).rename(tmp_path / "all" / "messages.parquet")
+    link = tmp_path / "link.parquet"
+    link.symlink_to(file)
+    for twice in ([file, file], [tmp_path / "all", file], [file, link]):
+        with pytest.raises(ValueError, match="is given twice"):
+            role.shuffle(twice, tmp_path / "shuffled", Progress())
+    assert not (tmp_path / "shuffled").exists()
+
+
+def test_messages_that_were_not_shuffled_are_not_estimated_from(tmp_path: Path) -> None:
+    """What an encoder hands over is in the order of its people."""
+    with pytest.raises(ValueError, match="were not shuffled"):
+        role.estimate(PLAN, encoded(tmp_path, 1, rows=2000), tmp_path / "out", ENGINE)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_encoder_keeps_its_file_to_itself_and_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readable by its owner only; of two encoders at once the second one fails, and the first one's file stays."""
+    out = encoded(tmp_path, 1)
+    assert out.stat().st_mode & 0o777 == 0o600
+    before = out.read_bytes()
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    with pytest.raises(ValueError, match="File exists"):
+        role.encode(PLAN, tmp_path / "data1.parquet", "value", out, ENGINE)
+    assert out.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data1.parquet", "messages1.parquet"]
+
+
+def test_runs_on_disk_are_removed_with_what_a_killed_shuffler_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sorted runs tell which messages came together: they lie inside of the unfinished directory."""
+    seen: list[Path] = []
+
+    def sort(batches: object, width: int, room: Path, rows: int) -> Iterator[WireBytes]:
+        seen.append(room)
+        return original(batches, width, room, rows)  # type: ignore[arg-type]
+
+    original = external_sort.sort
+    monkeypatch.setattr(external_sort, "sort", sort)
+    monkeypatch.setattr(shuffling, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(shuffling, "COUNTED_BYTES", 0)
+    role.shuffle([encoded(tmp_path, 1)], tmp_path / "shuffled", Progress())
+    (room,) = seen
+    assert room.parent.name.startswith("shuffled.unfinished-")
+    assert all(path.suffix == ".parquet" for path in (tmp_path / "shuffled").iterdir())

@@ -265,3 +265,11 @@ def test_chosen_inputs_are_not_sampled() -> None:
     with pytest.raises(ValueError, match="poisson: expected a curve for all inputs"):
         poisson(mechanism.between(0, 1), 10, 0.5)
     assert subsample(sdp.amplify(mechanism, 1), 2).delta(epsilon).upper >= truth
+
+
+def test_what_underflows_is_not_taken_for_nothing() -> None:
+    """A positive δ at the end of the floats stays positive, times whatever share."""
+    mechanism = sdp.CheuZhilyaev(options=2, flip=0.4, dummies=20_000)
+    sampled = subsample(sdp.amplify(mechanism, 3, bound="optimal"), 6)
+    assert sampled.profile([0.06]).upper[0] > 0
+    assert poisson(mechanism, 3, 0.5, bound="optimal").delta(0.0902027202886284).upper > 0

@@ -98,6 +98,15 @@ def test_a_few_messages_are_decoded_one_by_one(count: int, monkeypatch: pytest.M
     np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
 
 
+def test_more_buckets_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prime beyond the counts held at a time: all messages one by one, however many there are."""
+    mechanism = LocalHash(1.0, 3, 251)
+    messages = np.random.default_rng(6).integers(0, mechanism.messages, 500)
+    expected = naive_supports(messages, 251, mechanism.hashing.degree, 3)
+    monkeypatch.setattr(hash_decoding, "MOST_CELLS", 250)
+    np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "options", "length"), [(1.0, 1000, 3), (2.0, 50, 7), (1.0, 10**6, 2), (9.0, 90, None)]
 )

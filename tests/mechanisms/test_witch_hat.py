@@ -186,3 +186,10 @@ def test_near_numbers_are_better_protected() -> None:
 def test_bad_settings(settings: dict[str, float], sentence: str) -> None:
     with pytest.raises(ValueError, match=f"WitchHat: .*{sentence}"):
         sdp.WitchHat(**settings)
+
+
+def test_a_width_beyond_the_floats_is_refused() -> None:
+    """Its double would be infinite, and every place on it lost."""
+    with pytest.raises(ValueError, match="half_width must be small enough"):
+        sdp.WitchHat(1.0, half_width=1e308, scale=1e308, grid=4)
+    sdp.WitchHat(1.0, half_width=8e307, scale=8e307, grid=4).encode([8e307, -8e307, 0.0])

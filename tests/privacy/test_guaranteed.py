@@ -208,3 +208,9 @@ def test_a_mechanism_is_not_a_curve() -> None:
         trade_off(sdp.KRR(1.0, options=3))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="such as amplify"):
         sdp.AttackRisk(sdp.KRR(1.0, options=3))  # type: ignore[arg-type]
+
+
+def test_the_smallest_rate_is_not_rounded_down() -> None:
+    """e^0.3 times the smallest float is more than one such float."""
+    found = GuaranteedTradeOff(np.array([0.0, 0.3]), np.array([math.tanh(0.15) * 1.0000001, 0.0])).tpr([5e-324])
+    assert found[0] >= 1e-323

@@ -136,7 +136,10 @@ class NoisyCrowdCurve(PrivacyCurve):
         lower = 0.0
         if more < 1:
             best = self.among(self.users + strata.end).epsilon(more)
-            lower = best.upper - best.slack if math.isfinite(best.upper) else best.upper
+            if math.isfinite(best.upper):
+                lower = max(0.0, math.nextafter(best.upper - best.slack, 0.0))
+            elif best.slack == 0:
+                lower = best.upper
         if len(strata.edges) > 1 and math.isfinite(upper):
             upper, lower = self._narrowed(delta, strata, lower, upper)
         return self._value(upper, _gap(upper, lower))

@@ -61,11 +61,13 @@ def encode(
     json: options.Json = False,
 ) -> None:
     """The encoder's role: randomize values into messages. Needs no sight of others' data."""
-    users = role.encode(Plan.load(plan), input_, column, out, engine_of("embedded", Bars()))
+    chosen = Plan.load(plan)
+    users = role.encode(chosen, input_, column, out, engine_of("embedded", Bars()))
+    messages = users * chosen.mechanism.messages_per_user
     if json:
-        typer.echo(json_text({"messages": users, "out": str(out)}))
+        typer.echo(json_text({"users": users, "messages": messages, "out": str(out)}))
     else:
-        typer.echo(f"{users:,} messages in {out}: hand them to the shuffler, and to nobody else.")
+        typer.echo(f"{messages:,} messages in {out}: hand them to the shuffler, and to nobody else.")
 
 
 def shuffle(
@@ -80,11 +82,11 @@ def shuffle(
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
     chosen = None if plan is None else Plan.load(plan)
-    users = role.shuffle(inputs, out, Bars(), plan=chosen, ledger=Ledger(ledger), allow_weaker=allow_weaker)
+    messages = role.shuffle(inputs, out, Bars(), plan=chosen, ledger=Ledger(ledger), allow_weaker=allow_weaker)
     if json:
-        typer.echo(json_text({"messages": users, "out": str(out)}))
+        typer.echo(json_text({"messages": messages, "out": str(out)}))
     else:
-        typer.echo(f"{users:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in.")
+        typer.echo(f"{messages:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in.")
 
 
 def estimate(

@@ -14,7 +14,7 @@ from pathlib import Path
 from shuffledp.collection.column import column_of
 from shuffledp.collection.engine import Engine, EngineFailed
 from shuffledp.collection.guarantee import Guarantee
-from shuffledp.collection.job import MESSAGES, REPORT, Job, whole_directory
+from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, whole_directory
 from shuffledp.collection.ledger import Ledger, Standing
 from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
 from shuffledp.collection.table import Table
@@ -83,6 +83,10 @@ def _left_behind(request: Request, engine: Engine, table: Table) -> Job | None:
             raise ValueError(f"collect: {out} already holds a finished collection; choose another directory.")
         if left:
             raise ValueError(f"collect: expected an empty directory, but {out} has {left[0]!r}.")
+        work = out / "work"
+        if work.is_dir() and any(not path.name.startswith(JOB) for path in work.iterdir()):
+            # Messages of another plan, for all that is known.
+            raise ValueError(f"collect: {work} holds work of which nothing is known any more; delete it.")
         return None
     if not request.resume:
         raise ValueError(f"collect: {out} holds an unfinished collection; go on with --resume, or delete it.")

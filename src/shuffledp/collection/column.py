@@ -82,7 +82,7 @@ class Column(ABC):
         if labels is None:
             if not pa.types.is_integer(array.type):
                 raise self.refuse(f"expected whole numbers from 0 on, got {array.type}")
-            return np.asarray(array.to_numpy(zero_copy_only=False))
+            return self._in_domain(np.asarray(array.to_numpy(zero_copy_only=False)))
         if pa.types.is_integer(array.type):
             array = array.cast(pa.string())
         if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
@@ -92,6 +92,14 @@ class Column(ABC):
             bad = array.filter(pc.is_null(places))[0].as_py()
             raise self.refuse(f"expected one of the plan's {len(labels)} categories, got {bad!r}")
         return np.asarray(places.to_numpy())
+
+    def _in_domain(self, numbers: Array) -> Array:
+        """A mechanism may have more options than the domain: a range of values is filled up to a power of two."""
+        size = self.domain.size
+        if size is not None and len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
+            bad = numbers[(numbers < 0) | (numbers >= size)][0]
+            raise self.refuse(f"expected whole numbers from 0 to {size - 1}, got {bad}")
+        return numbers
 
     def numbers(self, array: pa.Array, interval: Interval) -> Floats:
         """Numbers of the public interval, moved to the mechanism's own range."""

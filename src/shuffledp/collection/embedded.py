@@ -73,15 +73,16 @@ class Embedded(Engine):
 
 
 def write_messages(path: Path, width: int, batches: Iterator[WireBytes]) -> None:
-    """One file of messages; it gets its name only when it is complete."""
+    """One file of messages, for its owner only; it gets its name when it is complete, unless that is taken."""
     import pyarrow as pa
 
-    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished = path.with_name(f"{path.name}.unfinished-{os.urandom(8).hex()}")
+    os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
         with message.open_writer(unfinished, width) as file:
             for wire in batches:
                 file.write_table(pa.table({message.COLUMN: message.array_of(wire)}))
-        os.replace(unfinished, path)
+        os.link(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@ In the output directory, until the collection is finished::
 
     work/job.json   the plan, the input, the number of rows, the engine
     work/key        the secret from which every report's randomness is derived; deleted once messages are shuffled
+    work/forgotten  empty; says that there was a key
     work/encoded/   messages in the order of the input; deleted with the key
     work/shuffled/  messages in order
     work/release/   estimates and report
@@ -28,6 +29,7 @@ from shuffledp.collection.ledger import Ledger
 from shuffledp.numerics.random import KEY_BYTES
 from shuffledp.planner.plan import Plan
 
+JOB = "job.json"
 REPORT = "report.json"
 MESSAGES = "messages"
 
@@ -86,14 +88,18 @@ class Job:
             "id": job.id, "plan": plan.document(), "column": column, "input": job.source, "users": users,
             "engine": engine,
         }  # fmt: skip
-        if not write_whole(job.work / "job.json", json.dumps(document, indent=1).encode()):
+        if not write_whole(job.work / JOB, json.dumps(document, indent=1).encode()):
             raise ValueError(f"collect: another process is collecting into {out}.")
+        if any(path.name != "work" for path in out.iterdir()):
+            # Another process finished there since this one looked.
+            shutil.rmtree(job.work)
+            raise ValueError(f"collect: {out} is no longer empty; choose another directory.")
         return job
 
     @classmethod
     def unfinished(cls, out: Path) -> Job | None:
         """The job that a killed run left; None if there is none."""
-        path = out / "work" / "job.json"
+        path = out / "work" / JOB
         if not path.exists():
             return None
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -105,7 +111,7 @@ class Job:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes from working on the same job."""
-        with open(self.work / "job.json", "rb") as file:
+        with open(self.work / JOB, "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -120,13 +126,21 @@ class Job:
         if not path.exists():
             if self.encoded.exists():
                 raise ValueError(f"collect: {self.work} has messages but no key; delete it and collect anew.")
+            if self._forgotten.exists():
+                raise ValueError(f"collect: the shuffled messages of {self.out} are gone; they cannot be made again.")
             write_whole(path, os.urandom(KEY_BYTES))
         return path.read_bytes()
+
+    @property
+    def _forgotten(self) -> Path:
+        """There was a key: another one would randomise the same values anew."""
+        return self.work / "forgotten"
 
     def forget_order(self) -> None:
         """Delete what links messages to people: the key and the messages in the order of the input."""
         key = self.work / "key"
         if key.exists():
+            write_whole(self._forgotten, b"")
             with open(key, "r+b") as file:
                 file.write(bytes(KEY_BYTES))
                 file.flush()
@@ -146,7 +160,12 @@ class Job:
         shutil.rmtree(self.work)
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind; what says whose work it is goes last."""
+        for path in self.work.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != JOB:
+                path.unlink(missing_ok=True)
         shutil.rmtree(self.work, ignore_errors=True)
         if self.out.exists() and not any(self.out.iterdir()):
             self.out.rmdir()

@@ -1,6 +1,6 @@
 """Files of wire messages: Parquet with one column of fixed-width bytes, and nothing else.
 
-Names, sizes and row groups of shuffled files depend on the number of messages only.
+Names and row groups of shuffled files depend on the number of messages only, sizes on their multiset.
 """
 
 from __future__ import annotations

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
 from shuffledp.collection.column import Quantity
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
-from shuffledp.documents import json_text
+from shuffledp.documents import json_text, rounded_up
 from shuffledp.mechanisms.mechanism import Estimate
 
 CONFIDENCE = 0.95
@@ -70,15 +68,21 @@ class Report:
     def statement(self) -> str:
         """The guarantee in words."""
         held = self.guarantee
-        epsilon = rounded_up(held.value.upper)
+        epsilon, delta = rounded_up(held.value.upper), rounded_up(held.plan.delta)
         text = (
             f"Whatever one of the {held.users:,} users held instead, the probability of any set of shuffled messages "
-            f"changes by at most a factor e^{epsilon}, and by {held.plan.delta:g} beyond that: "
-            f"({epsilon}, {held.plan.delta:g})-differential privacy, by {held.value.theorem}. "
+            f"changes by at most a factor e^{epsilon}, and by {delta} beyond that: "
+            f"({epsilon}, {delta})-differential privacy, by {held.value.theorem}. "
             f"{self._alone()}"
         )
         if held.plan.rounds > 1:
             text += f" Over {held.plan.rounds} such rounds: ε = {rounded_up(held.epsilon)}."
+        past = 0 if self.standing is None else len(self.standing.entries)
+        if self.standing is not None and past > held.plan.rounds:
+            text += (
+                f" The ledger has {past:,} collections from these people, where the plan is for {held.plan.rounds:,}: "
+                f"all together ε = {rounded_up(self.standing.epsilon)} at δ = {rounded_up(self.standing.delta)}."
+            )
         if not held.kept:
             text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
         return text
@@ -88,7 +92,7 @@ class Report:
         local = self.guarantee.plan.mechanism.local_epsilon
         if local is None:
             return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
-        return f"Each message alone keeps local ε = {local:g} even from the shuffler."
+        return f"Each message alone keeps local ε = {rounded_up(local)} even from the shuffler."
 
     def markdown(self, certified: bool) -> str:
         """report.md."""
@@ -99,9 +103,9 @@ class Report:
             ("users who took part", f"{held.users:,} of {plan.users:,} planned"),
             ("central ε, guaranteed", rounded_up(held.value.upper)),
             ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
-            ("δ", f"{plan.delta:g}"),
+            ("δ", rounded_up(plan.delta)),
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
-            ("local ε", "none" if plan.mechanism.local_epsilon is None else f"{plan.mechanism.local_epsilon:g}"),
+            ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
             ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
             ("mechanism", f"{plan.mechanism_name} {_settings(plan.settings)}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
@@ -195,13 +199,6 @@ def standing_document(standing: Standing) -> dict[str, Any]:
             {**vars(entry), "settings": json.loads(entry.settings)} for entry in standing.entries
         ],
     }  # fmt: skip
-
-
-def rounded_up(value: float) -> str:
-    """A guarantee in six digits that still holds."""
-    if math.isinf(value):
-        return "inf"
-    return f"{Context(prec=6, rounding=ROUND_CEILING).plus(Decimal(value)):g}"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

@@ -66,6 +66,7 @@ def shuffle(
     """
     new_directory("shuffle", out)
     files = [file for path in inputs for file in message.files_of(path)]
+    _demand_different(files)
     widths = {message.width_of(file) for file in files}
     if plan is not None:
         widths.add(plan.mechanism.message_bytes)
@@ -98,6 +99,7 @@ def estimate(plan: Plan, messages: Path, out: Path, engine: Engine, *, allow_wea
         raise ValueError("estimate: expected at least one message, got none.")
     guarantee = Guarantee(plan, plan.mechanism.users_behind(expected))
     guarantee.demand(allow_weaker)
+    _demand_shuffled(messages, plan.mechanism.message_bytes)
     total, _ = engine.aggregate(plan.mechanism, messages, expected)
     result = plan.mechanism.finish(total, guarantee.users)
     quantities = column_of(plan, plan.task).quantities(result, CONFIDENCE)
@@ -105,6 +107,24 @@ def estimate(plan: Plan, messages: Path, out: Path, engine: Engine, *, allow_wea
     with whole_directory(out) as unfinished:
         report.write(unfinished)
     return report
+
+
+def _demand_different(files: list[Path]) -> None:
+    """The same messages twice would count their senders twice."""
+    seen: set[tuple[int, int]] = set()
+    for file in files:
+        status = file.stat()
+        if (status.st_dev, status.st_ino) in seen:
+            raise ValueError(f"shuffle: {file} is given twice; each file of messages must be given once.")
+        seen.add((status.st_dev, status.st_ino))
+
+
+def _demand_shuffled(messages: Path, width: int) -> None:
+    """What comes from the shuffler is in order of its bytes: anything else would not be as private as reported."""
+    if not shuffling.is_in_order(message.read(message.files_of(messages), width)):
+        raise ValueError(
+            f"estimate: the messages in {messages} were not shuffled; run `shuffledp shuffle` on them first."
+        )
 
 
 def new_directory(who: str, out: Path) -> None:

@@ -7,6 +7,7 @@ drawn, so that there is none to leak, and a repetition gives the same files.
 from __future__ import annotations
 
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -91,11 +92,12 @@ def on_disk(paths: list[Path], width: int, directory: Path, advance: Advance) ->
             yield wire
             advance(len(wire))
 
-    with tempfile.TemporaryDirectory(dir=directory.parent) as room:
+    # Inside of what is removed if this process is killed: runs still tell which messages came together.
+    with tempfile.TemporaryDirectory(dir=directory) as room:
         yield from external_sort.sort(told(), width, Path(room), message.group_rows(width))
 
 
-def in_order(batches: Iterable[WireBytes]) -> Iterator[WireBytes]:
+def certainly_in_order(batches: Iterable[WireBytes]) -> Iterator[WireBytes]:
     """The same batches, each looked at: a message before its predecessor is an error of whoever sorted."""
     last: bytes = b""
     for wire in batches:
@@ -104,3 +106,12 @@ def in_order(batches: Iterable[WireBytes]) -> Iterator[WireBytes]:
             raise ValueError("shuffle: the messages are not in order.")
         last = wire[-1].tobytes() if len(wire) else last
         yield wire
+
+
+def is_in_order(batches: Iterable[WireBytes]) -> bool:
+    """Whether no message comes before its predecessor."""
+    try:
+        deque(certainly_in_order(batches), maxlen=0)
+    except ValueError:
+        return False
+    return True

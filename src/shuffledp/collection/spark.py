@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -42,6 +43,8 @@ SETTINGS = {
     "spark.sql.files.openCostInBytes": "4194304",
     "spark.sql.files.minPartitionNum": "64",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(kernel.CHUNK_ROWS),
+    # Files between two steps still tell what came together.
+    "spark.io.encryption.enabled": "true",
     "spark.sql.sources.commitProtocolClass": (
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
     ),
@@ -59,18 +62,25 @@ class Spark(Engine):
         super().__init__(progress)
         self._master = DEFAULT_MASTER if master is None else master
         self._session: SparkSession | None = None
+        self._room: Path | None = None
+        """Where Spark on this machine keeps what it sorts: for this user's eyes only, and gone at the end."""
 
     @property
     def session(self) -> SparkSession:
         if self._session is None:
+            if self._room is None and self._master.startswith("local"):
+                self._room = Path(tempfile.mkdtemp(prefix="shuffledp-spark-"))
             with self._alive("starting Spark"):
-                self._session = start(self._master)
+                self._session = start(self._master, self._room)
         return self._session
 
     def close(self) -> None:
         if self._session is not None:
             self._session.stop()
             self._session = None
+        if self._room is not None:
+            shutil.rmtree(self._room, ignore_errors=True)
+            self._room = None
 
     def check(self, table: Table, column: Column) -> int:
         with self._step("checking"):
@@ -102,10 +112,11 @@ class Spark(Engine):
                 written = shuffling.write(shuffling.runs(_counts(found, width), width), width, unfinished)
             else:
                 # How Spark divides a sort depends on the order that it found: only the order that it makes is kept.
-                with whole_directory(directory.with_name("sorted")) as by_spark:
-                    found.sort(message.COLUMN).write.mode("overwrite").parquet(_address(by_spark))
                 divided = directory.with_name("sorted")
-                batches = shuffling.in_order(message.read(message.files_of(divided), width))
+                shutil.rmtree(divided, ignore_errors=True)
+                with whole_directory(divided) as by_spark:
+                    found.sort(message.COLUMN).write.mode("overwrite").parquet(_address(by_spark))
+                batches = shuffling.certainly_in_order(message.read(message.files_of(divided), width))
                 written = shuffling.write(batches, width, unfinished)
                 shutil.rmtree(divided)
             if written != messages:
@@ -235,7 +246,7 @@ def _counts(messages: DataFrame, width: int) -> Any:
 # --- the session --------------------------------------------------------------------------------------------------
 
 
-def start(master: str) -> SparkSession:
+def start(master: str, room: Path | None) -> SparkSession:
     """A session; a sentence where PySpark or Java is missing."""
     try:
         with _quiet():
@@ -251,7 +262,7 @@ def start(master: str) -> SparkSession:
         )
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("shuffledp")
-    for name, value in {**QUIET, **SETTINGS}.items():
+    for name, value in {**QUIET, **SETTINGS, **({} if room is None else {"spark.local.dir": str(room)})}.items():
         builder = builder.config(name, value)
     with _in_a_sentence("starting"), _quiet():
         return builder.getOrCreate()

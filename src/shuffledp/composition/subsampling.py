@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 from flint import arb, fmpq
+from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.bounds import best
@@ -25,6 +26,8 @@ from shuffledp.privacy.profile import Floats
 BITS = 128
 SHIFT = 1e-13
 """More than the relative rounding of log(1 + (e^ε − 1)/share) in floats."""
+UNDERFLOW = 1e-320
+"""More than a sum over all cells can lose at the end of the floats."""
 LOG_LEFT_OUT = -100.0
 """Sample sizes less probable than this are charged in full."""
 WIDTHS = ((3.0, 0.5), (5.0, 1.0), (math.inf, 4.0))
@@ -92,13 +95,19 @@ class SubsampledCurve(PrivacyCurve):
     def upper_profile(self, epsilons: Floats) -> Floats:
         share = float(arb(self.share))
         inner = inner_epsilon(epsilons, share) * (1 - SHIFT)
-        return np.asarray(np.minimum(1.0, self.inside.profile(inner).upper * share * (1 + 4 * SHIFT)))
+        upper = self.inside.profile(inner).upper
+        return _raised(upper * share, upper > 0, 4 * SHIFT)
 
     def lower_profile(self, epsilons: Floats) -> Floats:
         share = float(arb(self.share))
         inner = inner_epsilon(epsilons, share) * (1 + SHIFT)
         lower = self.inside.profile(inner).lower * share * (1 - 4 * SHIFT)
         return np.asarray(np.where(epsilons <= LARGEST_EPSILON, lower, 0.0))
+
+
+def _raised(values: Floats, positive: NDArray[np.bool_], rounding: float) -> Floats:
+    """Values in floats as upper bounds; what is 0 stays 0 unless it only became so."""
+    return np.asarray(np.minimum(1.0, values * (1 + rounding) + np.where(positive, UNDERFLOW, 0.0)))
 
 
 def _outer(epsilon: float, share: arb) -> arb:
@@ -168,12 +177,15 @@ class PoissonCurve(PrivacyCurve):
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         upper, lower = np.full_like(epsilons, self.outside), np.zeros_like(epsilons)
+        positive = upper > 0
         for chance, curve in self.worst:
-            upper += chance * curve.upper_profile(epsilons)
+            each = curve.upper_profile(epsilons)
+            positive |= each > 0
+            upper += chance * each
         for chance, curve in self.likely:
             lower += chance * curve.lower_profile(epsilons)
         rounding = 4 * SHIFT * (len(self.worst) + 1)
-        return np.minimum(1.0, upper * (1 + rounding)), lower * (1 - rounding)
+        return _raised(upper, positive, rounding), lower * (1 - rounding)
 
     def _delta(self, epsilon: float) -> BoundValue:
         (upper,), (lower,) = self._profile(np.array([epsilon]))

@@ -23,7 +23,7 @@ def supports_of_counts(counts: Array, prime: int, degree: int, options: int) -> 
 
 
 def supports_of_messages(messages: Array, prime: int, degree: int, options: int) -> Integers:
-    """From the messages a·l + y themselves, where there are too many different ones to count them."""
+    """From the messages a·l + y themselves, where there are too many different ones to count them; l ≤ MOST_CELLS."""
     fixed = 0
     while prime ** (degree - fixed + 1) > MOST_CELLS:
         fixed += 1

@@ -85,7 +85,7 @@ class HashedOption:
         if self.counts_messages:
             return np.bincount(messages, minlength=self.messages)
         numbers = np.asarray(messages, dtype=np.int64)
-        if FEW * len(numbers) < self.buckets:
+        if FEW * len(numbers) < self.buckets or self.buckets > hash_decoding.MOST_CELLS:
             return self._supports_one_by_one(numbers)
         return hash_decoding.supports_of_messages(numbers, self.buckets, self.degree, self.options)
 

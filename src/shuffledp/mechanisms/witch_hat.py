@@ -80,6 +80,8 @@ class WitchHat(WholeNumber):
             )
         for name in ("half_width", "scale"):
             argument.positive_finite("WitchHat", name, getattr(self, name))
+        if not 2 * self.half_width < math.inf:
+            raise ValueError(f"WitchHat: half_width must be small enough to be doubled, got {self.half_width!r}.")
         object.__setattr__(self, "grid", rounding.grid_size("WitchHat", self.grid, at_least=1))
         if self.reach > MOST_STEPS:
             raise ValueError(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.composition.calibrate import Calibration, guess, search
+from shuffledp.documents import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
@@ -89,7 +90,7 @@ class Offer:
         alone = (
             "without it a message promises nothing."
             if local is None
-            else f"without it a message still keeps local ε = {local:.4g}."
+            else f"without it a message still keeps local ε = {rounded_up(local, 4)}."
         )
         sentence = f"The shuffler hides who sent what; {alone}"
         extra = self.mechanism.assumption if isinstance(self.mechanism, GivesAssumption) else ""

@@ -66,6 +66,7 @@ class GuaranteedTradeOff(TradeOff):
     def tpr(self, fpr: ArrayLike) -> Floats:
         x = checked_errors(fpr)
         steep = self._steep(x) * (1 + ULPS)
+        steep = np.where(x > 0, np.nextafter(steep, np.inf), steep)
         return np.asarray(np.minimum(1.0, np.minimum(steep, 1.0 - self._flat(x) + ULPS)))
 
     @cached_property
