@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import binom
 
-Floats = NDArray[np.float64]
+from shuffledp.array import Floats
 
 HALVINGS = 20
 CHUNK = 1 << 16

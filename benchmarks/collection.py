@@ -30,10 +30,10 @@ import pyarrow.parquet as pq
 from alone import peak_megabytes
 
 from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engines import engine_of
-from shuffledp.collection.progress import Progress
-from shuffledp.planner.plan import Plan
-from shuffledp.planner.values import Categories, Options
+from shuffledp.collection.engine.register import engine_of
+from shuffledp.planner.plan_file import Plan
+from shuffledp.progress import Progress
+from shuffledp.tasks.domain import Categories, Options
 
 BATCH = 1 << 20
 BARS = {("krr", 10_000_000): (6.0, 500.0), ("krr", 100_000_000): (60.0, 1000.0)}

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shuffledp as sdp
-from shuffledp.mechanisms import line_decoding
+from shuffledp.sampling import line_decoding
 
 SEED = 1
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.mechanisms.privhs import PrivHS
-from shuffledp.mechanisms.privunit import PrivUnit
-from shuffledp.mechanisms.privunit_g import PrivUnitG
-from shuffledp.mechanisms.privunit_optimized import PrivUnitOptimized
-from shuffledp.mechanisms.repeated import Repeated
-from shuffledp.mechanisms.sqkr import SQKR
+from shuffledp.mechanisms.combined.repeated import Repeated
+from shuffledp.mechanisms.vector.privhs import PrivHS
+from shuffledp.mechanisms.vector.privunit import PrivUnit
+from shuffledp.mechanisms.vector.privunit_g import PrivUnitG
+from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized
+from shuffledp.mechanisms.vector.sqkr import SQKR
 
 EPSILONS = (1.0, 4.0, 8.0)
 SLOW = 8

@@ -22,15 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
+from shuffledp.array import Array
 from shuffledp.mechanisms.catalogue import all_mechanisms, has_default, settings
 from shuffledp.mechanisms.mechanism import Mechanism
-
-Array = NDArray[Any]
 
 COMPARED = ("krr", "oue", "local-hash", "hadamard-response")
 BARS = {

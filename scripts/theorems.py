@@ -12,6 +12,7 @@ import ast
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,21 +23,7 @@ TESTS = ROOT / "tests"
 PAGE = ROOT / "docs" / "theorems.md"
 BEGIN = "<!-- made from docstrings by scripts/theorems.py: begin -->"
 END = "<!-- end -->"
-LAYERS = (
-    "numerics",
-    "privacy",
-    "mechanisms",
-    "audit",
-    "compression",
-    "bounds",
-    "certificate",
-    "metric",
-    "composition",
-    "planner",
-    "collection",
-    "cli",
-    "web",
-)
+LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["shuffledp"]["layers"]
 LABEL = re.compile(r"(Theorem|Requires|Returns|Deviates):\s*(.*)")
 
 

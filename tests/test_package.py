@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,27 +16,13 @@ import shuffledp
 ROOT = Path(shuffledp.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-# Each layer imports only from those before it; cli and web are side by side.
-BELOW_ALL = ("errors", "argument", "documents")
-LAYERS = (
-    "numerics",
-    "privacy",
-    "mechanisms",
-    "audit",
-    "compression",
-    "bounds",
-    "certificate",
-    "metric",
-    "composition",
-    "planner",
-    "collection",
-    "cli",
-    "web",
-)
+with (ROOT.parents[1] / "pyproject.toml").open("rb") as file:
+    HOUSE = tomllib.load(file)["tool"]["shuffledp"]
+BELOW_ALL, LAYERS = HOUSE["below-all"], HOUSE["layers"]
 RANK = {
     **dict.fromkeys(BELOW_ALL, -1),
     **{layer: place for place, layer in enumerate(LAYERS)},
-    "web": LAYERS.index("cli"),
+    "web": LAYERS.index("cli"),  # side by side
 }
 
 HEAVY = ("scipy.stats", "pyarrow", "duckdb", "matplotlib", "typer", "rich")

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
-from shuffledp.bounds.risk_target import RiskTarget, calibrate_local, calibrate_users
-from shuffledp.composition.calibrate import Calibration, calibrate
+from shuffledp.calibration.calibrate import Calibration, calibrate
+from shuffledp.calibration.risk_target import RiskTarget, calibrate_local, calibrate_users
 from shuffledp.composition.gaussian_limit import gaussian_limit
 from shuffledp.composition.renyi import renyi
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import poisson, subsample
-from shuffledp.compression.compressed import Compressed
 from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
+from shuffledp.mechanisms.combined.compressed import Compressed
+from shuffledp.mechanisms.given.sent_point import SentPoint
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
-from shuffledp.mechanisms.sent_point import SentPoint
 from shuffledp.metric.amplified import AmplifiedMetric, MechanismMetric
 from shuffledp.metric.solver import LocalMetricSolver
-from shuffledp.privacy.attack_risk import AttackRisk
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.guaranteed import trade_off
-from shuffledp.privacy.metric import Box, DistanceMatrix, Interval
-from shuffledp.privacy.trade_off import PiecewiseTradeOff, TradeOff
-from shuffledp.privacy.trade_off_curve import privacy_curve
+from shuffledp.privacy.space import Box, DistanceMatrix, Segment
 from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.tradeoff.guaranteed import trade_off
+from shuffledp.tradeoff.risk import AttackRisk
+from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, TradeOff
+from shuffledp.tradeoff.trade_off_curve import privacy_curve
 
 __version__ = "0.1.0"
 
@@ -42,7 +42,7 @@ __all__ = [
     "Compressed",
     "DistanceMatrix",
     "Estimate",
-    "Interval",
+    "Segment",
     "LocalMetricSolver",
     "Mechanism",
     "MechanismMetric",

@@ -18,10 +18,10 @@ from shuffledp.bounds.bound import all_bounds
 from shuffledp.certificate.claim import BOUNDS, EPSILON_MARGIN, claim_of, parse, provable, rounded_up
 from shuffledp.certificate.proof import Verdict
 from shuffledp.certificate.verify import Parameters, verify
-from shuffledp.mechanisms.from_table import FromTable
-from shuffledp.mechanisms.krr import KRR
-from shuffledp.mechanisms.laplace import Laplace
-from shuffledp.mechanisms.rappor import RAPPOR
+from shuffledp.mechanisms.frequency.krr import KRR
+from shuffledp.mechanisms.frequency.rappor import RAPPOR
+from shuffledp.mechanisms.given.from_table import FromTable
+from shuffledp.mechanisms.mean.laplace import Laplace
 from tests.oracle.exact import hockey_stick_of_counts
 
 Document = dict[str, Any]

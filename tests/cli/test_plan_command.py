@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shuffledp.cli.plan_task import NAMES
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
 from tests.cli import run
 from tests.collection import write_table
 

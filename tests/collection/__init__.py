@@ -12,11 +12,12 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from shuffledp.array import Bytes
 from shuffledp.collection import kernel, message
-from shuffledp.mechanisms.mechanism import Mechanism, WireBytes
-from shuffledp.numerics.random import KeyedSource
-from shuffledp.planner.plan import Plan
-from shuffledp.planner.values import Categories, Interval, KeyedInterval, Options
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.plan_file import Plan
+from shuffledp.sampling.random import KeyedSource
+from shuffledp.tasks.domain import Categories, Interval, KeyedInterval, Options
 
 COLOURS = ("red", "green", "blue", "grey")
 
@@ -83,9 +84,7 @@ def write_table(path: Path, **columns: Any) -> Path:
     return path
 
 
-def expected_messages(
-    mechanism: Mechanism, values: NDArray[Any], key: bytes, part_rows: int | None = None
-) -> WireBytes:
+def expected_messages(mechanism: Mechanism, values: NDArray[Any], key: bytes, part_rows: int | None = None) -> Bytes:
     """What encoding under a key gives, in the order of the input: parts of chunks, each with its own stream."""
     rows = []
     chunk_rows = kernel.CHUNK_ROWS
@@ -98,7 +97,7 @@ def expected_messages(
     return np.concatenate(rows)
 
 
-def in_order(wire: WireBytes) -> list[bytes]:
+def in_order(wire: Bytes) -> list[bytes]:
     """The messages sorted by Python itself."""
     return sorted(row.tobytes() for row in wire)
 
@@ -108,7 +107,7 @@ def messages_in(directory: Path, width: int) -> list[bytes]:
     return [row.tobytes() for wire in message.read(message.files_of(directory), width) for row in wire]
 
 
-def write_messages(directory: Path, parts: Sequence[WireBytes]) -> Path:
+def write_messages(directory: Path, parts: Sequence[Bytes]) -> Path:
     """Files of messages as an encoder might leave them."""
     directory.mkdir(parents=True)
     for number, wire in enumerate(parts):

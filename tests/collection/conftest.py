@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from shuffledp.collection.engine import Engine
-from shuffledp.collection.engines import engine_of
-from shuffledp.collection.progress import Progress
-from shuffledp.collection.spark import Spark
+from shuffledp.collection.engine.engine import Engine
+from shuffledp.collection.engine.register import engine_of
+from shuffledp.collection.engine.spark import Spark
+from shuffledp.progress import Progress
 
 MASTER = "local[2,3]"
 """Two cores, and a task that fails is tried again."""

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import shuffledp.collection.plot
-from shuffledp.collection import embedded, kernel
+from shuffledp.collection import kernel
 from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engines import engine_of
+from shuffledp.collection.engine import embedded
+from shuffledp.collection.engine.register import engine_of
 
 STEPS = ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "sqlite3.connect")
 CHUNK_ROWS, PART_CHUNKS = 150, 2

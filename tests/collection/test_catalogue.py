@@ -12,8 +12,8 @@ from shuffledp.collection import kernel
 from shuffledp.collection.column import TASKS, column_of
 from shuffledp.mechanisms.catalogue import all_mechanisms, takes_epsilon
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.plan import Plan
-from shuffledp.planner.values import Area, Categories, Interval, KeyedInterval, Options, Values
+from shuffledp.planner.plan_file import Plan
+from shuffledp.tasks.domain import Area, Categories, Interval, KeyedInterval, Options, Values
 
 KINDS = {name: kind for name, kind in all_mechanisms().items() if kind.built_from_numbers}
 

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import OUE, PureDUMP
-from shuffledp.collection import embedded, kernel, message, shuffling
+from shuffledp.collection import kernel, message, shuffling
 from shuffledp.collection.collect import Request, collect
 from shuffledp.collection.column import column_of
-from shuffledp.collection.engine import Engine
+from shuffledp.collection.engine import embedded
+from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.table import Table
 from shuffledp.errors import ShuffledpError
 from tests.collection import (
@@ -201,7 +202,7 @@ def test_parts_and_chunks_divide_the_input(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(embedded, "PART_CHUNKS", 3)
     array = data_of("krr", 950)
     path = write_table(tmp_path / "data.parquet", value=array)
-    from shuffledp.collection.engines import engine_of
+    from shuffledp.collection.engine.register import engine_of
 
     column = encode(engine_of("embedded"), "krr", path, 950, tmp_path / "encoded")
     wanted = expected_messages(column.mechanism, column.values(array), KEY, part_rows=300)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shuffledp.array import Bytes
 from shuffledp.collection import external_sort
-from shuffledp.mechanisms.mechanism import WireBytes
 
 
-def messages(kind: str, rows: int, width: int, seed: int) -> WireBytes:
+def messages(kind: str, rows: int, width: int, seed: int) -> Bytes:
     """Uniform, few different, one very frequent, ending in zeros, already in order, or in the opposite order."""
     generator = np.random.default_rng(seed)
     wire = generator.integers(0, 256, (rows, width), dtype=np.uint8)

@@ -11,7 +11,7 @@ import pytest
 
 from shuffledp import KRR, amplify
 from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engines import engine_of
+from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
 from shuffledp.collection.ledger import Ledger
 from tests.collection import data_of, everything_under, plan_of, write_table

@@ -17,16 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from shuffledp.collection import embedded, kernel
+from shuffledp.collection import kernel
 from shuffledp.collection.collect import Request, collect
 from shuffledp.collection.column import column_of
-from shuffledp.collection.engine import EngineFailed
-from shuffledp.collection.engines import engine_of
+from shuffledp.collection.engine import embedded
+from shuffledp.collection.engine.engine import EngineFailed
+from shuffledp.collection.engine.register import engine_of
+from shuffledp.collection.engine.spark import Spark, _encoding, _mapped
 from shuffledp.collection.job import Job
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.spark import Spark, _encoding, _mapped
 from shuffledp.collection.table import Table
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
 from tests.collection import data_of, everything_under, expected_messages, in_order, messages_in, plan_of, write_table
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, run_and_kill
 
@@ -270,9 +271,9 @@ VICTIM = """
 import sys
 from pathlib import Path
 from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engine import EngineFailed
-from shuffledp.collection.engines import engine_of
-from shuffledp.planner.plan import Plan
+from shuffledp.collection.engine.engine import EngineFailed
+from shuffledp.collection.engine.register import engine_of
+from shuffledp.planner.plan_file import Plan
 plan, path, out, ledger = map(Path, sys.argv[1:])
 collect(Request(Plan.load(plan), path, "value", out, ledger), engine_of("spark", master="local[2]"))
 """

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import amplify
+from shuffledp.array import Bytes
 from shuffledp.collection import external_sort, role, shuffling
-from shuffledp.collection.engines import engine_of
+from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import TooWeak
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.progress import Progress
-from shuffledp.mechanisms.mechanism import WireBytes
+from shuffledp.progress import Progress
 from tests.collection import data_of, everything_under, messages_in, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
@@ -187,7 +187,7 @@ def test_runs_on_disk_are_removed_with_what_a_killed_shuffler_left(
     """Sorted runs tell which messages came together: they lie inside of the unfinished directory."""
     seen: list[Path] = []
 
-    def sort(batches: object, width: int, room: Path, rows: int) -> Iterator[WireBytes]:
+    def sort(batches: object, width: int, room: Path, rows: int) -> Iterator[Bytes]:
         seen.append(room)
         return original(batches, width, room, rows)  # type: ignore[arg-type]
 

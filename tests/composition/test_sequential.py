@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
+from shuffledp.array import Floats
 from shuffledp.composition.sequential import ComposedCurve
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.profile import Floats
 
 from ..oracle.composition import divergence, gaussian_delta, merged, product
 from ..oracle.exact import krr_table

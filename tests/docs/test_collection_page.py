@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
 from tests.cli import run
 from tests.collection import write_table
 

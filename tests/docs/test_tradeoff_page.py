@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shuffledp import VariationRatio, amplify
-from shuffledp.privacy.gaussian import GaussianTradeOff
-from shuffledp.privacy.noisy_step import LeastSquares, Logistic, NoisyStep
+from shuffledp.tradeoff.gaussian import GaussianTradeOff
+from shuffledp.tradeoff.noisy_step import LeastSquares, Logistic, NoisyStep
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tradeoff.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (1e\d) \| (1e-\d) \| (\d) \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE)

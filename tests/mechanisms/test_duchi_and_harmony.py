@@ -10,9 +10,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.duchi import Duchi
-from shuffledp.mechanisms.harmony import Harmony
-from shuffledp.mechanisms.vector_mean import SignedMean
+from shuffledp.mechanisms.parts.signed_mean import SignedMean
+from shuffledp.mechanisms.vector.duchi import Duchi
+from shuffledp.mechanisms.vector.harmony import Harmony
 from tests.oracle.exact import hockey_stick_of_counts
 
 

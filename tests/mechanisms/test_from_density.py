@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.from_density import FromDensity
-from shuffledp.mechanisms.from_table import FromTable
+from shuffledp.mechanisms.given.from_density import FromDensity
+from shuffledp.mechanisms.given.from_table import FromTable
 
 
 def straight(x: float, y: Any) -> Any:

@@ -14,8 +14,8 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
-from shuffledp.mechanisms.from_table import FromTable
-from shuffledp.mechanisms.krr import KRR
+from shuffledp.mechanisms.frequency.krr import KRR
+from shuffledp.mechanisms.given.from_table import FromTable
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle import exact
 

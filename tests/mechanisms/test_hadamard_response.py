@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from shuffledp import amplify
-from shuffledp.mechanisms.hadamard_response import HadamardResponse, hadamard_transform
+from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse, hadamard_transform
 from tests.oracle.tables import hadamard_response
 
 

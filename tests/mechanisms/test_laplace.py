@@ -11,8 +11,8 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
-from shuffledp.mechanisms import laplace
-from shuffledp.mechanisms.laplace import Laplace
+from shuffledp.mechanisms.mean import laplace
+from shuffledp.mechanisms.mean.laplace import Laplace
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy.curve import NumericCurve, Source

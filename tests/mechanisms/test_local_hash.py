@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms import hash_decoding
-from shuffledp.mechanisms.linear_hash import LinearHash, best_prime, is_prime
-from shuffledp.mechanisms.local_hash import LocalHash
-from shuffledp.numerics.random import SeededSource
+from shuffledp.mechanisms.frequency.local_hash import LocalHash
+from shuffledp.sampling import hash_decoding
+from shuffledp.sampling.linear_hash import LinearHash, best_prime, is_prime
+from shuffledp.sampling.random import SeededSource
 from tests.oracle import exact
 
 

@@ -11,7 +11,7 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
-from shuffledp.mechanisms.metric_table import MetricTable
+from shuffledp.mechanisms.parts.metric_table import MetricTable
 from shuffledp.metric.lower import lower_bound
 from tests.metric.test_amplification import triangle
 from tests.oracle import exact

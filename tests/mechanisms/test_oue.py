@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.oue import OUE
+from shuffledp.mechanisms.frequency.oue import OUE
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])

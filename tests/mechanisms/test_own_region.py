@@ -8,10 +8,10 @@ from fractions import Fraction
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.hadamard_response import HadamardResponse
+from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse
+from shuffledp.mechanisms.frequency.subset import Subset
+from shuffledp.mechanisms.itemset.privset import PrivSet
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.privset import PrivSet
-from shuffledp.mechanisms.subset import Subset
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle.exact import Row, positive_part_mean
 

@@ -13,8 +13,8 @@ import pytest
 import shuffledp as sdp
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.mixture import covering_parameters, mixtures, shares_of
-from shuffledp.mechanisms.query import Query
+from shuffledp.mechanisms.parts.branch import covering_parameters, mixtures, shares_of
+from shuffledp.mechanisms.parts.query import Query
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.mechanisms.convex_order import is_below, law_of, law_of_pair
 from tests.oracle import exact
@@ -137,7 +137,7 @@ def test_too_many_combinations_fall_back_to_parameters(monkeypatch: pytest.Monke
     shares = shares_of("test", None, 2)
     monkeypatch.setattr(sdp.FromTable, "covers_mixtures", True)
     full = mixtures(parts, shares)
-    monkeypatch.setattr("shuffledp.mechanisms.mixture.MOST_COMBINATIONS", 2)
+    monkeypatch.setattr("shuffledp.mechanisms.parts.branch.MOST_COMBINATIONS", 2)
     (simple,) = mixtures(parts, shares)
 
     def worst(pairs: Any) -> float:

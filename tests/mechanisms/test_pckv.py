@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.keyvalue import NONE
-from shuffledp.mechanisms.pckv import PCKV
+from shuffledp.mechanisms.keyvalue.pckv import PCKV
+from shuffledp.mechanisms.parts.key_value import NONE
 from tests.oracle import exact
 
 EMPTY = (NONE, 0.0)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms import line_decoding
-from shuffledp.mechanisms.pi_rappor import DELETION, PIRAPPOR, REPLACEMENT
+from shuffledp.mechanisms.frequency.pi_rappor import DELETION, PIRAPPOR, REPLACEMENT
+from shuffledp.sampling import line_decoding
 from tests.mechanisms.test_own_region import divergence
 
 SMALL = [

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from shuffledp.mechanisms import rounding
-from shuffledp.mechanisms.piecewise import Piecewise
+from shuffledp.mechanisms.mean.piecewise import Piecewise
 from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.sampling import rounding
 from tests.oracle.exact import hockey_stick_of_counts
 
 

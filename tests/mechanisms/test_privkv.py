@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.keyvalue import NONE
-from shuffledp.mechanisms.privkv import Kind, PrivKV
+from shuffledp.mechanisms.keyvalue.privkv import Kind, PrivKV
+from shuffledp.mechanisms.parts.key_value import NONE
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle.tables import priv_kv, worst_ratio, worst_total_variation
 

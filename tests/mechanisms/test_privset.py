@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.privset import PrivSet
-from shuffledp.mechanisms.subset import Subset
-from shuffledp.mechanisms.subset_response import _total_variance
+from shuffledp.mechanisms.frequency.subset import Subset
+from shuffledp.mechanisms.itemset.privset import PrivSet
+from shuffledp.mechanisms.parts.subset_response import _total_variance
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle.exact import Table, positive_part_mean
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.linear_hash import is_prime
-from shuffledp.mechanisms.projective_geometry import MOST_POINTS, ProjectiveGeometry, best_base
-from shuffledp.mechanisms.projective_space import ProjectiveSpace
+from shuffledp.mechanisms.frequency.projective_geometry import MOST_POINTS, ProjectiveGeometry, best_base
+from shuffledp.sampling.linear_hash import is_prime
+from shuffledp.sampling.projective_space import ProjectiveSpace
 from tests.mechanisms.test_own_region import divergence
 
 SPACES = [(2, 2), (2, 4), (3, 3), (5, 2), (5, 3), (7, 3), (3, 5)]

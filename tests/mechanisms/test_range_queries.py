@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms import dyadic_tree
 from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.sampling import dyadic_tree
 from tests.oracle.floating import delta_sound_float, epsilon_published_float
 
 

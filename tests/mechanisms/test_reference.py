@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.reference import integers_below
-from shuffledp.privacy.capability import GivesReference
+from shuffledp.mechanisms.parts.reference import integers_below
+from shuffledp.privacy.randomizer import GivesReference
 from tests.mechanisms.with_reference import WITH_REFERENCE
 
 FALSE_ALARM = 1e-7

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.privhs import PrivHS
-from shuffledp.mechanisms.privunit_optimized import PrivUnitOptimized
-from shuffledp.mechanisms.repeated import Repeated
-from shuffledp.mechanisms.sqkr import SQKR
+from shuffledp.mechanisms.combined.repeated import Repeated
+from shuffledp.mechanisms.vector.privhs import PrivHS
+from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized
+from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.mechanisms.test_unit_ball import divergence, random_density
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from flint import ctx
 
-from shuffledp.mechanisms.sampling_rappor import SamplingRAPPOR
+from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle import exact
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Floats
+from shuffledp.array import Floats
 
 RATE = 1.0
 

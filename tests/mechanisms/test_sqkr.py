@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.frame import HadamardFrame, transform
-from shuffledp.mechanisms.sqkr import SQKR
+from shuffledp.mechanisms.vector.sqkr import SQKR
+from shuffledp.sampling.frame import HadamardFrame, transform
 from tests.oracle.tables import hadamard_sign
 
 

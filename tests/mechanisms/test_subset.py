@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.krr import KRR
-from shuffledp.mechanisms.subset import Subset
-from shuffledp.mechanisms.subset_response import _total_variance
+from shuffledp.mechanisms.frequency.krr import KRR
+from shuffledp.mechanisms.frequency.subset import Subset
+from shuffledp.mechanisms.parts.subset_response import _total_variance
 
 
 @pytest.mark.parametrize(("options", "size"), [(2, 1), (5, 2), (7, 3), (6, 5), (128, 34)])

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from shuffledp.mechanisms.oue import OUE
-from shuffledp.mechanisms.rappor import RAPPOR
-from shuffledp.mechanisms.unary import UnaryEncoding
+from shuffledp.mechanisms.frequency.oue import OUE
+from shuffledp.mechanisms.frequency.rappor import RAPPOR
+from shuffledp.mechanisms.parts.unary import UnaryEncoding
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle import exact
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from shuffledp import amplify
-from shuffledp.mechanisms.arcs import ArcResponse
-from shuffledp.mechanisms.collision import Collision
-from shuffledp.mechanisms.linear_hash import best_buckets, best_prime, is_prime
-from shuffledp.mechanisms.wheel import Wheel
-from shuffledp.numerics import digits
-from shuffledp.numerics.random import SeededSource
+from shuffledp.mechanisms.itemset.wheel import Wheel
+from shuffledp.mechanisms.keyvalue.collision import Collision
+from shuffledp.mechanisms.parts.arcs import ArcResponse
+from shuffledp.sampling import digits
+from shuffledp.sampling.linear_hash import best_buckets, best_prime, is_prime
+from shuffledp.sampling.random import SeededSource
 
 SMALL = [
     Wheel(1.0, 4, 2, arc=0.2, circle=5),

@@ -10,8 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.krr import KRR
-from shuffledp.mechanisms.padded_exponential import PaddedExponential
+from shuffledp.mechanisms.frequency.krr import KRR
+from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
 from shuffledp.metric.amplification import (
     Amplification,
     Corollary1,
@@ -25,7 +25,7 @@ from shuffledp.metric.amplification import (
 )
 from shuffledp.metric.amplified import AmplifiedMetric, MechanismMetric
 from shuffledp.metric.noise import LaplaceNoise, PlanarLaplaceNoise
-from shuffledp.privacy.metric import Box, DistanceMatrix, Interval
+from shuffledp.privacy.space import Box, DistanceMatrix, Segment
 from tests.oracle import exact
 from tests.oracle.floating import delta_published_float, epsilon_root
 
@@ -142,7 +142,7 @@ def test_the_amplified_metric_is_an_object() -> None:
     np.testing.assert_array_equal(metric.matrix, metric.matrix.T)
     assert metric.matrix[0, 1] == metric(0, 1).upper == metric(1, 0).upper
     assert metric(2, 2).upper == 0.0
-    line = AmplifiedMetric(Interval(0.0, 2.0), 10_000, 1e-6, MetricVariationRatio(LaplaceNoise()))
+    line = AmplifiedMetric(Segment(0.0, 2.0), 10_000, 1e-6, MetricVariationRatio(LaplaceNoise()))
     assert line(0.5, 1.5).upper < line.at_distance(1.0).upper < line.at_distance(2.0).upper < 2.0
     box = AmplifiedMetric(Box(1.0, 1.0), 10_000, 1e-6, MetricVariationRatio(PlanarLaplaceNoise()))
     assert box((0.2, 0.2), (0.8, 0.8)).upper < box.at_distance(math.dist((0.2, 0.2), (0.8, 0.8))).upper

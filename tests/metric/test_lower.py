@@ -13,7 +13,7 @@ from scipy.special import betainc, gammaln
 from shuffledp.metric.amplification import MetricVariationRatio
 from shuffledp.metric.lower import attacked_pair, lower_bound, padded_rows
 from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.privacy.metric import DistanceMatrix
+from shuffledp.privacy.space import DistanceMatrix
 from tests.metric.test_amplification import DELTA, USERS, triangle
 from tests.oracle import exact
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from shuffledp.bounds.amplify import amplify
-from shuffledp.mechanisms.padded_exponential import PaddedExponential
+from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
 from shuffledp.metric.amplification import Corollary1, ExactClone, MetricVariationRatio, UniformCorollary2
 from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.solver import LocalMetricSolver, largest_uniform_distance, pareto
-from shuffledp.privacy.metric import DistanceMatrix
+from shuffledp.privacy.space import DistanceMatrix
 
 USERS, DELTA, TARGET = 10_000, 1e-6, 0.306
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shuffledp.numerics import contour, walk
 from shuffledp.numerics.ball import precision
-from shuffledp.numerics.contour import Plan
+from shuffledp.numerics.contour import ContourPlan
 from shuffledp.numerics.law import FiniteLaw
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -46,7 +46,7 @@ def test_any_law_is_enclosed(law: ExactLaw, count: int, tolerance: float) -> Non
     assert encloses(found, law.positive_part_mean(count))
 
 
-def disturbed(plan: Plan, rng: Random) -> Plan:
+def disturbed(plan: ContourPlan, rng: Random) -> ContourPlan:
     """Another plan: every number multiplied by a random factor, the first nodes kept without a gap."""
 
     def factor() -> float:
@@ -119,7 +119,7 @@ def test_no_plan_breaks_the_enclosure_of_many_summands(users: int) -> None:
         assert exact.lower <= found.upper
 
 
-def log_sizes(law: FiniteLaw, count: int, plan: Plan, nodes: list[int]) -> list[float]:
+def log_sizes(law: FiniteLaw, count: int, plan: ContourPlan, nodes: list[int]) -> list[float]:
     """log of |M(t)^n exp(v t²/2)| over its value at node 0, in balls of plenty of bits."""
     with precision(200 + count.bit_length()):
         atoms = [(value / plan.scale, weight) for value, weight in law.atoms()]

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.numerics.lattice import MISSING, NOISE, noisy_rounding
-from shuffledp.numerics.random import SeededSource
+from shuffledp.sampling.lattice import MISSING, NOISE, noisy_rounding
+from shuffledp.sampling.random import SeededSource
 
 FALSE_ALARM = 1e-7
 

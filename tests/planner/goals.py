@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from shuffledp.composition.search import Target
-from shuffledp.planner import task as tasks
+from shuffledp.calibration.search import Target
 from shuffledp.planner.goal import Goal, Limits
-from shuffledp.planner.task import Task
-from shuffledp.planner.values import Area, Categories, Interval, KeyedInterval, Options
+from shuffledp.tasks import task as tasks
+from shuffledp.tasks.domain import Area, Categories, Interval, KeyedInterval, Options
+from shuffledp.tasks.task import Task
 
 LETTERS = Categories(("a", "b", "c", "d", "e"))
 TASKS: dict[str, Task] = {

@@ -30,9 +30,9 @@ from shuffledp import (
 )
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.simulation import Outcome, Simulates, Simulation, task_of
-from shuffledp.planner.values import Area, Interval, KeyedInterval, Options
+from shuffledp.tasks.domain import Area, Interval, KeyedInterval, Options
 from tests.planner.goals import LETTERS
 
 FALSE_ALARM = 1e-6

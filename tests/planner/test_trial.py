@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from shuffledp import BalcerCheu, HadamardResponse, NotApplicable, amplify, calibrate, compose
-from shuffledp.composition.search import Target
+from shuffledp.calibration.search import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.planner import cost
-from shuffledp.planner import task as tasks
 from shuffledp.planner.goal import Goal, Limits
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking, run, trials
 from shuffledp.planner.simulation import task_of
 from shuffledp.planner.trial import MOST_BITS, Offer, Refusal, Trial
-from shuffledp.planner.values import Options
+from shuffledp.tasks import task as tasks
+from shuffledp.tasks.domain import Options
 from tests.planner.goals import TASKS, goal_of
 
 

@@ -8,11 +8,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from shuffledp.composition.search import Target
+from shuffledp.calibration.search import Target
 from shuffledp.planner.goal import Goal
-from shuffledp.planner.task import Frequency
-from shuffledp.planner.values import Options
-from shuffledp.planner.yardstick import Sensitivity, yardstick
+from shuffledp.planner.yardstick import yardstick
+from shuffledp.tasks.domain import Options
+from shuffledp.tasks.task import Frequency, Sensitivity
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:

@@ -10,13 +10,13 @@ import pytest
 from flint import arb, fmpq
 
 from shuffledp.bounds.amplify import amplify
-from shuffledp.mechanisms.laplace import Laplace
-from shuffledp.mechanisms.witch_hat import WitchHat
+from shuffledp.mechanisms.mean.laplace import Laplace
+from shuffledp.mechanisms.metric.witch_hat import WitchHat
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy import neighbours
-from shuffledp.privacy.capability import GivesNeighbours
 from shuffledp.privacy.neighbours import attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.privacy.randomizer import GivesNeighbours
 
 Triple = tuple[Fraction, Fraction, Fraction]
 

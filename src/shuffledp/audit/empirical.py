@@ -26,7 +26,7 @@ CHUNK = 10_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditResult:
     """What an audit proved."""
 
     epsilon_lower: float
@@ -48,7 +48,7 @@ class Finding:
         return f"no violation of ε = {self.claimed:g} found"
 
 
-def audit(subject: Subject, claimed: float, *, samples: float = 200_000, confidence: float = 0.999) -> Finding:
+def audit(subject: Subject, claimed: float, *, samples: float = 200_000, confidence: float = 0.999) -> AuditResult:
     """Draw ``samples`` messages for each of the two inputs and report the largest ε that they prove."""
     argument.non_negative("audit", "claimed", claimed)
     count = argument.count("audit", "samples", samples, at_least=100)
@@ -65,7 +65,7 @@ def audit(subject: Subject, claimed: float, *, samples: float = 200_000, confide
         proved = _epsilon(hits[0], hits[1], len(test[0]), error)
         if proved > best:
             best, event = proved, f"{name}, likelier under input {which}"
-    return Finding(best, claimed, confidence, count, event, subject.title)
+    return AuditResult(best, claimed, confidence, count, event, subject.title)
 
 
 def _without_padding(draws: list[Rows]) -> list[Rows]:

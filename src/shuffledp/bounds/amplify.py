@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from shuffledp import argument
-from shuffledp.bounds import best, binary
+from shuffledp.bounds import best, exact_binary
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.privacy.capability import (
+from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
+from shuffledp.privacy.neighbours import Neighbours
+from shuffledp.privacy.randomizer import (
     GivesAssumption,
     GivesAttacks,
     GivesCoin,
@@ -17,8 +19,6 @@ from shuffledp.privacy.capability import (
     attack_messages,
     hiding_messages,
 )
-from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
-from shuffledp.privacy.neighbours import Neighbours
 
 MOST_USERS = 10**18
 """More than anybody can have; sums over far larger crowds leave the range of floats."""
@@ -92,5 +92,5 @@ def _attack(randomizer: object, users: int) -> AttackCurve | None:
     """What is known from below, for every bound of this randomizer."""
     pairs = tuple(randomizer.attacks()) if isinstance(randomizer, GivesAttacks) else ()
     coin = randomizer.coin_range() if isinstance(randomizer, GivesCoin) else None
-    crowds = () if coin is None else tuple(c for way in binary.directions_of(coin, users) for c in way.attacks())
+    crowds = () if coin is None else tuple(c for way in exact_binary.directions_of(coin, users) for c in way.attacks())
     return AttackCurve(pairs, users, crowds) if pairs or crowds else None

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from shuffledp.array import Floats
 from shuffledp.bounds.bound import Bound, all_bounds
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
-from shuffledp.privacy.profile import Floats
 
 NAME = "best"
 FEW, PROBES, PROBE_RATIO, CLOSE = 4, 10, 2.0, 1e-4

@@ -11,9 +11,9 @@ from flint import arb
 from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.clone import local_ratio
 from shuffledp.errors import NotApplicable
-from shuffledp.privacy.capability import GivesBlankets
 from shuffledp.privacy.curve import DeltaFormCurve, NumericCurve, PrivacyCurve
 from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.randomizer import GivesBlankets
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 

@@ -12,8 +12,8 @@ from flint import arb
 
 import shuffledp.bounds
 from shuffledp.errors import NotApplicable
-from shuffledp.privacy.capability import GivesVariationRatio
 from shuffledp.privacy.curve import PrivacyCurve, Source
+from shuffledp.privacy.randomizer import GivesVariationRatio
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 

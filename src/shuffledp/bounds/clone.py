@@ -9,7 +9,7 @@ from fractions import Fraction
 from flint import arb
 
 from shuffledp.bounds.bound import Bound, need
-from shuffledp.bounds.variation_ratio import numeric_curve
+from shuffledp.bounds.reduction import numeric_curve
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import above
 from shuffledp.privacy.curve import ClosedFormCurve, NumericCurve

@@ -10,15 +10,15 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
+from shuffledp.array import Floats
 from shuffledp.bounds.blanket import OptimalBound
 from shuffledp.bounds.bound import Bound
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, masses_between, window
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.capability import GivesBlankets, GivesNoisyOthers
 from shuffledp.privacy.curve import BoundValue, NumericCurve, PrivacyCurve
-from shuffledp.privacy.profile import Floats
+from shuffledp.privacy.randomizer import GivesBlankets, GivesNoisyOthers
 
 BITS = 128
 ROOM = 2.0**-12

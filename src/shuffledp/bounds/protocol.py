@@ -6,8 +6,8 @@ import math
 
 from shuffledp.bounds.bound import Bound
 from shuffledp.errors import NotApplicable
-from shuffledp.privacy.capability import GivesPublishedGuarantee
 from shuffledp.privacy.curve import ClosedFormCurve, Source
+from shuffledp.privacy.randomizer import GivesPublishedGuarantee
 
 
 class ProtocolPublishedBound(Bound):

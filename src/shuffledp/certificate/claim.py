@@ -18,12 +18,12 @@ from flint import arb, fmpq
 from shuffledp.bounds.bound import all_bounds
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.from_table import FromTable
+from shuffledp.mechanisms.given.from_table import FromTable
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import precision
-from shuffledp.privacy.capability import hiding_messages
 from shuffledp.privacy.curve import BoundValue, NumericCurve
 from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.randomizer import hiding_messages
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 FORMAT = "shuffledp certificate"

@@ -13,14 +13,14 @@ from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
 from shuffledp.bounds.best import NAME as BEST
 from shuffledp.certificate.claim import claim_of, provable
 from shuffledp.cli import options, show
-from shuffledp.cli.progress import waiting
+from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import subsample
-from shuffledp.documents import json_text
+from shuffledp.document import json_text
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.privacy.capability import GivesVariationRatio
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.randomizer import GivesVariationRatio
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
@@ -52,13 +52,13 @@ def command(
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
     inputs = None if pair is None else [number_or_list("amplify", "--pair", text) for text in pair]
-    repeated = Repeated(argument.count("amplify", "rounds", rounds), population)
+    repeated = Rounds(argument.count("amplify", "rounds", rounds), population)
     with waiting("Amplifying" if repeated.rounds == 1 else "Composing the rounds"):
         randomizer = choice.build()
         if (delta is None) == (epsilon is None):
             raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
         subject = chosen_inputs(randomizer, inputs, diameter)
-        if certificate is not None and (subject is not randomizer or repeated != Repeated(1, None)):
+        if certificate is not None and (subject is not randomizer or repeated != Rounds(1, None)):
             raise ValueError(
                 "amplify: --certificate is for one round of all users and all inputs, "
                 "without --rounds, --population, --pair and --diameter."
@@ -80,7 +80,7 @@ command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Rounds:
     """How often the round is run, and from how many its users are drawn each time (None: always the same ones)."""
 
     rounds: int

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 from numpy.typing import NDArray
 
-from shuffledp.audit.empirical import Finding, audit
+from shuffledp.audit.empirical import AuditResult, audit
 from shuffledp.audit.subject import CommandSubject, MechanismSubject, Subject
 from shuffledp.cli import options, show
-from shuffledp.cli.progress import waiting
+from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
-from shuffledp.documents import json_text
+from shuffledp.document import json_text
 from shuffledp.mechanisms.mechanism import Mechanism
 
 
@@ -72,7 +72,7 @@ def _inputs(mechanism: Mechanism, values: list[str] | None) -> NDArray[Any]:
     return mechanism.check([number_or_list("audit", "--value", text) for text in values])
 
 
-def _report(finding: Finding, json: bool) -> None:
+def _report(finding: AuditResult, json: bool) -> None:
     if json:
         document = {
             "epsilon": {"lower": finding.epsilon_lower, "claimed": finding.claimed},

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from shuffledp.calibration.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
+from shuffledp.calibration.search import Target
 from shuffledp.cli import options, show
-from shuffledp.cli.progress import waiting
+from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
-from shuffledp.composition.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
-from shuffledp.composition.search import Target
-from shuffledp.documents import json_text
+from shuffledp.document import json_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
 

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from shuffledp.cli import options, show
-from shuffledp.cli.progress import Bars
+from shuffledp.cli.bars import Bars
 from shuffledp.collection import role
 from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engines import engine_of
+from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.report import Report
-from shuffledp.documents import json_text
-from shuffledp.planner.plan import Plan
+from shuffledp.document import json_text
+from shuffledp.planner.plan_file import Plan
 
 LEDGER = Path("shuffledp-ledger.sqlite")
 ROWS_SHOWN = 10

@@ -16,9 +16,9 @@ from rich.text import Text
 from shuffledp.bounds.compare import Comparison, compare
 from shuffledp.cli import figure as figures
 from shuffledp.cli import options, show
-from shuffledp.cli.progress import waiting
+from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
-from shuffledp.documents import json_text
+from shuffledp.document import json_text
 from shuffledp.errors import NotApplicable
 
 POINTS = 25

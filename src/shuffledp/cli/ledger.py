@@ -13,7 +13,7 @@ from shuffledp.cli import options, show
 from shuffledp.cli.collect import LEDGER, LedgerFile
 from shuffledp.collection.ledger import RESERVED, Ledger, Standing
 from shuffledp.collection.report import standing_document
-from shuffledp.documents import json_text
+from shuffledp.document import json_text
 
 
 def command(

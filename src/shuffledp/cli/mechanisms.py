@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp.cli import options
-from shuffledp.documents import json_text
+from shuffledp.document import json_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 

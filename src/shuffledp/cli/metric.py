@@ -10,25 +10,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from shuffledp import argument
+from shuffledp.array import Floats
 from shuffledp.cli import figure as figures
 from shuffledp.cli import options, show
-from shuffledp.documents import json_text
+from shuffledp.document import json_text
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
 from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.lower import lower_bound
 from shuffledp.metric.noise import noise_names, noise_of
 from shuffledp.metric.solver import LocalMetric, LocalMetricSolver
 from shuffledp.privacy.curve import BoundValue
-from shuffledp.privacy.metric import DistanceMatrix, Interval, read_numbers
-
-Floats = NDArray[np.float64]
+from shuffledp.privacy.space import DistanceMatrix, Segment, read_numbers
 
 app = typer.Typer(
     help="Metric privacy: near inputs are hidden better than far ones.",
@@ -61,7 +59,7 @@ class SpaceChoice:
     range: tuple[float, float] | None
     rate: float | None
 
-    def build(self) -> DistanceMatrix | Interval:
+    def build(self) -> DistanceMatrix | Segment:
         given = [name for name in ("matrix", "points", "range") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"{self.command}: give one of --matrix, --points and --range, got {len(given)} of them.")
@@ -73,7 +71,7 @@ class SpaceChoice:
             return DistanceMatrix.from_csv(self.matrix)
         rate = 1.0 if self.rate is None else self.rate
         if self.range is not None:
-            return Interval(*self.range, rate=rate)
+            return Segment(*self.range, rate=rate)
         assert self.points is not None
         places = read_numbers(self.command, self.points)
         return DistanceMatrix.from_degrees(places, rate) if self.degrees else DistanceMatrix.from_points(places, rate)
@@ -160,7 +158,7 @@ def amplify(
     Console().print(table)
 
 
-def _along(metric: AmplifiedMetric, space: Interval, steps: int) -> list[tuple[float, BoundValue]]:
+def _along(metric: AmplifiedMetric, space: Segment, steps: int) -> list[tuple[float, BoundValue]]:
     """Distances in even steps up to the full range, wherever the pair lies."""
     distances = [space.diameter * (i + 1) / steps for i in range(steps - 1)] + [space.diameter]
     with _bar("Amplifying", steps) as advance:

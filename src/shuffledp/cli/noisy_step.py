@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shuffledp.cli.randomizer import settings_of
-from shuffledp.privacy.gaussian import GaussianTradeOff
-from shuffledp.privacy.noisy_step import Gradient, LeastSquares, Logistic, NoisyStep
+from shuffledp.tradeoff.gaussian import GaussianTradeOff
+from shuffledp.tradeoff.noisy_step import Gradient, LeastSquares, Logistic, NoisyStep
 
 KINDS: dict[str, tuple[Callable[..., Gradient], tuple[str, ...]]] = {
     "least-squares": (LeastSquares, ("optimum", "clip")),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from shuffledp import argument
-from shuffledp.planner import task as tasks
-from shuffledp.planner.task import Task
-from shuffledp.planner.values import Area, Categories, Interval, KeyedInterval, Options, Values
+from shuffledp.tasks import task as tasks
+from shuffledp.tasks.domain import Area, Categories, Interval, KeyedInterval, Options, Values
+from shuffledp.tasks.task import Task
 
 MOST_NAMED_KEYS = 1_000_000
 COLUMNS = 6

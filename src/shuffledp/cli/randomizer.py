@@ -37,7 +37,7 @@ class Choice:
             self._alone("--table", "mechanism", "epsilon_local", *raw)
             if self.settings:
                 raise ValueError(f"{self.command}: --table does not go with --set.")
-            from shuffledp.mechanisms.from_table import FromTable
+            from shuffledp.mechanisms.given.from_table import FromTable
 
             return FromTable.from_csv(self.table)
         if self.mechanism is not None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from shuffledp.cli import options, show
-from shuffledp.cli.progress import Bars
-from shuffledp.documents import json_text
-from shuffledp.planner.plan import Plan
+from shuffledp.cli.bars import Bars
+from shuffledp.document import json_text
+from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.simulation import CONFIDENCE, Outcome, Simulation
 
 

@@ -14,23 +14,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.cli import show
+from shuffledp.array import Floats
+from shuffledp.calibration.search import Target
+from shuffledp.cli import example_data, show
+from shuffledp.cli.bars import Bars
 from shuffledp.cli.plan import plot_to, rank, show_ranking
-from shuffledp.cli.progress import Bars
-from shuffledp.collection import example_data
 from shuffledp.collection.collect import Request, collect
 from shuffledp.collection.column import Quantity, column_of
-from shuffledp.collection.engines import engine_of
+from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.report import Report
 from shuffledp.collection.table import Table as Input
-from shuffledp.composition.search import Target
-from shuffledp.mechanisms.mechanism import Floats
-from shuffledp.planner import task as tasks
 from shuffledp.planner.goal import Goal, Limits
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking
-from shuffledp.planner.task import Task
-from shuffledp.planner.values import Area, Categories, Interval
+from shuffledp.tasks import task as tasks
+from shuffledp.tasks.domain import Area, Categories, Interval
+from shuffledp.tasks.task import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,14 +145,14 @@ def _new_folder(wished: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExampleFile:
     """A file for ``collect``."""
 
     path: Path
     num_rows: int
 
 
-def _written(flights: pa.Table, column: str, folder: Path) -> Source:
+def _written(flights: pa.Table, column: str, folder: Path) -> ExampleFile:
     """The flights' column as a file; flights to places off the map are left out where places are asked for."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -169,7 +168,7 @@ def _written(flights: pa.Table, column: str, folder: Path) -> Source:
         flights = pa.table({column: pa.FixedSizeListArray.from_arrays(pa.array(both.reshape(-1)), 2)})
     path = folder / f"{column}.parquet"
     pq.write_table(flights.select([column]), path)
-    return Source(path, flights.num_rows)
+    return ExampleFile(path, flights.num_rows)
 
 
 def _planned(question: Question, users: int, folder: Path) -> Plan:

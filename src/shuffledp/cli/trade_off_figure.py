@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from shuffledp.array import Floats
 from shuffledp.cli import figure as figures
-from shuffledp.privacy.trade_off import Floats, TradeOff
+from shuffledp.tradeoff.trade_off import TradeOff
 
 LEAST = 1e-6
 

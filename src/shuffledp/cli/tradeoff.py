@@ -12,19 +12,19 @@ import typer
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import NAME as BEST
-from shuffledp.bounds.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
+from shuffledp.calibration.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
 from shuffledp.cli import figure as figures
 from shuffledp.cli import options, show
-from shuffledp.cli.progress import waiting
+from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
-from shuffledp.documents import json_text
-from shuffledp.privacy.attack_risk import AttackRisk
-from shuffledp.privacy.capability import GivesVariationRatio
+from shuffledp.document import json_text
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
-from shuffledp.privacy.guaranteed import GuaranteedTradeOff, trade_off
-from shuffledp.privacy.trade_off import TradeOff
-from shuffledp.privacy.trade_off_curve import privacy_curve
+from shuffledp.privacy.randomizer import GivesVariationRatio
+from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff, trade_off
+from shuffledp.tradeoff.risk import AttackRisk
+from shuffledp.tradeoff.trade_off import TradeOff
+from shuffledp.tradeoff.trade_off_curve import privacy_curve
 
 LEVELS = (1e-4, 1e-3, 1e-2, 1e-1)
 MOST_POINTS = 100_000
@@ -97,7 +97,7 @@ def command(
 
 def _step_report(
     name: str, settings: tuple[str, ...], levels: tuple[float, ...], prior: float
-) -> tuple[Report, Curves]:
+) -> tuple[RiskReport, Curves]:
     # Needs scipy, which the other commands do without.
     from shuffledp.cli import noisy_step
 
@@ -108,7 +108,7 @@ def _step_report(
     if choice.plain is not None:
         curves["plain Gaussian step"] = choice.plain
         extra["plain_advantage"] = choice.plain.advantage()
-    report = Report("one noisy gradient step", privacy_curve(whole), whole, levels, prior, extra)
+    report = RiskReport("one noisy gradient step", privacy_curve(whole), whole, levels, prior, extra)
     return report, lambda: curves
 
 
@@ -121,7 +121,7 @@ def _shuffled_report(
     levels: tuple[float, ...],
     prior: float,
     against: list[str],
-) -> tuple[Report, Curves]:
+) -> tuple[RiskReport, Curves]:
     extra: dict[str, Any] = {}
     if target is not None:
         if colluding:
@@ -142,7 +142,7 @@ def _shuffled_report(
     def curves() -> dict[str, TradeOff]:
         return {f"shuffled ({curve.bound})": whole, **_others(randomizer, honest, curve.users, against)}
 
-    return Report(f"the messages of {honest:,} users", curve, whole, levels, prior, extra), curves
+    return RiskReport(f"the messages of {honest:,} users", curve, whole, levels, prior, extra), curves
 
 
 def _target(
@@ -189,7 +189,7 @@ def _others(randomizer: object, honest: int, messages: int, against: list[str]) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class RiskReport:
     """Everything that the command says about one curve."""
 
     subject: str

@@ -13,7 +13,7 @@ from shuffledp.certificate.claim import parse
 from shuffledp.certificate.proof import Verdict
 from shuffledp.certificate.verify import verify
 from shuffledp.cli import options, show
-from shuffledp.documents import json_text
+from shuffledp.document import json_text
 
 STATUS = {Verdict.YES: 0, Verdict.NO: 1, Verdict.OPEN: 3}
 QUIET_SECONDS = 2.0

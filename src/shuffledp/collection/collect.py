@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shuffledp.collection.column import column_of
-from shuffledp.collection.engine import Engine, EngineFailed
+from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, whole_directory
 from shuffledp.collection.ledger import Ledger, Standing
 from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
 from shuffledp.collection.table import Table
 from shuffledp.errors import ShuffledpError
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
 
 
 @dataclass(frozen=True)

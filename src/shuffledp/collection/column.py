@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp.mechanisms.keyvalue import NONE, KeyValue
-from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism
-from shuffledp.mechanisms.planar_laplace import PlanarLaplace
-from shuffledp.mechanisms.range_queries import RangeQueries
-from shuffledp.planner.plan import Plan
-from shuffledp.planner.values import Interval, KeyedInterval, Values
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.combined.range_queries import RangeQueries
+from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
+from shuffledp.mechanisms.parts.key_value import NONE, PairOracle
+from shuffledp.planner.plan_file import Plan
+from shuffledp.tasks.domain import Interval, KeyedInterval, Values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -209,7 +210,7 @@ class Pairs(Column):
     """Different keys with a number each per user; how many users hold each key, and the mean of their numbers."""
 
     domain: KeyedInterval
-    mechanism: KeyValue
+    mechanism: PairOracle
 
     def csv_type(self) -> pa.DataType:
         import pyarrow as pa

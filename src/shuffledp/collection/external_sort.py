@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.mechanisms.mechanism import WireBytes
+from shuffledp.array import Bytes
 
 RUN_BYTES = 128 << 20
 RANGE_BYTES = 32 << 20
@@ -27,13 +27,13 @@ Texts = NDArray[np.bytes_]
 """Messages as texts of one length: they compare byte by byte, unsigned, and trailing zeros only pad."""
 
 
-def in_order(wire: WireBytes) -> WireBytes:
+def in_order(wire: Bytes) -> Bytes:
     """A batch of messages in order of their bytes."""
     texts = np.sort(texts_of(np.ascontiguousarray(wire)))
     return texts.view(np.uint8).reshape(wire.shape)
 
 
-def texts_of(wire: WireBytes) -> Texts:
+def texts_of(wire: Bytes) -> Texts:
     """Rows of bytes, contiguous, as texts; without a copy."""
     return wire.view(f"S{wire.shape[1]}").reshape(-1)
 
@@ -60,7 +60,7 @@ class Run:
         self._file.close()
 
 
-def sort(batches: Iterable[WireBytes], width: int, room: Path, rows: int) -> Iterator[WireBytes]:
+def sort(batches: Iterable[Bytes], width: int, room: Path, rows: int) -> Iterator[Bytes]:
     """The messages of all batches in order, at most ``rows`` at a time; ``room`` is a directory for the runs."""
     files, samples = _write_runs(batches, width, room)
     if not files:
@@ -71,7 +71,7 @@ def sort(batches: Iterable[WireBytes], width: int, room: Path, rows: int) -> Ite
             yield from _range(runs, width, low, high, rows)
 
 
-def _write_runs(batches: Iterable[WireBytes], width: int, room: Path) -> tuple[list[Path], list[Texts]]:
+def _write_runs(batches: Iterable[Bytes], width: int, room: Path) -> tuple[list[Path], list[Texts]]:
     """Files of sorted messages, and an even sample of each."""
     files: list[Path] = []
     samples: list[Texts] = []
@@ -84,7 +84,7 @@ def _write_runs(batches: Iterable[WireBytes], width: int, room: Path) -> tuple[l
     return files, samples
 
 
-def _gathered(batches: Iterable[WireBytes], width: int) -> Iterator[WireBytes]:
+def _gathered(batches: Iterable[Bytes], width: int) -> Iterator[Bytes]:
     """The same messages, as many at a time as a run holds."""
     room = np.empty((max(1, RUN_BYTES // width), width), dtype=np.uint8)
     held = 0
@@ -109,7 +109,7 @@ def _cuts(samples: list[Texts], size: int) -> list[bytes]:
     return [row.tobytes() for row in chosen.view(np.uint8).reshape(-1, every.dtype.itemsize)]
 
 
-def _range(runs: list[Run], width: int, low: bytes | None, high: bytes | None, rows: int) -> Iterator[WireBytes]:
+def _range(runs: list[Run], width: int, low: bytes | None, high: bytes | None, rows: int) -> Iterator[Bytes]:
     """The messages that are ``low``, then those between ``low`` and ``high``."""
     starts = [0 if low is None else bisect_right(run, low) for run in runs]
     stops = [len(run) if high is None else bisect_left(run, high) for run in runs]
@@ -123,7 +123,7 @@ def _range(runs: list[Run], width: int, low: bytes | None, high: bytes | None, r
         yield wire[start : start + rows]
 
 
-def _repeated(value: bytes, count: int, rows: int) -> Iterator[WireBytes]:
+def _repeated(value: bytes, count: int, rows: int) -> Iterator[Bytes]:
     wire = np.tile(np.frombuffer(value, dtype=np.uint8), (min(count, rows), 1))
     for start in range(0, count, rows):
         yield wire[: count - start]

@@ -11,7 +11,7 @@ from typing import Any
 from shuffledp.certificate.claim import BOUNDS, Claim, claim_of
 from shuffledp.composition.sequential import compose
 from shuffledp.errors import ShuffledpError
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.collection.ledger import Ledger
-from shuffledp.numerics.random import KEY_BYTES
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
+from shuffledp.sampling.random import KEY_BYTES
 
 JOB = "job.json"
 REPORT = "report.json"

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shuffledp.array import Array, Bytes
 from shuffledp.collection.column import Column
 from shuffledp.collection.table import chunks
-from shuffledp.mechanisms.mechanism import Array, Mechanism, WireBytes
-from shuffledp.numerics.random import KeyedSource
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.sampling.random import KeyedSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,13 +44,13 @@ class Encoder:
     column: Column
     key: bytes
 
-    def encode(self, array: pa.Array, part: int, chunk: int) -> WireBytes:
+    def encode(self, array: pa.Array, part: int, chunk: int) -> Bytes:
         """The messages of one chunk of one part of the input."""
         mechanism = self.column.mechanism
         source = KeyedSource(self.key, part * STREAMS_OF_A_PART + chunk)
         return mechanism.pack(mechanism.randomize(self.column.values(array), source))
 
-    def part(self, arrays: Iterator[pa.Array], part: int) -> Iterator[WireBytes]:
+    def part(self, arrays: Iterator[pa.Array], part: int) -> Iterator[Bytes]:
         """The messages of one part of the input, chunk by chunk."""
         for chunk, array in enumerate(chunks(arrays, chunk_rows(self.column.mechanism))):
             yield self.encode(array, part, chunk)
@@ -59,7 +60,7 @@ class Encoder:
         return f"Encoder({self.column!r})"
 
 
-def accumulate(mechanism: Mechanism, batches: Iterable[WireBytes]) -> tuple[Array, int] | None:
+def accumulate(mechanism: Mechanism, batches: Iterable[Bytes]) -> tuple[Array, int] | None:
     """The statistic that the estimate needs, and from how many messages; None of none."""
     total: Array | None = None
     count = 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from shuffledp.mechanisms.mechanism import WireBytes
+from shuffledp.array import Bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ def group_rows(width: int) -> int:
     return max(1, min(GROUP_ROWS, GROUP_BYTES // width))
 
 
-def array_of(wire: WireBytes) -> pa.Array:
+def array_of(wire: Bytes) -> pa.Array:
     """Rows of bytes as an Arrow array, without a copy."""
     import pyarrow as pa
 
@@ -38,7 +38,7 @@ def array_of(wire: WireBytes) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(rows.shape[1]), len(rows), [None, pa.py_buffer(rows)])
 
 
-def wire_of(array: pa.Array, width: int) -> WireBytes:
+def wire_of(array: pa.Array, width: int) -> Bytes:
     """The inverse of ``array_of``; bytes of variable length are accepted if all have this one."""
     import pyarrow as pa
 
@@ -76,7 +76,7 @@ def count_of(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
 
-def read(paths: Iterable[Path], width: int) -> Iterator[WireBytes]:
+def read(paths: Iterable[Path], width: int) -> Iterator[Bytes]:
     """The messages of files, a bounded number at a time."""
     import pyarrow.parquet as pq
 
@@ -113,7 +113,7 @@ class Writer:
             self._flush()
         self._close()
 
-    def write(self, wire: WireBytes) -> None:
+    def write(self, wire: Bytes) -> None:
         """Add these messages."""
         taken = 0
         while taken < len(wire):

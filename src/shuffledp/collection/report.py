@@ -11,7 +11,7 @@ from typing import Any
 from shuffledp.collection.column import Quantity
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
-from shuffledp.documents import json_text, rounded_up
+from shuffledp.document import json_text, rounded_up
 from shuffledp.mechanisms.mechanism import Estimate
 
 CONFIDENCE = 0.95

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from shuffledp.collection import external_sort, kernel, message, shuffling
 from shuffledp.collection.column import column_of
-from shuffledp.collection.embedded import told, write_messages
-from shuffledp.collection.engine import Engine
+from shuffledp.collection.engine.embedded import told, write_messages
+from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.job import whole_directory
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.progress import Progress
 from shuffledp.collection.report import CONFIDENCE, PARTIES_APART, Report
 from shuffledp.collection.table import Table
-from shuffledp.numerics.random import KEY_BYTES
-from shuffledp.planner.plan import Plan
+from shuffledp.planner.plan_file import Plan
+from shuffledp.progress import Progress
+from shuffledp.sampling.random import KEY_BYTES
 
 
 def encode(plan: Plan, input_: Path, column_name: str, out: Path, engine: Engine) -> int:

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.array import Bytes
 from shuffledp.collection import external_sort, message
-from shuffledp.mechanisms.mechanism import WireBytes
 
 Advance = Callable[[int], None]
 COUNTED_BYTES = 2
@@ -36,7 +36,7 @@ def shuffle_files(paths: list[Path], width: int, directory: Path, advance: Advan
     return write(sorted_messages, width, directory)
 
 
-def write(sorted_messages: Iterable[WireBytes], width: int, directory: Path) -> int:
+def write(sorted_messages: Iterable[Bytes], width: int, directory: Path) -> int:
     """Write messages that are in order."""
     written = 0
     with message.Writer(directory, width) as writer:
@@ -46,7 +46,7 @@ def write(sorted_messages: Iterable[WireBytes], width: int, directory: Path) -> 
     return written
 
 
-def counted(paths: list[Path], width: int, advance: Advance) -> Iterator[WireBytes]:
+def counted(paths: list[Path], width: int, advance: Advance) -> Iterator[Bytes]:
     """By counting how often each of the 2^(8·width) messages occurs."""
     counts = np.zeros(1 << 8 * width, dtype=np.int64)
     for wire in message.read(paths, width):
@@ -56,7 +56,7 @@ def counted(paths: list[Path], width: int, advance: Advance) -> Iterator[WireByt
     yield from runs(counts, width)
 
 
-def runs(counts: NDArray[np.int64], width: int) -> Iterator[WireBytes]:
+def runs(counts: NDArray[np.int64], width: int) -> Iterator[Bytes]:
     """Each number as often as it was counted, as messages in order, a bounded number at a time."""
     ends = np.cumsum(counts)
     total = int(ends[-1])
@@ -70,7 +70,7 @@ def runs(counts: NDArray[np.int64], width: int) -> Iterator[WireBytes]:
         yield wire.view(np.uint8).reshape(-1, width)
 
 
-def in_memory(paths: list[Path], width: int, count: int, advance: Advance) -> Iterator[WireBytes]:
+def in_memory(paths: list[Path], width: int, count: int, advance: Advance) -> Iterator[Bytes]:
     """By sorting one array."""
     every = np.empty((count, width), dtype=np.uint8)
     place = 0
@@ -84,10 +84,10 @@ def in_memory(paths: list[Path], width: int, count: int, advance: Advance) -> It
         yield every[start : start + step]
 
 
-def on_disk(paths: list[Path], width: int, directory: Path, advance: Advance) -> Iterator[WireBytes]:
+def on_disk(paths: list[Path], width: int, directory: Path, advance: Advance) -> Iterator[Bytes]:
     """By sorted runs on disk, for more messages than memory holds."""
 
-    def told() -> Iterator[WireBytes]:
+    def told() -> Iterator[Bytes]:
         for wire in message.read(paths, width):
             yield wire
             advance(len(wire))
@@ -97,7 +97,7 @@ def on_disk(paths: list[Path], width: int, directory: Path, advance: Advance) ->
         yield from external_sort.sort(told(), width, Path(room), message.group_rows(width))
 
 
-def certainly_in_order(batches: Iterable[WireBytes]) -> Iterator[WireBytes]:
+def certainly_in_order(batches: Iterable[Bytes]) -> Iterator[Bytes]:
     """The same batches, each looked at: a message before its predecessor is an error of whoever sorted."""
     last: bytes = b""
     for wire in batches:
@@ -108,7 +108,7 @@ def certainly_in_order(batches: Iterable[WireBytes]) -> Iterator[WireBytes]:
         yield wire
 
 
-def is_in_order(batches: Iterable[WireBytes]) -> bool:
+def is_in_order(batches: Iterable[Bytes]) -> bool:
     """Whether no message comes before its predecessor."""
     try:
         deque(certainly_in_order(batches), maxlen=0)

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp import argument
+from shuffledp.array import Floats
 from shuffledp.composition.sequential import REACH, SURVEYED
 from shuffledp.numerics.hull import Kinked
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.loss import LossGrid, Survey, round_step
-from shuffledp.privacy.profile import Floats
 
 _WHO = "renyi"
 ACCURACY = 1e-4

@@ -14,6 +14,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp import argument
+from shuffledp.array import Floats
 from shuffledp.bounds import best
 from shuffledp.bounds.amplify import amplify
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
@@ -21,7 +22,6 @@ from shuffledp.numerics.binomial import Coin, point_mass, window
 from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.law import Bracket
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
-from shuffledp.privacy.profile import Floats
 
 BITS = 128
 SHIFT = 1e-13

@@ -10,24 +10,26 @@ from typing import Any
 
 import shuffledp.mechanisms
 from shuffledp import argument
+from shuffledp.mechanisms.combined.compressed import PREFIX, Compressed
 from shuffledp.mechanisms.mechanism import Mechanism
 
-WRAPPERS: dict[str, type[Mechanism]] = {}
+WRAPPERS: Mapping[str, type[Mechanism]] = {PREFIX: Compressed}
 """What is built around a mechanism, by the prefix of its name; its first field is the mechanism."""
 
 
 def all_mechanisms() -> dict[str, type[Mechanism]]:
     """Final mechanism classes by their command-line name."""
-    for module in pkgutil.iter_modules(shuffledp.mechanisms.__path__):
-        importlib.import_module(f"shuffledp.mechanisms.{module.name}")
+    for module in pkgutil.walk_packages(shuffledp.mechanisms.__path__, f"{shuffledp.mechanisms.__name__}."):
+        importlib.import_module(module.name)
     found = sorted(_final_kinds(Mechanism), key=lambda kind: kind.name)
     return {kind.name: kind for kind in found}
 
 
 def _final_kinds(kind: Any) -> Iterator[type[Mechanism]]:
     for child in kind.__subclasses__():
-        # What is built around a mechanism elsewhere in the package is no entry of its own.
-        if not child.__abstractmethods__ and child.__module__.startswith(shuffledp.mechanisms.__name__ + "."):
+        ours = child.__module__.startswith(f"{shuffledp.mechanisms.__name__}.")
+        # What is built around a mechanism is no entry of its own.
+        if ours and not child.__abstractmethods__ and child not in WRAPPERS.values():
             yield child
         yield from _final_kinds(child)
 

@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.numerics.random import RandomSource, source_of
+from shuffledp.array import Array, Bytes, Floats
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
-WireBytes = NDArray[np.uint8]
+from shuffledp.sampling.random import RandomSource, source_of
 
 
 @dataclass(frozen=True)
@@ -176,11 +173,11 @@ class Mechanism(ABC):
         return -(-self.message_bits // 8)
 
     @abstractmethod
-    def pack(self, messages: Array) -> WireBytes:
+    def pack(self, messages: Array) -> Bytes:
         """Messages as rows of ``message_bytes`` bytes."""
 
     @abstractmethod
-    def unpack(self, wire: WireBytes) -> Array:
+    def unpack(self, wire: Bytes) -> Array:
         """The inverse of ``pack``; a sentence if the bytes are not messages of this mechanism."""
 
     # --- reading the messages ---------------------------------------------------------------------------------
@@ -259,7 +256,7 @@ class Mechanism(ABC):
         """Small instances whose table can be written down; the conformance tests run on these."""
 
 
-def wire_of_integers(messages: Array, bits: int) -> WireBytes:
+def wire_of_integers(messages: Array, bits: int) -> Bytes:
     """Non-negative integers of at most ``bits`` bits as big-endian rows, so that sorting bytes sorts numbers."""
     width = -(-bits // 8)
     if width in (1, 2, 4, 8):
@@ -268,7 +265,7 @@ def wire_of_integers(messages: Array, bits: int) -> WireBytes:
     return np.ascontiguousarray(wide[:, 8 - width :])
 
 
-def integers_of_wire(who: str, wire: WireBytes, bits: int, limit: int) -> NDArray[np.int64]:
+def integers_of_wire(who: str, wire: Bytes, bits: int, limit: int) -> NDArray[np.int64]:
     """The inverse of ``wire_of_integers``; refuses rows of another width and numbers of ``limit`` or more."""
     width = -(-bits // 8)
     rows = np.asarray(wire)

@@ -13,7 +13,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.metric.noise import AnyNoise, Noise
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.metric import Surroundings
+from shuffledp.privacy.space import Surroundings
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 192

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio
-from shuffledp.privacy.capability import GivesNeighbours
 from shuffledp.privacy.curve import BoundValue
-from shuffledp.privacy.metric import DistanceMatrix, Space, Surroundings, worst_surroundings
+from shuffledp.privacy.randomizer import GivesNeighbours
+from shuffledp.privacy.space import DistanceMatrix, Space, Surroundings, worst_surroundings
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.numerics.ball import precision
 from shuffledp.privacy.curve import AttackCurve
-from shuffledp.privacy.metric import DistanceMatrix
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.privacy.space import DistanceMatrix
 
 SEARCH_BITS = 128
 

@@ -9,17 +9,16 @@ from functools import cached_property
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp import argument
+from shuffledp.array import Floats
 from shuffledp.errors import NumericalError
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio
 from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.metric import LARGEST_DISTANCE, DistanceMatrix, Surroundings
+from shuffledp.privacy.space import LARGEST_DISTANCE, DistanceMatrix, Surroundings
 
-Floats = NDArray[np.float64]
 Progress = Callable[[str], None]
 TOLERANCE = 1e-7
 """Relative width to which a largest distance is searched; what is returned is on the proved side."""

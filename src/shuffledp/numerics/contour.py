@@ -26,12 +26,11 @@ import numpy as np
 from flint import acb, arb
 from numpy.typing import NDArray
 
+from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, tail_of_squares
 from shuffledp.numerics.contour_floats import relative_sums
 from shuffledp.numerics.law import Bracket, FiniteLaw
 from shuffledp.numerics.tilted import TiltedLaw
-
-Floats = NDArray[np.float64]
 
 MOST_REACHED = 1_000_000
 MOST_SCANNED, LEAST_SCANNED = 120_000, 2_000
@@ -54,7 +53,7 @@ DOWNWARD = 1 - np.geomspace(1e-3, 0.95, 24)
 
 
 @dataclass(frozen=True)
-class Plan:
+class ContourPlan:
     """Where to evaluate: the law is scaled by 1/scale, then summed on the nodes τ + i·k·step, k in ``kept``."""
 
     scale: float
@@ -73,7 +72,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ContourEstimate:
     """Floats that steer a search: logarithms of E(S)_+ and of the two sides that the balls would certify."""
 
     log_value: float
@@ -85,7 +84,7 @@ def has_positive_value(law: FiniteLaw) -> bool:
     return bool(law.floats()[0].max() > 0)
 
 
-def make_plan(law: FiniteLaw, count: int, tolerance: float) -> Plan:
+def make_plan(law: FiniteLaw, count: int, tolerance: float) -> ContourPlan:
     """Choose τ, v, h and the nodes so that the two certified sides differ by about ``tolerance``·z² in relative
     terms, z being the number of standard deviations at which the sum must land: that is ``tolerance`` in the
     argument of a curve with a Gaussian tail. Coarser where that would keep more than MOST_KEPT nodes."""
@@ -94,15 +93,15 @@ def make_plan(law: FiniteLaw, count: int, tolerance: float) -> Plan:
     coarsest = COARSEST
     while True:
         plan = _plan(tilted, tau, tolerance, coarsest)
-        if isinstance(plan, Plan) and len(plan.kept) <= MOST_KEPT:
+        if isinstance(plan, ContourPlan) and len(plan.kept) <= MOST_KEPT:
             return plan
-        excess = len(plan.kept) / MOST_KEPT if isinstance(plan, Plan) else plan
+        excess = len(plan.kept) / MOST_KEPT if isinstance(plan, ContourPlan) else plan
         coarsening = max(1.5, excess) ** 2
         tolerance *= coarsening
         coarsest *= coarsening
 
 
-def _plan(tilted: TiltedLaw, tau: float, tolerance: float, coarsest: float) -> Plan | float:
+def _plan(tilted: TiltedLaw, tau: float, tolerance: float, coarsest: float) -> ContourPlan | float:
     """A plan, or by how much the nodes to scan are too many."""
     weights = tilted.tilt_weights(tau)
     mean = float(np.dot(weights, tilted.values))
@@ -138,7 +137,9 @@ def _plan(tilted: TiltedLaw, tau: float, tolerance: float, coarsest: float) -> P
         if len(scan) > most:
             return len(scan) / most
         kept = _significant(tilted, weights, tau, variance, step, scan, log_skipped)
-    return Plan(tilted.scale, tau, variance, step, kept, reach, peak_reach, log_skipped + SKIP_MARGIN, right, left)
+    return ContourPlan(
+        tilted.scale, tau, variance, step, kept, reach, peak_reach, log_skipped + SKIP_MARGIN, right, left
+    )
 
 
 def _alias_distance(
@@ -247,7 +248,7 @@ def negligible(law: FiniteLaw, count: int, log_level: float) -> Bracket | None:
         return Bracket(arb(0), ((total.log() * count - 1).exp() / theta).upper(), "Chernoff")
 
 
-def estimate(law: FiniteLaw, count: int, plan: Plan) -> Estimate:
+def estimate(law: FiniteLaw, count: int, plan: ContourPlan) -> ContourEstimate:
     """The planned sum in floats."""
     tilted = TiltedLaw(law, count)
     weights = tilted.tilt_weights(plan.tilt)
@@ -262,10 +263,10 @@ def estimate(law: FiniteLaw, count: int, plan: Plan) -> Estimate:
     def log_of(x: float) -> float:
         return log_unit + math.log(x) if x > 0 else -math.inf
 
-    return Estimate(log_of(mean - excess / 2), log_of(mean), log_of(mean - excess))
+    return ContourEstimate(log_of(mean - excess / 2), log_of(mean), log_of(mean - excess))
 
 
-def bracket(law: FiniteLaw, count: int, plan: Plan, *, in_floats: bool = False) -> Bracket:
+def bracket(law: FiniteLaw, count: int, plan: ContourPlan, *, in_floats: bool = False) -> Bracket:
     """Certified enclosure of E(S)_+ by the planned sum in balls.
 
     With ``in_floats`` the nodes are summed in floats and the proved bound of their rounding is part of the
@@ -278,7 +279,7 @@ def bracket(law: FiniteLaw, count: int, plan: Plan, *, in_floats: bool = False) 
 class _Certified:
     """The sum of the module's docstring in balls, at the working precision."""
 
-    def __init__(self, law: FiniteLaw, count: int, plan: Plan) -> None:
+    def __init__(self, law: FiniteLaw, count: int, plan: ContourPlan) -> None:
         self.plan = plan
         self.count = count
         self.atoms = [(value / plan.scale, weight) for value, weight in law.atoms()]

@@ -21,7 +21,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from shuffledp.array import Floats
 
 FUNCTION_ERROR = 8
 UNIT = 2.0**-53

@@ -24,13 +24,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shuffledp.array import Floats, Integers
 from shuffledp.errors import NumericalError
 from shuffledp.numerics.root import find_crossing
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 UNIT = 2.0**-53
 TRANSFORM_ERROR = 14.0

@@ -20,7 +20,7 @@ from flint import arb
 
 from shuffledp.numerics import contour, double_walk, enumeration, walk
 from shuffledp.numerics.ball import precision
-from shuffledp.numerics.contour import Estimate
+from shuffledp.numerics.contour import ContourEstimate
 from shuffledp.numerics.law import FLOAT_VIEW_BITS, Bracket, FiniteLaw
 from shuffledp.numerics.tilted import TiltedLaw
 
@@ -122,7 +122,7 @@ def _chernoff(law: FiniteLaw, count: int) -> arb:
 class _SharedPlan:
     """A plan with one peak, for a law and its neighbours, and how wide its bracket was."""
 
-    plan: contour.Plan
+    plan: contour.ContourPlan
     width: float
 
     def bracket(self, law: FiniteLaw, count: int) -> Bracket | None:
@@ -164,7 +164,7 @@ def _is_small(law: FiniteLaw, count: int) -> bool:
     return count <= WHOLE_WALK if values <= 3 else enumeration.size(values, count) <= MOST_VECTORS
 
 
-def _estimate(law: FiniteLaw, count: int) -> Estimate:
+def _estimate(law: FiniteLaw, count: int) -> ContourEstimate:
     return contour.estimate(law, count, contour.make_plan(law, count, SEARCH_TOLERANCE))
 
 

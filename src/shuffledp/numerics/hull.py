@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shuffledp.numerics.convolution import UNIT, GridMeasure, Integers
-
-Floats = NDArray[np.float64]
+from shuffledp.array import Floats, Integers
+from shuffledp.numerics.convolution import UNIT, GridMeasure
 
 LEAST_HEIGHT = 1e-280
 MOST_RAISED = 1 + 1e-9

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shuffledp.array import Floats
 from shuffledp.numerics.law import FiniteLaw
 from shuffledp.numerics.root import find_crossing
-
-Floats = NDArray[np.float64]
 
 LOWEST = -1e60
 

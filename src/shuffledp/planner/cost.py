@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp.mechanisms.mechanism import Array, Mechanism
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Mechanism
 
 ENOUGH_SECONDS, TELLING_SECONDS, MOST_SECONDS = 0.01, 0.3, 1.0
 """How long encoding must take to be told from nothing, and reading where it grows; and how long it may take at most to

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from shuffledp import argument
-from shuffledp.composition.search import Target
+from shuffledp.calibration.search import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.task import WHO, Task
 from shuffledp.planner.yardstick import Yardstick, yardstick
-from shuffledp.privacy.capability import GivesReference
+from shuffledp.privacy.randomizer import GivesReference
+from shuffledp.tasks.task import WHO, Task
 
 
 @dataclass(frozen=True)

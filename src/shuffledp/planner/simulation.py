@@ -11,13 +11,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from shuffledp import argument
-from shuffledp.mechanisms.mechanism import Array, Estimate, Floats, Mechanism
-from shuffledp.numerics.random import Integers
+from shuffledp.array import Array, Floats, Integers
+from shuffledp.mechanisms.mechanism import Estimate, Mechanism
 from shuffledp.planner import cost
-from shuffledp.planner import task as tasks
-from shuffledp.planner.plan import Plan
-from shuffledp.planner.task import Task
-from shuffledp.planner.values import Area, Interval, KeyedInterval
+from shuffledp.planner.plan_file import Plan
+from shuffledp.tasks import task as tasks
+from shuffledp.tasks.domain import Area, Interval, KeyedInterval
+from shuffledp.tasks.task import Task
 
 WHO = "simulate"
 CONFIDENCE = 0.95

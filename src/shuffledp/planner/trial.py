@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shuffledp.composition.calibrate import Calibration, guess, search
-from shuffledp.documents import rounded_up
+from shuffledp.calibration.calibrate import Calibration, guess, search
+from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
 from shuffledp.planner import cost
 from shuffledp.planner.cost import Cost
 from shuffledp.planner.goal import Goal
-from shuffledp.planner.plan import Plan
-from shuffledp.privacy.capability import GivesAssumption
+from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.curve import BoundValue
+from shuffledp.privacy.randomizer import GivesAssumption
 
 NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""

@@ -7,19 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp.composition.search import Target
+from shuffledp.calibration.search import Target
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.gaussian import gaussian_delta
+from shuffledp.tasks.task import Sensitivity
+from shuffledp.tradeoff.gaussian import gaussian_delta
 
 LEAST_DISTANCE, MOST_DISTANCE = 1e-9, 1e3
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """How far replacing one user moves the exact result: the sum of the changes, and the root of that of squares."""
-
-    sum: float
-    root: float
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from shuffledp import argument
+from shuffledp.array import Floats
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.expectation import PositivePartMean
@@ -22,7 +23,7 @@ from shuffledp.numerics.inversion import Decreasing, invert
 from shuffledp.numerics.law import Bracket
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.profile import Floats, Profile, checked_epsilons, largest_of
+from shuffledp.privacy.profile import Profile, checked_epsilons, largest_of
 
 FORMULA_BITS = 256
 LEAST_LOG, MOST_LOG = 1e-9, 700.0
@@ -198,10 +199,10 @@ class PrivacyCurve(ABC):
         return upper, np.maximum(0.0, np.nextafter(lower, -np.inf))
 
     def to_pld(self, *, discretization: float = 1e-4, pessimistic: bool = True, smallest_delta: float = 1e-15) -> Any:
-        """A privacy-loss distribution of dp_accounting; see ``shuffledp.privacy.interop``, which also goes back."""
-        from shuffledp.privacy import interop
+        """A privacy-loss distribution of dp_accounting; see ``shuffledp.privacy.bridge``, which also goes back."""
+        from shuffledp.privacy import bridge
 
-        return interop.to_pld(
+        return bridge.to_pld(
             self, discretization=discretization, pessimistic=pessimistic, smallest_delta=smallest_delta
         )
 

@@ -22,13 +22,10 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shuffledp.array import Floats, Integers
 from shuffledp.numerics.hull import Kinked, kinked
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 STEP_BITS = 10
 """Significant bits of a grid step: products with whole numbers below 2^43 are then exact."""

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shuffledp.array import Floats
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.numerics.law import Bracket
-
-Floats = NDArray[np.float64]
 
 MARGIN = 1e-12
 """Relative margin by which a chord in floats must stay below what it is compared with."""

@@ -1,0 +1,16 @@
+"""What arrays hold, by name, for annotations all over the package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+"""Random or packed 64-bit words."""
+Bytes = NDArray[np.uint8]
+"""Rows of bytes, as messages are on the wire."""

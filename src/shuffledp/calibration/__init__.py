@@ -1,0 +1,1 @@
+"""From a target to the setting that meets it."""

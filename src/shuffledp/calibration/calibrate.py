@@ -1,0 +1,231 @@
+"""``calibrate``: the most useful setting that meets a central (ε, δ) target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from shuffledp import argument
+from shuffledp.bounds import best
+from shuffledp.bounds.amplify import amplify
+from shuffledp.calibration.search import WHO, Search, Target
+from shuffledp.composition.sequential import compose
+from shuffledp.mechanisms.mechanism import Mechanism, Tuning
+from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.randomizer import GivesNoisyOthers, GivesVariationRatio, hiding_messages
+
+LOCAL = "epsilon_local"
+"""What a caller calls the local ε, because ``epsilon`` is the central target."""
+USERS = Tuning("users", whole=True, more_is_more_private=True, least=1, most=1e12)
+ROUNDS = Tuning("rounds", whole=True, more_is_more_private=False, least=1, most=1e6)
+AROUND = (USERS, ROUNDS)
+"""What is not a setting of the randomizer itself."""
+LOCAL_EPSILON = Mechanism.tuning[0]
+"""How the local ε of a randomizer that does not say so itself is searched."""
+
+Builder = Callable[[float], object]
+"""A randomizer from the value of the setting that is searched."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A setting that meets the target: its value, the randomizer, and the certified curve that was checked."""
+
+    setting: str
+    value: float
+    mechanism: Any
+    curve: PrivacyCurve
+    epsilon: BoundValue
+    """The central ε at the target's δ: at most the target."""
+    target: Target
+    limit: str
+    """Why no more useful value was looked at; empty where the next one misses the target."""
+    users: int
+    """Those who hide each other: colluding users taken away."""
+
+
+def calibrate(
+    randomizer: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    users: float | None = None,
+    rounds: float | None = None,
+    find: str | None = None,
+    epsilon_local: float | None = None,
+    bound: str = best.NAME,
+    colluding: float = 0,
+    **settings: Any,
+) -> Calibration:
+    """The most useful value of one setting with which the shuffled output is certainly (ε, δ)-private.
+
+    ``randomizer`` is a mechanism's class (its other arguments follow by name), a function of the local ε such as
+    ``VariationRatio.of_ldp``, or, to find users or rounds, a finished mechanism. ``find`` is ``"epsilon_local"`` (the
+    largest), ``"users"`` (the fewest), ``"rounds"`` (the most) or a setting that the mechanism lists in its ``tuning``;
+    by default the first of those. The same users answer in each of ``rounds`` rounds. The value has been checked by its
+    certified curve; 0.1% more (for whole numbers: the next one) misses the target, unless ``limit`` says why none was
+    looked at.
+
+    Where a default of the mechanism jumps with the setting (subset size, hash length), the central ε jumps too and
+    values beyond the found one may meet the target again; they are looked for up to half as much again.
+    """
+    target = Target(epsilon, delta)
+    tuning = _tuning(randomizer, find)
+    build = _builder(randomizer, tuning, epsilon_local, settings)
+    return search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
+
+
+def search(
+    build: Builder,
+    tuning: Tuning,
+    target: Target,
+    *,
+    users: float | None,
+    rounds: float | None = None,
+    bound: str = best.NAME,
+    colluding: float = 0,
+) -> Calibration:
+    """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
+    deployment, found = _prepared(build, tuning, target, users, rounds, bound, colluding)
+    result = found.run()
+    total = deployment.users_at(result.value)
+    value = total if tuning is USERS else result.value
+    setting = LOCAL if tuning.name == "epsilon" else tuning.name
+    made, honest = build(result.value), total - deployment.colluding
+    return Calibration(setting, value, made, result.curve, result.epsilon, target, result.limit, honest)
+
+
+def guess(build: Builder, tuning: Tuning, target: Target, *, users: float, rounds: float | None = None) -> float:
+    """Where a normal approximation meets the target: quick, to choose among alternatives, and proves nothing."""
+    return _prepared(build, tuning, target, users, rounds, best.NAME, 0)[1].guess()
+
+
+def _prepared(
+    build: Builder,
+    tuning: Tuning,
+    target: Target,
+    users: float | None,
+    rounds: float | None,
+    bound: str,
+    colluding: float,
+) -> tuple[_Deployment, Search]:
+    """What is run and how its setting is searched; a sentence where they do not go together."""
+    lost = argument.count(WHO, "colluding", colluding, at_least=0)
+    for wanted, given in ((USERS, users), (ROUNDS, rounds)):
+        if tuning is wanted and given is not None:
+            raise ValueError(f"{WHO}: {wanted.name} is what is searched for, got {wanted.name} = {given!r} too.")
+    if tuning is not USERS and users is None:
+        raise ValueError(f"{WHO}: users must be given, unless it is what is searched for.")
+    crowd = None if users is None else argument.count(WHO, "users", users, at_least=lost + 1)
+    repeats = argument.count(WHO, "rounds", 1 if rounds is None else rounds)
+    deployment = _Deployment(build, tuning, crowd, repeats, lost, bound)
+
+    def rough(value: float) -> float:
+        return deployment.normal_log_epsilon(value, target.delta)
+
+    composed = tuning is ROUNDS or repeats > 1
+    return deployment, Search(deployment.curve, rough, tuning, target, composed=composed)
+
+
+@dataclass(frozen=True)
+class _Deployment:
+    """What is run, as a function of the one setting that is searched."""
+
+    build: Builder
+    tuning: Tuning
+    users: int | None
+    rounds: int
+    colluding: int
+    bound: str
+
+    def users_at(self, value: float) -> int:
+        """Users in all; where they are searched, those who do not collude are counted."""
+        return int(value) + self.colluding if self.users is None else self.users
+
+    def rounds_at(self, value: float) -> int:
+        return int(value) if self.tuning is ROUNDS else self.rounds
+
+    def curve(self, value: float) -> PrivacyCurve:
+        """The privacy of all rounds together."""
+        once = self._once if self.tuning is ROUNDS else self._one_round(value)
+        rounds = self.rounds_at(value)
+        return once if rounds == 1 else compose(once, rounds)
+
+    @cached_property
+    def _once(self) -> PrivacyCurve:
+        """The one curve of which rounds are searched."""
+        return self._one_round(1)
+
+    def _one_round(self, value: float) -> PrivacyCurve:
+        return amplify(self.build(value), self.users_at(value), bound=self.bound, colluding=self.colluding)
+
+    def normal_log_epsilon(self, value: float, delta: float) -> float:
+        """log of the central ε by a normal approximation, only to know where to look; −∞ where nothing is told.
+
+        The sum in (★) has variance n·2βq(p−1)/p, and ε is about the quantile of δ times its scale over n; the squares
+        of rounds add up.
+        """
+        try:
+            made = self.build(value)
+            known = made.variation_ratio() if isinstance(made, GivesVariationRatio) else None
+        except ValueError:
+            return -math.inf
+        if known is None or known.beta == 0:
+            return -math.inf
+        reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
+        p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
+        hidden: float = hiding_messages(made, self.users_at(value) - self.colluding)
+        if isinstance(made, GivesNoisyOthers):
+            others, chance = made.noisy_others(int(hidden))
+            hidden += others * float(chance)
+        square = 2 * known.beta * max(known.q_pair) * p_share / hidden
+        return 0.5 * math.log(square * self.rounds_at(value)) + math.log(reach)
+
+
+def _tuning(randomizer: Any, find: str | None) -> Tuning:
+    """How the setting that is asked for is searched."""
+    if callable(randomizer):
+        return named_tuning(_known(randomizer), find)
+    if find is None or find not in [tuning.name for tuning in AROUND]:
+        raise ValueError(f"{WHO}: a finished mechanism leaves only users or rounds to find, got find = {find!r}.")
+    return named_tuning((), find)
+
+
+def _known(randomizer: Any) -> Sequence[Tuning]:
+    """What the class of a mechanism says can be searched; a plain function takes the local ε."""
+    known: Sequence[Tuning] = getattr(randomizer, "tuning", (LOCAL_EPSILON,))
+    return known
+
+
+def named_tuning(known: Sequence[Tuning], find: str | None) -> Tuning:
+    """The setting of a name among those that a mechanism lists, or users or rounds; by default the first."""
+    names = {LOCAL if tuning.name == "epsilon" else tuning.name: tuning for tuning in (*known, *AROUND)}
+    if find is None:
+        return next(iter(names.values()))
+    if find not in names:
+        raise ValueError(f"{WHO}: what to find must be one of {', '.join(names)}, got {find!r}.")
+    return names[find]
+
+
+def _builder(randomizer: Any, tuning: Tuning, epsilon_local: float | None, settings: dict[str, Any]) -> Builder:
+    """The randomizer as a function of the searched setting."""
+    if not callable(randomizer):
+        if settings or epsilon_local is not None:
+            raise ValueError(f"{WHO}: a finished mechanism takes no further settings, got {randomizer!r}.")
+        return lambda value: randomizer
+    if tuning.name in settings:
+        raise ValueError(f"{WHO}: {tuning.name} is what is searched for; leave it out of the settings.")
+    if tuning.name == "epsilon":
+        if epsilon_local is not None:
+            raise ValueError(f"{WHO}: epsilon_local is what is searched for, got {epsilon_local!r} too.")
+        return lambda value: randomizer(value, **settings)
+    if epsilon_local is None and LOCAL_EPSILON.name in [known.name for known in _known(randomizer)]:
+        raise ValueError(f"{WHO}: epsilon_local must be given, unless it is what is searched for.")
+    local = () if epsilon_local is None else (epsilon_local,)
+    if tuning in AROUND:
+        made = randomizer(*local, **settings)
+        return lambda value: made
+    return lambda value: randomizer(*local, **settings, **{tuning.name: value})

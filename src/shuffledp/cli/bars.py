@@ -1,0 +1,60 @@
+"""Progress bars on stderr, for steps that take more than two seconds; none where nobody watches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+
+from shuffledp.progress import Progress
+
+QUIET_SECONDS = 2.0
+
+
+class Bars(Progress):
+    """One bar for each step, shown once the step has taken two seconds."""
+
+    @contextmanager
+    def step(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        bar = RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        task = bar.add_task(name, total=total)
+        begun, shown = time.monotonic(), False
+
+        def advance(rows: int) -> None:
+            nonlocal shown
+            bar.update(task, advance=rows)
+            if not shown and time.monotonic() - begun > QUIET_SECONDS:
+                bar.start()
+                shown = True
+
+        try:
+            yield advance
+        finally:
+            if shown:
+                bar.stop()
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Something that moves on the terminal, once it has taken two seconds, where it is not known how far it is."""
+    console = Console(stderr=True)
+    status = console.status(f"{text} …")
+    clock = threading.Timer(QUIET_SECONDS, status.start)
+    clock.daemon = True
+    if console.is_terminal:
+        clock.start()
+    try:
+        yield
+    finally:
+        clock.cancel()
+        # The clock may just have struck.
+        if clock.is_alive():
+            clock.join()
+        status.stop()

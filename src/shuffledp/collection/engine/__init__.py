@@ -1,0 +1,1 @@
+"""The engines that run a collection: in this process, or on Spark."""

@@ -1,0 +1,52 @@
+"""What an engine does; the kernels are the same in all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+from shuffledp.array import Array
+from shuffledp.collection.column import Column
+from shuffledp.collection.table import Table
+from shuffledp.errors import ShuffledpError
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.progress import Progress
+
+
+class EngineFailed(ShuffledpError):
+    """The machine failed, not the data: a collection keeps what is done, and can go on."""
+
+
+class Engine(ABC):
+    """Runs the steps of a collection over files.
+
+    Contract: ``encode`` gives every row of the table its message (or as many as the mechanism sends), and the same one
+    whenever it is repeated with the same key; ``shuffle`` writes files that are a function of the multiset of messages
+    alone; ``aggregate`` adds up the mechanism's statistic over all of them.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    @abstractmethod
+    def check(self, table: Table, column: Column) -> int:
+        """How many rows there are, if every value is good; a sentence otherwise. Writes nothing."""
+
+    @abstractmethod
+    def encode(self, table: Table, column: Column, key: bytes, users: int, directory: Path) -> None:
+        """Write the messages of all rows to a directory, once: what is complete there is not encoded again."""
+
+    @abstractmethod
+    def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
+        """Write the messages of one directory to another, in order of their bytes."""
+
+    @abstractmethod
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> tuple[Array, int]:
+        """The mechanism's statistic over all shuffled messages, and how many there are."""
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
+        return None

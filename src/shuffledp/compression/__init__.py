@@ -1,1 +1,0 @@
-"""Wrappers that turn a randomizer into one with shorter messages."""

@@ -1,0 +1,1 @@
+"""Randomizers built of other randomizers."""

@@ -1,0 +1,267 @@
+"""A randomizer whose message is the seed of one of its messages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.array import Array, Bytes, Floats
+from shuffledp.mechanisms.mechanism import Estimate, Mechanism, OutputTable
+from shuffledp.mechanisms.parts.seed_guarantee import Promise, SeedGuarantee
+from shuffledp.numerics.ball import precision, round_up
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.randomizer import GivesApproximateReference, GivesReference
+from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling.prg import PseudorandomGenerator, Seeds, generator
+from shuffledp.sampling.random import WORD, RandomSource
+
+WORDS_AT_ONCE = 1 << 17
+"""Words expanded at a time, so that they and what becomes of them stay in the processor's cache."""
+PREFIX = "compressed"
+"""Before the name of the randomizer, on the command line and in plans."""
+MOST_TRIES = 1 << 40
+
+
+@dataclass(frozen=True)
+class Compressed(Mechanism):
+    """Send a seed that a generator expands to a message: draw seeds until one's message is accepted for the value.
+
+    A seed s stands for y = R_∅(G(s)), a draw from the reference law ρ; it is accepted with probability
+    R(x)(y)/(C·ρ(y)), capped at 1 for randomizers that are private only up to δ. After J = ⌈C·ln(1/γ)/(1−δ)⌉ refused
+    seeds a fresh one is sent, whatever it stands for. About C seeds are tried; the server expands what it gets.
+    ``epsilon`` is the replacement guarantee of the seeds, for those who accept the generator's ``assumption``.
+
+    Theorem: [LC] Algorithms 1 and 4; guarantees: see ``SeedGuarantee``.
+    Requires: a randomizer that gives its reference law; 0 < γ < 1.
+    Deviates: C is the largest density ratio, not e^ε (fewer tries). Estimates and variances are those of the
+    randomizer; they are off by what a law within ``total_variation`` of it can be off by.
+    """
+
+    randomizer: Any
+    gamma: float = 1e-9
+    prg: str | PseudorandomGenerator = "aes-ctr"
+    epsilon: float = field(init=False)
+
+    summary = "the seed of a message instead of the message; private if the seeds' generator is pseudorandom"
+    built_from_numbers = False
+    tight = False
+    has_table = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.randomizer, type) or not isinstance(self.randomizer, GivesReference):
+            raise TypeError(f"Compressed: expected a randomizer that gives its reference law, got {self.randomizer!r}.")
+        object.__setattr__(self, "gamma", argument.open_probability("Compressed", "gamma", self.gamma))
+        assert self.generator
+        if self.tries > MOST_TRIES:
+            raise ValueError(
+                f"Compressed: the density ratio to the reference law must be small enough to try seeds, got "
+                f"{self.randomizer.reference_ratio:.3g}; lower the local epsilon."
+            )
+        if not self.guarantee.holds():
+            raise ValueError(
+                f"Compressed: needs δ + C·β_G + rounding below 1/4, got {float(self.guarantee.reach):.3g}; lower the "
+                f"local epsilon."
+            )
+        object.__setattr__(self, "epsilon", self.promise.replacement_epsilon)
+
+    @cached_property
+    def generator(self) -> PseudorandomGenerator:
+        """G."""
+        return generator("Compressed", self.prg)
+
+    @cached_property
+    def tries(self) -> int:
+        """J: seeds that are tried before a fresh one is sent."""
+        with precision(128):
+            budget = arb(self.randomizer.reference_ratio) * -arb(self.gamma).log()
+            return math.ceil(round_up(budget / (1 - arb(self._base.deletion_delta))))
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{PREFIX}-{self.randomizer.name}"
+
+    def settings(self) -> dict[str, Any]:
+        """The randomizer's settings and its own, as the catalogue builds it from its name."""
+        return {**self.randomizer.settings(), "gamma": self.gamma, "prg": self.generator.name}
+
+    # --- its guarantee ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _base(self) -> Promise:
+        """What the randomizer promises."""
+        given = self.randomizer
+        if isinstance(given, GivesApproximateReference):
+            # The cap is at C, which is what the deletion ε of the capped law follows from.
+            near = max(given.deletion_epsilon, _log_up(given.reference_ratio))
+            return Promise(given.replacement_epsilon, given.replacement_delta, near, given.deletion_delta)
+        return Promise(_log_up(given.variation_ratio().largest_ratio), 0.0, given.deletion_epsilon, 0.0)
+
+    @cached_property
+    def guarantee(self) -> SeedGuarantee:
+        """How the guarantees follow from those of the randomizer."""
+        ratio = self.randomizer.reference_ratio
+        excess = self.randomizer.acceptance_error
+        return SeedGuarantee(ratio, self.tries, self.gamma, self.generator.advantage, excess, self._base)
+
+    @property
+    def promise(self) -> Promise:
+        """The guarantees of the seeds that are sent, under the ``assumption``."""
+        return self.guarantee.seeds
+
+    @property
+    def assumption(self) -> str:
+        """What must hold for the guarantees, in words, and what is left where it does not."""
+        fallback, sentence = self.guarantee.whatever_the_generator, f"Assumes that {self.generator.assumption}"
+        if fallback is None:
+            return sentence
+        rounded_up = math.ceil(fallback.replacement_epsilon * 1000) / 1000
+        return (
+            f"{sentence} Whatever the generator is, replacing a value changes no probability of a report by more than "
+            f"e^{rounded_up:g}."
+        )
+
+    @property
+    def total_variation(self) -> float:
+        """How far the law of the expanded messages is from the randomizer's, under the ``assumption``."""
+        return self.guarantee.total_variation
+
+    def variation_ratio(self) -> VariationRatio:
+        if self.promise.replacement_delta:
+            raise ValueError(
+                f"Compressed: the randomizer is private only up to δ = {self.promise.replacement_delta:.3g}, so there "
+                f"is no largest ratio to amplify; use its local guarantee."
+            )
+        return self.guarantee.variation_ratio(self.randomizer.variation_ratio())
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """None: how the seeds' law differs from the randomizer's is known in ratios only."""
+        return []
+
+    # --- running it -------------------------------------------------------------------------------------------
+
+    @property
+    def words_tried(self) -> float:
+        return float(self.randomizer.reference_ratio * self.randomizer.reference_words)
+
+    @property
+    def task(self) -> str:  # type: ignore[override]
+        return str(self.randomizer.task)
+
+    def check(self, values: Any) -> Array:
+        return np.asarray(self.randomizer.check(values))
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        # Who runs out of tries sends the seed drawn here, which was never tried.
+        seeds = self._fresh(len(values), source)
+        waiting, tried = np.arange(len(values)), 0
+        while waiting.size and tried < self.tries:
+            # One try for everyone; the last few get several at once, but hardly more than they will need.
+            several = min(self._rows_at_once // waiting.size, math.ceil(self.randomizer.reference_ratio))
+            count = min(max(1, several), self.tries - tried)
+            drawn = self._fresh(waiting.size * count, source)
+            users = np.repeat(waiting, count)
+            accepted = self._accepted(values, users, drawn, source).reshape(-1, count)
+            lucky, first = accepted.any(axis=1), accepted.argmax(axis=1)
+            seeds[waiting[lucky]] = drawn.reshape(len(waiting), count, -1)[lucky, first[lucky]]
+            waiting, tried = waiting[~lucky], tried + count
+        return seeds
+
+    def _fresh(self, count: int, source: RandomSource) -> Seeds:
+        """Uniform seeds."""
+        words = -(-self.generator.seed_bytes // 8)
+        rows = source.words(count * words).view(np.uint8).reshape(count, 8 * words)
+        return np.ascontiguousarray(rows[:, : self.generator.seed_bytes])
+
+    @property
+    def _rows_at_once(self) -> int:
+        return max(1, WORDS_AT_ONCE // int(self.randomizer.reference_words))
+
+    def _accepted(self, values: Array, users: Array, seeds: Seeds, source: RandomSource) -> NDArray[np.bool_]:
+        """Whether each seed is accepted for the value of the user beside it."""
+        parts = [
+            _coins(self.randomizer.acceptance(values[users[rows]], messages), source)
+            for rows, messages in self._expanded(seeds)
+        ]
+        return np.concatenate(parts)
+
+    def _expanded(self, seeds: Seeds) -> Iterator[tuple[slice, Array]]:
+        """The messages that seeds stand for, some rows at a time."""
+        for start in range(0, len(seeds), self._rows_at_once):
+            rows = slice(start, start + self._rows_at_once)
+            words = self.generator.expand(seeds[rows], self.randomizer.reference_words)
+            yield rows, self.randomizer.reference_messages(words)
+
+    @property
+    def message_bits(self) -> int:
+        return self.generator.seed_bits
+
+    def pack(self, messages: Array) -> Bytes:
+        return np.ascontiguousarray(messages)
+
+    def unpack(self, wire: Bytes) -> Array:
+        rows, width = np.asarray(wire), self.generator.seed_bytes
+        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
+            raise ValueError(f"Compressed: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
+        return rows
+
+    # --- reading the messages ---------------------------------------------------------------------------------
+
+    def expand(self, messages: Array) -> Array:
+        """The randomizer's messages that the seeds stand for."""
+        return np.concatenate([part for _, part in self._expanded(self.unpack(messages))])
+
+    def accumulate(self, messages: Array) -> Array:
+        total: Array | None = None
+        for _, part in self._expanded(self.unpack(messages)):
+            added = np.asarray(self.randomizer.accumulate(part))
+            total = added if total is None else total + added
+        if total is None:
+            raise ValueError("Compressed: expected at least one message to estimate from, got none.")
+        return total
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        estimate: Estimate = self.randomizer.finish(total, users)
+        return estimate
+
+    def truth(self, values: Any) -> Floats:
+        return np.asarray(self.randomizer.truth(values))
+
+    def variance(self, values: Any) -> Floats:
+        return np.asarray(self.randomizer.variance(values))
+
+    # --- for tests ----------------------------------------------------------------------------------------------
+
+    def probe(self) -> Array:
+        return np.asarray(self.randomizer.probe())
+
+    def table(self) -> OutputTable:
+        raise ValueError(f"Compressed: a table needs few messages, got 2^{self.message_bits} seeds.")
+
+    @classmethod
+    def examples(cls) -> Sequence[Compressed]:
+        from shuffledp.mechanisms.frequency.rappor import RAPPOR
+        from shuffledp.mechanisms.frequency.subset import Subset
+
+        return [cls(RAPPOR(2.0, 40)), cls(Subset(1.0, 8), prg="chacha20")]
+
+
+def _log_up(number: float) -> float:
+    with precision(128):
+        return round_up(arb(number).log())
+
+
+def _coins(chances: Floats, source: RandomSource) -> NDArray[np.bool_]:
+    """True with each chance, rounded down to a multiple of 2^-64; a chance of 1 or more always."""
+    words = source.words(len(chances))
+    sure = chances >= 1.0
+    # A float below 1 times 2^64 is below 2^64, and exact.
+    thresholds = np.where(sure, 0.0, chances * float(WORD)).astype(np.uint64)
+    return np.asarray(sure | (words < thresholds))

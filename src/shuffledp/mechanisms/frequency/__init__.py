@@ -1,0 +1,1 @@
+"""Frequency oracles: how many users hold each option."""

@@ -1,0 +1,179 @@
+"""Local hashing: randomized response on a random hash of the option, with the hash function in the message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion
+from shuffledp.mechanisms.parts.reference import UniformNumber
+from shuffledp.mechanisms.parts.support import SupportOracle
+from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling.hashed_option import HashedOption
+from shuffledp.sampling.linear_hash import LinearHash, best_prime, prime_at_least, prime_length
+from shuffledp.sampling.random import RandomSource
+
+MOST_COMPARED = 1 << 12
+USERS_AT_ONCE = 1 << 13
+"""Small enough for arrays of them to stay in the cache, and in memory that is used again."""
+
+
+@dataclass(frozen=True)
+class LocalHash(WholeNumber, UniformNumber, SupportOracle):
+    """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
+
+    l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
+    elements, a uniform on its m digits, where options are numbers of m digits in base l: two options collide with
+    probability 1/l exactly. γ = l/(e^ε + l − 1), rounded up to a multiple of 2^-64, which keeps the ratio at most e^ε;
+    the rest is drawn uniformly on integers. A message is the number a·l + bucket.
+
+    Theorem: [VR] Table 1, local hash: p = q = e^ε, β = (1−1/l)(e^ε−1)/(e^ε+l−1); q_common = 1 if l ≥ d.
+    Deviates: the printed β lacks the factor 1−1/l (erratum ME-2). An affine offset of the hash is left out: it cancels,
+    as the law depends on bucket − h_a(x) alone, and option 0 in bucket 0 tells nothing.
+    """
+
+    epsilon: float
+    options: int
+    length: int | None = None
+
+    name = "local-hash"
+    covers_mixtures = True
+    summary = "randomized response on a hash of the option; short messages for many options"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Lengths a third apart: among many users another one is best than for one message alone.
+
+        Up to 4096 buckets the messages of all users are decoded together.
+        """
+        length = 2
+        while length < MOST_COMPARED:
+            yield {"length": length}
+            length = prime_at_least(length + 1 + length // 3)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", argument.positive_finite("LocalHash", "epsilon", self.epsilon))
+        object.__setattr__(self, "options", argument.count("LocalHash", "options", self.options, at_least=2))
+        if self.length is not None:
+            object.__setattr__(self, "length", prime_length("LocalHash", "length", self.length, at_least=2))
+        assert self.region
+        if self.messages >= 1 << 63:
+            raise ValueError(
+                f"LocalHash: options and length must give fewer than 2^63 messages, got {self.messages} "
+                f"for {self.options} options and length {self.buckets}."
+            )
+
+    @cached_property
+    def buckets(self) -> int:
+        """l: the given length, or else the prime with the least variance."""
+        return best_prime(self.epsilon, 1) if self.length is None else self.length
+
+    @cached_property
+    def hashed(self) -> HashedOption:
+        return HashedOption(self.buckets, self.options)
+
+    @property
+    def hashing(self) -> LinearHash:
+        return self.hashed.hashing
+
+    @property
+    def messages(self) -> int:
+        """How many different messages there are: l^m seeds, l buckets."""
+        return self.hashed.messages
+
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The law: a user's region is the own bucket, of every hash function."""
+        return OwnRegion("LocalHash", self.epsilon, Fraction(1, self.buckets))
+
+    @property
+    def own_support(self) -> Fraction:
+        return self.region.inside / self.buckets
+
+    @property
+    def other_support(self) -> Fraction:
+        return Fraction(1, self.buckets)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        l, honest = self.buckets, 1 - self.region.uniform_share
+        result = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), USERS_AT_ONCE):
+            own = values[start : start + USERS_AT_ONCE]
+            messages = source.below(self.messages, len(own))
+            seeds = messages // l
+            truth = self.hashed.own_messages(seeds, own)
+            np.copyto(messages, truth, where=source.coins(honest, len(own)))
+            result[start : start + len(own)] = messages
+        return result
+
+    @property
+    def outputs(self) -> int:
+        return self.messages
+
+    def accumulate(self, messages: Array) -> Array:
+        return self.hashed.statistic(messages)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        return super().finish(self.hashed.supports(total), users)
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        return np.asarray(self.hashed.own_messages(messages // self.buckets, values) == messages)
+
+    @property
+    def _only_one(self) -> Fraction:
+        l = self.buckets
+        return Fraction(l - 1, l * l)
+
+    def variation_ratio(self) -> VariationRatio:
+        # With m = 1 two options collide only where all do.
+        return self.region.variation_ratio(self._only_one, 1.0 if self.hashing.degree == 1 else None)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """Any two options; only the seed 0 puts all options into one bucket, as the powers of l are among them."""
+        return [self.region.pair(self._only_one, always=Fraction(1, self.messages))]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """Options 0 and 1, where all others hold a third one, or 0 where there is none.
+
+        With m > 1 the third is l: the places of the three are independent. With m = 1 two collide only where all do.
+        """
+        l = self.buckets
+        shares = dict.fromkeys(product((True, False), repeat=3), Fraction(0))
+        if self.hashing.degree > 1:
+            for inside in shares:
+                shares[inside] = Fraction((l - 1) ** (3 - sum(inside)), l**3)
+        else:
+            third = self.options > 2
+            shares[True, False, not third] = shares[False, True, False] = self._only_one
+            shares[False, False, True] = self._only_one if third else Fraction(0)
+            shares[True, True, True] = Fraction(1, l * l)
+            shares[False, False, False] = 1 - sum(shares.values(), start=Fraction(0))
+        return [self.region.attack(shares, symmetric=self.options > 2)]
+
+    def table(self) -> OutputTable:
+        high, low = self.region.inside / self.messages, self.region.outside / self.messages
+        own = self.hashed.own_columns()
+        rows = tuple(tuple(high if hit else low for hit in column) for column in own.T)
+        return OutputTable(np.arange(self.options), np.arange(self.messages), rows)
+
+    @classmethod
+    def examples(cls) -> Sequence[LocalHash]:
+        return [
+            cls(epsilon=1.0, options=5),
+            cls(epsilon=0.5, options=7, length=2),
+            cls(epsilon=2.0, options=6, length=7),
+            cls(epsilon=2.0, options=8, length=5),
+            cls(epsilon=1.0, options=2, length=3),
+        ]

@@ -1,0 +1,315 @@
+"""PI-RAPPOR: RAPPOR whose bits are pairwise independent, so that two numbers modulo a prime tell all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.array import Array, Bytes
+from shuffledp.mechanisms.mechanism import Estimate, OutputTable, integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.parts.bit_response import informative_epsilon
+from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
+from shuffledp.mechanisms.parts.reference import UniformNumber
+from shuffledp.mechanisms.parts.support import SupportOracle
+from shuffledp.numerics.ball import precision
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling import line_decoding
+from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length
+from shuffledp.sampling.random import RandomSource
+
+REPLACEMENT, DELETION = "replacement", "deletion"
+LARGEST_PRIME = 1 << 31
+"""Products of two numbers below it stay below 2^62."""
+LARGEST_EXPONENT = 64.0
+"""From here on one number is the whole arc, for every prime that is allowed."""
+ALLOWED_LOSS = 0.01
+"""How much larger than with real arcs the total variance may be for a prime to be chosen by default."""
+USERS_AT_ONCE = 1 << 14
+"""Users encoded at a time, so that the working arrays stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class PIRAPPOR(UniformNumber, SupportOracle):
+    """Report a line φ(j) = φ0 + φ1·j modulo a prime P ≥ d that runs through 0 … T−1 at the own option with chance α1.
+
+    Option j's bit is [φ(j) < T]: 1 with probability α0 = T/P unless j is one's own; any two bits are independent.
+    Client: the own bit is 1 with probability α1; φ1 uniform, φ(x) uniform among those with that bit, φ0 = φ(x) − x·φ1,
+    all drawn exactly on integers. ``variant`` "replacement": α1 = 1/2, T = ⌈P/(e^ε+1)⌉, ratio (P−T)/T ≤ e^ε.
+    "deletion": α1 = 1 − α0, T = ⌈P/(e^{ε/2}+1)⌉: every law is within (P−T)/T ≤ e^{ε/2} of the uniform one, two laws
+    within its square; ``PIRAPPOR.deletion`` takes the deletion ε. By default P is the smallest prime found whose total
+    variance is at most 1% above that of a real arc P/(e^ε+1). A message is the number φ1·P + φ0.
+
+    Theorem: [LC] Lemmas 4.1, 4.2, B.5: p = q = α1(1−α0)/(α0(1−α1)), β = α1 − α0; variance of ĉ_j
+    c_j(1−α0−α1)/(α1−α0) + nα0(1−α0)/(α1−α0)².
+    Requires: ε > 0 finite; d ≥ 2; P prime, d ≤ P < 2^31, 2T < P.
+    Deviates: P ≥ d suffices, print has P > d; Lemma 4.1 prints ratios for ε (erratum LC-1). ``epsilon`` is the
+    replacement guarantee in both variants.
+    """
+
+    epsilon: float
+    options: int
+    variant: str = REPLACEMENT
+    prime: int | None = None
+
+    name = "pi-rappor"
+    summary = "RAPPOR with pairwise independent bits: two numbers modulo a prime instead of one bit per option"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        yield from ({"variant": variant} for variant in (REPLACEMENT, DELETION))
+
+    def __post_init__(self) -> None:
+        informative_epsilon("PIRAPPOR", self.epsilon)
+        options = argument.count("PIRAPPOR", "options", self.options, at_least=2)
+        object.__setattr__(self, "options", options)
+        if self.variant not in (REPLACEMENT, DELETION):
+            raise ValueError(f"PIRAPPOR: variant must be {REPLACEMENT} or {DELETION}, got {self.variant!r}.")
+        if options >= LARGEST_PRIME:
+            raise ValueError(f"PIRAPPOR: options must be below 2^31, got {options}.")
+        if self.prime is not None:
+            prime = prime_length("PIRAPPOR", "prime", self.prime, at_least=options)
+            if prime >= LARGEST_PRIME:
+                raise ValueError(f"PIRAPPOR: prime must be below 2^31, got {prime}.")
+            object.__setattr__(self, "prime", prime)
+        if 2 * self.arc >= self.field:
+            raise ValueError(
+                f"PIRAPPOR: epsilon is too small for the {self.field} numbers modulo the prime, got {self.epsilon!r}."
+            )
+
+    @classmethod
+    def deletion(cls, epsilon: float, options: int, prime: int | None = None) -> PIRAPPOR:
+        """The variant whose laws are all within e^{±epsilon} of the uniform law; its local ε is twice that."""
+        return cls(2 * argument.positive_finite("PIRAPPOR", "epsilon", epsilon), options, DELETION, prime)
+
+    @property
+    def _exponent(self) -> float:
+        """The log of the ratio between a bit and its opposite."""
+        return min(self.epsilon if self.variant == REPLACEMENT else self.epsilon / 2, LARGEST_EXPONENT)
+
+    @cached_property
+    def field(self) -> int:
+        """P."""
+        return _best_prime(self._exponent, self.options, self.variant) if self.prime is None else self.prime
+
+    @cached_property
+    def arc(self) -> int:
+        """T = ⌈P/(e^ε+1)⌉, of the numbers that give a 1."""
+        with precision(192):
+            whole = (self.field / (arb(self._exponent).exp() + 1)).ceil().unique_fmpz()
+        assert whole is not None, "e^ε is irrational"
+        return int(whole)
+
+    @property
+    def own_support(self) -> Fraction:
+        """α1."""
+        return Fraction(1, 2) if self.variant == REPLACEMENT else 1 - self.other_support
+
+    @property
+    def other_support(self) -> Fraction:
+        """α0."""
+        return Fraction(self.arc, self.field)
+
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The law: an option's region is the lines that give it a 1."""
+        rest = (1 - self.own_support) / (1 - self.other_support)
+        return OwnRegion("PIRAPPOR", self.epsilon, self.other_support, rest)
+
+    # --- running it -------------------------------------------------------------------------------------------
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        result = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), USERS_AT_ONCE):
+            part = values[start : start + USERS_AT_ONCE]
+            result[start : start + len(part)] = self._lines(part, source)
+        return result
+
+    def _lines(self, values: Array, source: RandomSource) -> Array:
+        users, prime, arc = len(values), self.field, self.arc
+        ones = self._own_bits(users, source)
+        heights = source.below(prime - arc, users)
+        heights += arc
+        np.copyto(heights, source.below(arc, users), where=ones)
+        slopes = source.below(prime, users)
+        heights += slopes * (prime - values)
+        # Division by one number is fast, the remainder is not.
+        heights -= heights // prime * prime
+        slopes *= prime
+        slopes += heights
+        return slopes
+
+    def _own_bits(self, users: int, source: RandomSource) -> NDArray[np.bool_]:
+        if self.variant == REPLACEMENT:
+            return source.coins(Fraction(1, 2), users)
+        return np.asarray(source.below(self.field, users) >= self.arc)
+
+    @property
+    def _number_bits(self) -> int:
+        return (self.field - 1).bit_length()
+
+    @property
+    def message_bits(self) -> int:
+        return 2 * self._number_bits
+
+    def pack(self, messages: Array) -> Bytes:
+        slopes, offsets = np.divmod(messages, self.field)
+        return wire_of_integers(slopes << self._number_bits | offsets, self.message_bits)
+
+    def unpack(self, wire: Bytes) -> Array:
+        both = integers_of_wire("PIRAPPOR", wire, self.message_bits, 1 << self.message_bits)
+        slopes, offsets = both >> self._number_bits, both & (1 << self._number_bits) - 1
+        largest = max(slopes.max(initial=0), offsets.max(initial=0))
+        if largest >= self.field:
+            raise ValueError(f"PIRAPPOR: expected numbers below the prime {self.field}, got {largest}.")
+        return np.asarray(slopes * self.field + offsets)
+
+    # --- reading the messages ---------------------------------------------------------------------------------
+
+    @property
+    def counts_messages(self) -> bool:
+        """Whether ``accumulate`` counts messages, and ``finish`` decodes; else ``accumulate`` decodes."""
+        return self.field**2 <= line_decoding.MOST_CELLS
+
+    def accumulate(self, messages: Array) -> Array:
+        if self.counts_messages:
+            return np.bincount(messages, minlength=self.field**2)
+        return line_decoding.supports_of_lines(messages, self.field, self.arc, self.options)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        if self.counts_messages:
+            total = line_decoding.supports_of_counts(total, self.field, self.arc, self.options)
+        return super().finish(total, users)
+
+    def estimate_one(self, messages: Array, option: int) -> Estimate:
+        """The estimate for a single option, in one pass over the messages."""
+        number = int(self.check([option])[0])
+        if len(messages) == 0:
+            raise ValueError("PIRAPPOR: expected at least one message to estimate from, got none.")
+        support = line_decoding.support_of_one(messages, self.field, self.arc, number)
+        return super().finish(np.array([support]), len(messages))
+
+    # --- the reference law --------------------------------------------------------------------------------------
+
+    @property
+    def outputs(self) -> int:
+        return self.field**2
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        slopes, offsets = np.divmod(messages, self.field)
+        return np.asarray((offsets + values * slopes) % self.field < self.arc)
+
+    # --- its privacy ------------------------------------------------------------------------------------------
+
+    @property
+    def _through_all(self) -> int:
+        """How many lines give every option a 1.
+
+        As 2T < P, such a line is an arithmetic progression of whole numbers below T, for a step of either sign.
+        """
+        reach, last = self.options - 1, self.arc - 1
+        steps = last // reach
+        return self.arc * (1 + 2 * steps) - reach * steps * (steps + 1)
+
+    @property
+    def _only_one(self) -> Fraction:
+        return self.other_support * (1 - self.other_support)
+
+    def variation_ratio(self) -> VariationRatio:
+        # A line that gives two options a 1 is rarer for an option to which it gives 0, if there is any.
+        both_is_all = self._through_all == self.arc**2
+        return self.region.variation_ratio(self._only_one, 1.0 if both_is_all else None)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        return [self.region.pair(self._only_one, always=Fraction(self._through_all, self.field**2))]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """Options 0 and 2 where all others hold 1; with two options only, 0 and 1 where they hold 0.
+
+        A line with heights a and b at 0 and 2, both below T < P/2, has height (a+b)/2 < T at 1 if a+b is even, else
+        (a+b+P)/2, which is at least T: ⌈T²/2⌉ lines are below T at all three.
+        """
+        prime, arc = self.field, self.arc
+        shares = dict.fromkeys(product((True, False), repeat=3), 0)
+        if self.options == 2:
+            shares |= {(True, True, True): arc**2, (True, False, True): arc * (prime - arc)}
+            shares |= {(False, True, False): arc * (prime - arc), (False, False, False): (prime - arc) ** 2}
+        else:
+            three = -(-(arc**2) // 2)
+            for inside in shares:
+                held = sum(inside)
+                # Inclusion and exclusion over the options that are not below T.
+                shares[inside] = {
+                    3: three,
+                    2: arc**2 - three,
+                    1: arc * prime - 2 * arc**2 + three,
+                    0: prime**2 - 3 * arc * prime + 3 * arc**2 - three,
+                }[held]
+        cells: dict[Regions, Fraction] = {inside: Fraction(count, prime**2) for inside, count in shares.items()}
+        return [self.region.attack(cells, symmetric=self.options > 2)]
+
+    def table(self) -> OutputTable:
+        every, lines = np.arange(self.options), np.arange(self.field**2)
+        high, low = self.region.inside / len(lines), self.region.outside / len(lines)
+        rows = tuple(tuple(high if hit else low for hit in self.owns(np.full_like(lines, x), lines)) for x in every)
+        return OutputTable(every, lines, rows)
+
+    @classmethod
+    def examples(cls) -> Sequence[PIRAPPOR]:
+        return [
+            cls(epsilon=1.0, options=5, prime=5),
+            cls(epsilon=0.5, options=2, prime=5),
+            cls(epsilon=0.4, options=3, prime=11),
+            cls(epsilon=3.0, options=4, variant=DELETION, prime=7),
+        ]
+
+
+def _best_prime(exponent: float, options: int, variant: str) -> int:
+    """The smallest candidate whose total variance is near that of a real arc, or else the one with the least."""
+    share = 1 / (math.exp(exponent) + 1)
+
+    def loss(prime: int) -> float:
+        arc = math.ceil(prime * share)
+        return _total_variance(arc / prime, options, variant) / _total_variance(share, options, variant) - 1
+
+    best, least = prime_at_least(options), math.inf
+    for prime in _candidates(share, options):
+        lost = loss(prime)
+        if lost < least:
+            best, least = prime, lost
+        if lost <= ALLOWED_LOSS:
+            break
+    return best
+
+
+def _candidates(share: float, options: int) -> Iterator[int]:
+    """Growing primes up to 1/share, the first one, and those just below a multiple of 1/share: T is hardly rounded."""
+    size = float(options)
+    while size < min(1 / share, LARGEST_PRIME / 2):
+        yield prime_at_least(math.ceil(size))
+        size *= 1.25
+    yield prime_at_least(options)
+    arc = math.ceil(options * share)
+    while arc / share < LARGEST_PRIME:
+        prime = prime_at_most(max(2, math.floor(arc / share)))
+        if prime >= options:
+            yield prime
+        arc += 1 + arc // 64
+
+
+def _total_variance(other: float, options: int, variant: str) -> float:
+    """Summed over all options, per user, by [LC] Lemma 4.2; infinite where nothing is told."""
+    own = 0.5 if variant == REPLACEMENT else 1 - other
+    if own <= other:
+        return math.inf
+    return (1 - own - other) / (own - other) + options * other * (1 - other) / (own - other) ** 2

@@ -1,0 +1,228 @@
+"""Projective geometry response: report a point that is likelier to be orthogonal to the own one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
+from shuffledp.mechanisms.parts.reference import UniformNumber
+from shuffledp.mechanisms.parts.support import SupportOracle
+from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length
+from shuffledp.sampling.projective_space import ProjectiveSpace, points
+from shuffledp.sampling.random import RandomSource
+
+MOST_POINTS = 1 << 26
+"""Messages are counted one by one: 512 MiB."""
+LARGEST_EXPONENT = 30.0
+"""Beyond, e^ε is above every prime that is considered."""
+PRIMES_EACH_WAY = 6
+USERS_AT_ONCE = 1 << 14
+"""Users encoded at a time, so that the working arrays stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class ProjectiveGeometry(WholeNumber, UniformNumber, SupportOracle):
+    """Report a uniform point of a projective space with probability γ, else a uniform one orthogonal to the own point.
+
+    Options are the first points of the space of t coordinates over the numbers modulo a prime q, t the smallest that
+    has K = (q^t−1)/(q−1) ≥ d points; every point is orthogonal to c₁ = (q^{t−1}−1)/(q−1) others or itself, every two
+    to c₂ = (q^{t−2}−1)/(q−1). γ = 1/(1 + (e^ε−1)c₁/K), rounded up to a multiple of 2^-64, keeps the ratio at most e^ε.
+    A uniform point is that of a uniform vector other than 0; an orthogonal one has one coordinate solved for. By
+    default q gives the least variance for an option that is not held. A message is the number of the point.
+
+    Theorem: projective geometry response: p = q = e^ε, β = (e^ε−1)(c₁−c₂)w, w = 1/((e^ε−1)c₁+K); s = e^ε·c₁·w,
+    r = w(e^ε·c₂+c₁−c₂).
+    Requires: ε > 0 finite; d ≥ 2; K at most 2^26.
+    """
+
+    epsilon: float
+    options: int
+    prime: int | None = None
+
+    name = "projective-geometry"
+    summary = "projective geometry response: one point number, as accurate as subsets, decoded by Fourier transforms"
+
+    def __post_init__(self) -> None:
+        who = "ProjectiveGeometry"
+        object.__setattr__(self, "epsilon", argument.positive_finite(who, "epsilon", self.epsilon))
+        object.__setattr__(self, "options", argument.count(who, "options", self.options, at_least=2))
+        if self.options > MOST_POINTS // 2:
+            raise ValueError(f"{who}: options must be at most {MOST_POINTS // 2}, got {self.options}.")
+        if self.prime is not None:
+            object.__setattr__(self, "prime", prime_length(who, "prime", self.prime, at_least=2))
+            if self.outputs > MOST_POINTS:
+                raise ValueError(f"{who}: prime must give at most {MOST_POINTS} points, got {self.outputs}.")
+        assert self.region
+
+    @cached_property
+    def space(self) -> ProjectiveSpace:
+        base = best_base(self.epsilon, self.options) if self.prime is None else self.prime
+        return ProjectiveSpace(base, _coordinates(base, self.options))
+
+    @property
+    def outputs(self) -> int:
+        """K."""
+        return self.space.size
+
+    def _orthogonal_to(self, many: int) -> int:
+        """How many points are orthogonal to ``many`` independent ones: c₁, c₂, …"""
+        left = self.space.coordinates - many
+        return points(self.space.base, left) if left > 0 else 0
+
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The law: an option's region is the points orthogonal to its own."""
+        return OwnRegion("ProjectiveGeometry", self.epsilon, Fraction(self._orthogonal_to(1), self.outputs))
+
+    @property
+    def _both(self) -> Fraction:
+        """The share of points orthogonal to two options."""
+        return Fraction(self._orthogonal_to(2), self.outputs)
+
+    @property
+    def _only_one(self) -> Fraction:
+        return self.region.share - self._both
+
+    @property
+    def own_support(self) -> Fraction:
+        return self.region.share * self.region.inside
+
+    @property
+    def other_support(self) -> Fraction:
+        return self._both * self.region.inside + self._only_one * self.region.outside
+
+    # --- running it -------------------------------------------------------------------------------------------
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        result = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), USERS_AT_ONCE):
+            part = values[start : start + USERS_AT_ONCE]
+            truthful = ~source.coins(self.region.uniform_share, len(part))
+            result[start : start + len(part)] = self._points(part, truthful, source)
+        return result
+
+    def _points(self, values: Array, truthful: NDArray[np.bool_], source: RandomSource) -> Array:
+        """A uniform vector, one coordinate of which the truthful solve for; drawn again where it is 0."""
+        messages = np.full(len(values), -1, dtype=np.int64)
+        while (open_ := np.flatnonzero(messages < 0)).size:
+            rows = source.below(self.space.base, open_.size * self.space.coordinates)
+            drawn = rows.reshape(open_.size, self.space.coordinates)
+            self._turn(drawn, self.space.vectors(values[open_]), truthful[open_])
+            messages[open_] = self.space.numbers(drawn)[0]
+        return messages
+
+    def _turn(self, drawn: Array, own: Array, truthful: NDArray[np.bool_]) -> None:
+        """Make the truthful users' vectors orthogonal to their own point, by its first coordinate that is not 0."""
+        product = (drawn * own).sum(axis=1)
+        product *= truthful
+        everyone, leading = np.arange(len(own)), (own != 0).argmax(axis=1)
+        drawn[everyone, leading] = (drawn[everyone, leading] - product) % self.space.base
+
+    # --- reading the messages ---------------------------------------------------------------------------------
+
+    def accumulate(self, messages: Array) -> Array:
+        return np.bincount(messages, minlength=self.outputs)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        return super().finish(self.space.orthogonal_counts(np.asarray(total), self.options), users)
+
+    # --- the reference law --------------------------------------------------------------------------------------
+
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        return self.space.orthogonal(values, messages)
+
+    # --- its privacy ------------------------------------------------------------------------------------------
+
+    def variation_ratio(self) -> VariationRatio:
+        # A point orthogonal to two options is rarer for a third one.
+        return self.region.variation_ratio(self._only_one, None if self._both else 1.0)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """Any two options; there are more options than points orthogonal to one, so that none is orthogonal to all."""
+        return [self.region.pair(self._only_one)]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """Options 0 and 1 where all others hold 2, or 0 where there is none.
+
+        With q > 2 the three are on one line: what is orthogonal to two of them is orthogonal to all. With q = 2 they
+        are independent, or all the points that there are.
+        """
+        one, two = self.region.share, self._both
+        shares: dict[Regions, Fraction]
+        if self.options == 2:
+            shares = {(True, False, True): one - two, (False, True, False): one - two, (True, True, True): two}
+        else:
+            collinear = self.space.base > 2 or self.space.coordinates == 2
+            three = two if collinear else Fraction(self._orthogonal_to(3), self.outputs)
+            alone = one - 2 * two + three
+            shares = {(True, False, False): alone, (False, True, False): alone, (False, False, True): alone}
+            for pair in ((True, True, False), (True, False, True), (False, True, True)):
+                shares[pair] = two - three
+            shares[True, True, True] = three
+        shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
+        return [self.region.attack(shares, symmetric=self.options > 2)]
+
+    def table(self) -> OutputTable:
+        every, messages = np.arange(self.options), np.arange(self.outputs)
+        high, low = self.region.inside / self.outputs, self.region.outside / self.outputs
+        owned = [self.owns(np.full_like(messages, x), messages) for x in every]
+        return OutputTable(every, messages, tuple(tuple(high if o else low for o in own) for own in owned))
+
+    @classmethod
+    def examples(cls) -> Sequence[ProjectiveGeometry]:
+        return [
+            cls(epsilon=1.0, options=9),
+            cls(epsilon=0.5, options=4, prime=2),
+            cls(epsilon=2.0, options=4, prime=5),
+            cls(epsilon=3.0, options=7, prime=5),
+            cls(epsilon=1.0, options=2, prime=2),
+        ]
+
+
+def best_base(epsilon: float, options: int) -> int:
+    """The prime q with the least variance for an option that is not held, among those with at most 2^26 points.
+
+    That variance depends on the number of points hardly at all and is least near q = e^ε + 1; besides the primes there,
+    those that have the fewest points for some number of coordinates are tried.
+    """
+    ratio = math.exp(min(epsilon, LARGEST_EXPONENT))
+    largest = prime_at_least(max(2, options - 1))
+    tried = {largest}
+    below = above = min(math.floor(ratio) + 1, largest)
+    for _ in range(PRIMES_EACH_WAY):
+        tried |= {below := prime_at_most(max(2, below)), above := prime_at_least(max(2, above))}
+        below, above = below - 1, above + 1
+    for coordinates in range(2, options.bit_length() + 1):
+        tried.add(prime_at_least(max(2, math.floor(options ** (1 / (coordinates - 1))) - 1)))
+    allowed = [base for base in tried if points(base, _coordinates(base, options)) <= MOST_POINTS]
+    return min(allowed, key=lambda base: (_other_variance(ratio, base, options), base))
+
+
+def _coordinates(base: int, options: int) -> int:
+    """t: the smallest number of coordinates, at least two, with a point for every option."""
+    coordinates = 2
+    while points(base, coordinates) < options:
+        coordinates += 1
+    return coordinates
+
+
+def _other_variance(ratio: float, base: int, options: int) -> float:
+    """r(1−r)/(s−r)²: per user, for an option that is not held."""
+    t = _coordinates(base, options)
+    every, one, two = points(base, t), points(base, t - 1), points(base, t - 2)
+    weight = 1 / ((ratio - 1) * one + every)
+    own, other = ratio * one * weight, weight * (ratio * two + one - two)
+    return other * (1 - other) / (own - other) ** 2

@@ -1,0 +1,1 @@
+"""Randomizers that users bring along: as a table, as a density."""

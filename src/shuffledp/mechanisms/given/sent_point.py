@@ -1,0 +1,88 @@
+"""The privacy of a density whose points themselves are sent, proved from its cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from flint import arb
+
+from shuffledp import argument
+from shuffledp.mechanisms.given.from_density import FromDensity
+from shuffledp.numerics.ball import rational
+from shuffledp.privacy.pair import Classes, ExactClass, HidingPair, MessageClass
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+ROUNDING = 1e-12
+"""More than what logarithms of sums of sixteen floats are off by."""
+
+
+@dataclass(frozen=True, eq=False)
+class SentPoint:
+    """Users send a point drawn from ``cells.density`` itself, not the cell in which it falls.
+
+    You promise two things that only you know of your density: within one cell log density(x, ·) changes by at most
+    ``change``, and every possible input has one among ``cells.inputs`` whose log density differs from its own by at
+    most ``gap`` everywhere (0 if these are all inputs). Smooth densities: slope times the width of a cell.
+
+    Theorem: each density is within e^±room of the executed table spread over its cells, room = change + gap + what the
+    table is off by (a Gauss–Legendre sum with positive weights lies between the least and the largest value in its
+    cell, so that integration errors are covered). Hence every other user's law is at least e^−room times the table's
+    blanket, and (P − e^ε·Q) ≤ e^room·P' − e^(ε−room)·Q': identity (★) with these bounds from above and below.
+    Requires: the two promises.
+    Returns: an upper bound for the continuous law; it tends to the exact blanket value as cells get smaller.
+    """
+
+    cells: FromDensity
+    change: float
+    gap: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("change", "gap"):
+            object.__setattr__(self, name, argument.non_negative("SentPoint", name, getattr(self, name)))
+        if not isinstance(self.cells, FromDensity):
+            raise TypeError(f"SentPoint: cells must be a FromDensity, got {self.cells!r}.")
+        if math.isinf(self.room):
+            raise ValueError("SentPoint: every cell must have positive density under every input; narrow the interval.")
+
+    @cached_property
+    def room(self) -> float:
+        """How far, in logarithm, the densities may be from the executed table."""
+        table = self.cells
+        executed = table.units / table.whole
+        stated = np.array([table.cell_probabilities(x) for x in table.inputs])
+        if not (executed > 0).all() or not (stated > 0).all():
+            return math.inf
+        off = float(np.abs(np.log(stated / executed)).max())
+        return (self.change + self.gap + off) * (1 + ROUNDING) + ROUNDING
+
+    @property
+    def epsilon(self) -> float:
+        """The local guarantee: the table's, and the room on both sides."""
+        return math.nextafter(self.cells.epsilon + 2 * self.room, math.inf)
+
+    def variation_ratio(self) -> VariationRatio:
+        return VariationRatio.of_ldp(self.epsilon)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        return [self._widened(pair) for pair in self.cells.blankets()]
+
+    def _widened(self, pair: HidingPair) -> HidingPair:
+        """``first`` from above, ``second`` and ``hiding`` from below, in either direction."""
+        exact, back = pair.exact, pair.swapped().exact
+        assert exact is not None
+        assert back is not None
+        return HidingPair(lambda: self._bounds(exact), pair.symmetric, back=lambda: self._bounds(back))
+
+    def _bounds(self, exact: Sequence[ExactClass]) -> Classes:
+        more = arb(rational(self.room)).exp()
+        result = [
+            MessageClass(arb(first) * more, arb(second) / more, arb(hiding) / more)
+            for first, second, hiding in exact
+            if first != 0 or second != 0
+        ]
+        rest = 1 - sum((c.hiding for c in result), arb(0))
+        return [*result, MessageClass(arb(0), arb(0), rest)]

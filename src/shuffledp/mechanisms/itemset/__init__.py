@@ -1,0 +1,1 @@
+"""Users who hold sets of options."""

@@ -1,0 +1,121 @@
+"""PrivSet: each user holds a set of options and reports a set that is likelier to meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp import argument
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.mechanism import OutputTable
+from shuffledp.mechanisms.parts import user_values
+from shuffledp.mechanisms.parts.subset_response import SubsetResponse
+from shuffledp.sampling import combination
+from shuffledp.sampling.random import RandomSource
+
+
+@dataclass(frozen=True)
+class PrivSet(SubsetResponse):
+    """Report a uniform k-subset of the options with probability γ, else a uniform one of those that meet the user's.
+
+    Each user holds ``items`` different options, one row of option numbers; the estimate is how many users hold each
+    option. γ = C(d,k)/Ω with Ω = e^ε(C(d,k) − C(d−s,k)) + C(d−s,k), rounded up to a multiple of 2^-64, which keeps the
+    ratio at most e^ε. The subsets are drawn exactly: those that meet the user's by accepting draws, at most 1/0.63 on
+    average (see ``randomize``). By default k has the smallest variance summed over all options. A message is the k
+    option numbers in increasing order.
+
+    Theorem: [VR] Table 5, PrivSet: p = q = e^ε, β = (e^ε−1)(C(d−s,k) − C(d−2s,k))/Ω.
+    Requires: ε > 0 finite; 1 ≤ s < d; 1 ≤ k ≤ d−s.
+    Deviates: Ω as above, where one version prints its parentheses wrongly; C(d−2s,k) is 0 for d < 2s. The worst pair
+    of inputs is the one that shares the fewest options. Sizes above d−s say nothing and are refused.
+    """
+
+    epsilon: float
+    options: int
+    items: int
+    size: int | None = None
+
+    name = "privset"
+    task = "set-valued"
+    summary = "sets of options: a set that is likelier to meet the true one"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", argument.count("PrivSet", "options", self.options, at_least=2))
+        object.__setattr__(self, "items", argument.count("PrivSet", "items", self.items))
+        if self.items >= self.options:
+            raise ValueError(f"PrivSet: items must be below the {self.options} options, got {self.items}.")
+        self._settle()
+
+    @property
+    def held(self) -> int:
+        return self.items
+
+    def check(self, values: Any) -> Array:
+        return user_values.item_sets("PrivSet", values, self.options, self.items)
+
+    def probe(self) -> Array:
+        return user_values.farthest_sets(self.options, self.items)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        """Draws, and for truthful users draws again until one is accepted.
+
+        Where a uniform subset meets the user's options s·k/d ≥ 1 times on average, it is accepted if it meets them.
+        Elsewhere it is drawn around a uniform one of the user's options and accepted if that is the smallest one it
+        meets: each subset that meets them is then accepted for exactly one of them. Either way at least a share
+        1 − 1/e is accepted.
+        """
+        truthful = ~source.coins(self.region.uniform_share, len(values))
+        result = np.empty((len(values), self.subset_size), dtype=combination.number_type(self.options))
+        waiting = np.arange(len(values))
+        while waiting.size:
+            again = []
+            for start in range(0, len(waiting), combination.MOST_USERS):
+                part = waiting[start : start + combination.MOST_USERS]
+                rows, refused = self._draw(values[part], truthful[part], source)
+                result[part] = rows
+                again.append(part[refused])
+            waiting = np.concatenate(again)
+        return result
+
+    def _draw(self, own: Array, truthful: Array, source: RandomSource) -> tuple[Array, Array]:
+        """One draw for each user, and whether it is refused."""
+        around = self.items * self.subset_size < self.options
+        picks = source.below(self.items, len(own)) if around else np.zeros(len(own), dtype=np.int64)
+        pivots = own[np.arange(len(own)), picks]
+        rows = combination.draw(source, self.options, self.subset_size, pivots, truthful & around)
+        first = _first_met(rows, own.astype(rows.dtype))
+        return rows, truthful & (first != picks if around else first == self.items)
+
+    def truth(self, values: Any) -> Floats:
+        return np.bincount(self.check(values).reshape(-1), minlength=self.options).astype(np.float64)
+
+    def variance(self, values: Any) -> Floats:
+        return self._variance_of_counts(self.truth(values), len(values))
+
+    def table(self) -> OutputTable:
+        inputs = list(combinations(range(self.options), self.items))
+        return self._table(np.array(inputs), inputs)
+
+    @classmethod
+    def examples(cls) -> Sequence[PrivSet]:
+        return [
+            cls(epsilon=1.0, options=6, items=2),
+            cls(epsilon=2.0, options=5, items=2, size=1),
+            cls(epsilon=0.5, options=5, items=3, size=2),
+            cls(epsilon=3.0, options=6, items=2, size=4),
+        ]
+
+
+def _first_met(rows: Array, own: Array) -> NDArray[np.int64]:
+    """For each user the place of the first own option that the row contains; their number if it contains none."""
+    items = own.shape[1]
+    first = np.full(len(rows), items)
+    numbers = np.ascontiguousarray(rows.T)
+    for place in range(items - 1, -1, -1):
+        first[(numbers == own[:, place]).any(axis=0)] = place
+    return first

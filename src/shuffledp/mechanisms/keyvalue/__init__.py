@@ -1,0 +1,1 @@
+"""Users who hold keys with a number each."""

@@ -1,0 +1,141 @@
+"""Collision: each user holds a few options with values, hashed to buckets, and reports a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from shuffledp import argument
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.parts.arcs import ArcResponse
+from shuffledp.mechanisms.parts.key_value import NONE, PairOracle, exact_value, positive_signs, sets_of_pairs
+from shuffledp.sampling.linear_hash import LinearHash, best_prime, prime_length
+from shuffledp.sampling.random import RandomSource
+
+
+@dataclass(frozen=True)
+class Collision(ArcResponse, PairOracle):
+    """Round one's s values to signs, hash the s signed options to buckets, and report a bucket, likelier one of those.
+
+    Each user holds ``items`` options with values, no more and no fewer. A value v, as a multiple of 2^-52, becomes +
+    with probability (1+v)/2 exactly, else −. The 2d signed options are hashed to l buckets, l prime, by default the one
+    with the least variance: by a fresh random polynomial of degree s+1 over the field of l^m ≥ 2d elements, of whose
+    value one digit is kept. Any s+2 of them are hashed independently: one's own, and both signs of another option. How
+    the bucket is drawn, and ε-LDP: see ``ArcResponse``, with arcs of one place.
+
+    Theorem: [VR] Table 5, Collision: p = q = e^ε, β ≤ (e^ε−1)(s−κl)/(se^ε+l−s), κ as in ``least_overlap``.
+    Deviates: the printed β, min(s, l−s)(e^ε−1)/(se^ε+l−s), is for buckets that two users never share, κ = 0. Values
+    between −1 and 1 are allowed: their law is an average of the laws for signs.
+    """
+
+    epsilon: float
+    options: int
+    items: int
+    length: int | None = None
+
+    name = "collision"
+    summary = "a few options with values in [-1, 1]: a bucket, likelier one of theirs; short messages"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", argument.positive_finite("Collision", "epsilon", self.epsilon))
+        object.__setattr__(self, "options", argument.count("Collision", "options", self.options))
+        object.__setattr__(self, "items", argument.count("Collision", "items", self.items))
+        if self.items > self.options:
+            raise ValueError(f"Collision: items must be at most the {self.options} options, got {self.items}.")
+        if self.length is not None:
+            length = prime_length("Collision", "length", self.length, at_least=self.items + 1)
+            object.__setattr__(self, "length", length)
+        if not self.hashing.feasible():
+            raise ValueError(f"Collision: there must be fewer buckets, got {self.places}; set length.")
+        assert self.region
+
+    @property
+    def keys(self) -> int:  # type: ignore[override]
+        return self.options
+
+    @property
+    def probe_pairs(self) -> int:
+        return self.items
+
+    @cached_property
+    def hashing(self) -> LinearHash:
+        """Option j with sign − is point 2j, with sign + point 2j+1."""
+        buckets = best_prime(self.epsilon, self.items) if self.length is None else self.length
+        return LinearHash(buckets, 2 * self.options, self.items + 2)
+
+    @property
+    def arc_places(self) -> int:
+        return 1
+
+    def check(self, values: Any) -> Array:
+        pairs = super().check(values)
+        held = (pairs[..., 0] != NONE).sum(axis=1)
+        if pairs.shape[1] != self.items or (held != self.items).any():
+            got = pairs.shape[1] if pairs.shape[1] != self.items else held.min()
+            raise ValueError(f"Collision: expected {self.items} pairs of option and value per user, got {got}.")
+        return pairs
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        points = 2 * values[..., 0].astype(np.int64)
+        points += positive_signs(values[..., 1], source)
+        return self.report(points, source)
+
+    def accumulate(self, messages: Array) -> Array:
+        """How many messages support each option with sign −, and with sign +: two rows."""
+        return self.supports(messages).reshape(self.options, 2).T
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        """Counts and sums; the variance of a sum leaves out −Σv², at most the count: it errs on the safe side."""
+        minus, plus = np.asarray(total, dtype=np.float64)
+        gap, other = float(self.own_arc - self.arc_share), float(self.arc_share)
+        value = np.stack([plus + minus - 2 * users * other, plus - minus]) / gap
+        held = np.clip(value[0], 0.0, users)
+        return Estimate(value, self._variance_of(held, np.zeros_like(held), users), users)
+
+    def variance(self, values: Any) -> Floats:
+        pairs = self.check(values)
+        held, squares = self._sums(pairs, power=2)
+        return self._variance_of(held, squares, len(pairs))
+
+    def _variance_of(self, held: Floats, squares: Floats, users: int) -> Floats:
+        """A message's supports of both signs are independent, given the sign that a holder drew."""
+        s, r = self.own_arc, self.arc_share
+        gap = (s - r) ** 2
+        holder, other = float((s * (1 - s) + r * (1 - r)) / gap), float(2 * r * (1 - r) / gap)
+        count = held * holder + (users - held) * other
+        return np.stack([count, count + held - squares])
+
+    def table(self) -> OutputTable:
+        """Every choice of options and signs; for one item also a value between."""
+        between = (0.375,) if self.items == 1 else ()
+        rows = sets_of_pairs(self.options, self.items, self.items, *between)
+        inputs = np.stack([row for row in rows if (row[:, 0] != NONE).all()])
+        return OutputTable(inputs, self.all_messages(), tuple(self._mixed_law(row) for row in inputs))
+
+    def _mixed_law(self, pairs: Array) -> tuple[Fraction, ...]:
+        """The law averaged over the signs that the values may become."""
+        total = [Fraction(0)] * int(self.places ** (self.hashing.width + 1))
+        for signs in product((0, 1), repeat=self.items):
+            chance = Fraction(1)
+            for value, sign in zip(pairs[:, 1], signs, strict=True):
+                chance *= (1 + (2 * sign - 1) * exact_value(value)) / 2
+            if chance:
+                law = self.law(2 * int(option) + sign for option, sign in zip(pairs[:, 0], signs, strict=True))
+                total = [sum_ + chance * term for sum_, term in zip(total, law, strict=True)]
+        return tuple(total)
+
+    @classmethod
+    def examples(cls) -> Sequence[Collision]:
+        return [
+            cls(epsilon=1.0, options=2, items=1, length=5),
+            cls(epsilon=2.0, options=2, items=2, length=3),
+            cls(epsilon=0.5, options=1, items=1, length=2),
+            cls(epsilon=1.0, options=2, items=1),
+        ]

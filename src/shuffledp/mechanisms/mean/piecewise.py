@@ -1,0 +1,166 @@
+"""A number in [−1, 1], by a message that is likely to be near it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.parts import user_values
+from shuffledp.mechanisms.parts.bit_response import informative_epsilon
+from shuffledp.mechanisms.parts.two_level import TwoLevel
+from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.numerics.ball import rational
+from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.sampling import rounding
+from shuffledp.sampling.random import RandomSource
+
+INPUTS_OF_A_TABLE = 9
+MOST_OUTPUTS_OF_A_TABLE = 256
+USERS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Piecewise(WholeNumber, TwoLevel):
+    """Report one of N points on a line: one of a window around the value, or any.
+
+    A message is a whole number y from 0 to N−1, N = ``grid``. The window is w ≈ N/(e^(ε/2)+1) points in a row, and the
+    value's place from −1 to 1 is the window's place from the first points to the last. The value is rounded to the
+    nearest multiple of 2^-52, then to one of the N−w+1 places at random without bias (``rounding``). With probability
+    γ the message is uniform, else uniform in the window: the mean of 2y−N+1 is exactly (1−γ)(N−w)x.
+
+    Theorem: [VR] Table 1, piecewise: p = q = e^ε, β = 1 − γ, near 1 − e^(−ε/2).
+    Deviates: the published mechanism is the limit N → ∞.
+    """
+
+    epsilon: float
+    grid: int = 1024
+
+    name = "piecewise"
+    task = "mean"
+    summary = "mean of numbers in [-1, 1]: a point near the number, or any"
+
+    def __post_init__(self) -> None:
+        informative_epsilon("Piecewise", self.epsilon)
+        object.__setattr__(self, "grid", rounding.grid_size("Piecewise", self.grid, at_least=2))
+
+    @cached_property
+    def window(self) -> int:
+        """w: points in a window, at most half of all."""
+        smaller = math.exp(-self.epsilon / 2)
+        return min(max(1, round(self.grid * smaller / (1 + smaller))), self.grid // 2)
+
+    @property
+    def own_share(self) -> Fraction:
+        return Fraction(self.window, self.grid)
+
+    @property
+    def places(self) -> int:
+        """N−w: steps of the window from one end to the other."""
+        return self.grid - self.window
+
+    def check(self, values: Any) -> Array:
+        return user_values.reals("Piecewise", values, -1.0, 1.0)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        messages = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), USERS_AT_ONCE):
+            part = values[start : start + USERS_AT_ONCE]
+            near = rounding.to_grid(rounding.units_of_signed(part), self.places, source)
+            near += source.below(self.window, len(part))
+            anywhere = source.below(self.grid, len(part))
+            uniform = source.coins(self.uniform_share, len(part))
+            messages[start : start + USERS_AT_ONCE] = np.where(uniform, anywhere, near)
+        return messages
+
+    @property
+    def outputs(self) -> int:
+        return self.grid
+
+    def accumulate(self, messages: Array) -> Array:
+        """The sum of 2y−N+1 and of its square."""
+        centred = 2 * messages - (self.grid - 1)
+        return np.array([centred.sum(), np.dot(centred, centred)])
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        """The mean, and its variance.
+
+        The mean square of the messages tells that of the windows' places; of this, up to 1 (in half steps, squared)
+        may come from the rounding, and is counted as if it did.
+        """
+        first, second = np.asarray(total, dtype=np.float64) / users
+        told = float(1 - self.uniform_share)
+        places = np.clip((second - self._mean_square(0.0)) / told, 0.0, self.places**2 + 1.0)
+        spread = self._mean_square(places) - told**2 * max(0.0, places - 1.0)
+        factor = 1 / (told * self.places)
+        return Estimate(np.array([first * factor]), np.array([spread * factor**2 / users]), users)
+
+    def truth(self, values: Any) -> Floats:
+        return np.array([self.check(values).mean()])
+
+    def variance(self, values: Any) -> Floats:
+        units = rounding.units_of_signed(self.check(values))
+        told, left = float(1 - self.uniform_share), rounding.grid_position(units, self.places)[1] / rounding.WHOLE
+        centre = (2.0 * units / rounding.WHOLE - 1.0) * self.places
+        spread = self._mean_square(centre**2 + 4 * left * (1 - left)) - (told * centre) ** 2
+        return np.array([spread.mean() / (told * self.places) ** 2 / len(units)])
+
+    def _mean_square(self, places: Any) -> Any:
+        """The mean of (2y−N+1)², given that of the square of twice the window's distance from the middle."""
+        gamma, told = float(self.uniform_share), float(1 - self.uniform_share)
+        return gamma * (self.grid**2 - 1) / 3 + told * ((self.window**2 - 1) / 3 + places)
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """The others all hold the first of the two inputs; or all hold 0, where their windows are clear of the ends."""
+        found = list(super().attacks())
+        law = rounding.grid_law(rounding.WHOLE // 2, self.places)
+        if min(law) >= self.window and max(law) + self.window <= self.places:
+            found.append(self._attack_from_the_middle(law))
+        return found
+
+    def _attack_from_the_middle(self, places: dict[int, Fraction]) -> HidingPair:
+        """Points of the middle window are alike, but for one at either side where its place is rounded."""
+        high, low, _ = self._masses
+        point = rational(self.uniform_share / self.grid)
+        likelier = rational((1 - self.uniform_share) / self.window)
+        first, last = min(places), max(places)
+        edges = 2 * (last - first)
+        whole = self.window - edges // 2
+        elsewhere = self.grid - 2 * self.window - whole - edges
+        classes = [(high, low, low), (low, high, low)]
+        for points, extra in ((whole, likelier), (edges, likelier / 2), (elsewhere, 0)):
+            classes.append((points * point, points * point, points * (point + extra)))
+        return exact_pair(classes, symmetric=True)
+
+    def table(self) -> OutputTable:
+        if self.grid > MOST_OUTPUTS_OF_A_TABLE:
+            raise ValueError(f"Piecewise: a table needs a grid of at most {MOST_OUTPUTS_OF_A_TABLE}, got {self.grid}.")
+        inputs = np.linspace(-1.0, 1.0, INPUTS_OF_A_TABLE)
+        rows = tuple(self._row(unit) for unit in rounding.units_of_signed(inputs).tolist())
+        return OutputTable(inputs, np.arange(self.grid), rows)
+
+    def _row(self, unit: int) -> tuple[Fraction, ...]:
+        row = [self.uniform_share / self.grid] * self.grid
+        for place, chance in rounding.grid_law(unit, self.places).items():
+            for y in range(place, place + self.window):
+                row[y] += chance * (1 - self.uniform_share) / self.window
+        return tuple(row)
+
+    def probe(self) -> Array:
+        return np.array([-1.0, 1.0])
+
+    @classmethod
+    def examples(cls) -> Sequence[Piecewise]:
+        return [
+            cls(epsilon=1.0, grid=2),
+            cls(epsilon=0.5, grid=7),
+            cls(epsilon=2.0, grid=16),
+            cls(epsilon=6.0, grid=5),
+        ]

@@ -1,0 +1,51 @@
+"""An input of a finite metric space, reported near where it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from flint import arb
+
+from shuffledp.array import Floats
+from shuffledp.mechanisms.parts.metric_table import MetricTable, checked_space
+from shuffledp.numerics.ball import precision
+
+BITS = 200
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PaddedExponential(MetricTable):
+    """Report input z with probability e^(−D(x,z))/N when holding x, and nothing with what is left.
+
+    ``distances`` are the privacy distances D, a metric. Two inputs a, b differ by a factor of at most e^D(a,b) in every
+    message, exactly: the table is one of whole units (``MetricTable``). N is the least for which the silent message
+    keeps its ratios too. ``epsilon`` is the logarithm of the largest ratio of all.
+
+    Theorem: [MDP] Table I, padded exponential mechanism, on any number of inputs: private for D.
+    Deviates: the triangle inequality, which print does not ask for, is needed (docs/errata.md, MD-6).
+    """
+
+    distances: Floats
+    epsilon: float = field(init=False)
+
+    name = "padded-exponential"
+    summary = "an item of a finite metric space: near items are likelier, some messages are empty"
+
+    def __post_init__(self) -> None:
+        space = checked_space("PaddedExponential", self.distances)
+        object.__setattr__(self, "space", space)
+        object.__setattr__(self, "distances", space.matrix)
+        with precision(BITS):
+            self._adopt_weights([[(-arb(float(distance))).exp() for distance in row] for row in space.matrix])
+
+    @classmethod
+    def examples(cls) -> Sequence[PaddedExponential]:
+        far = math.log(50)
+        tables = [
+            [[0.0, 1.0], [1.0, 0.0]],
+            [[0.0, 1.0, 1.0 + far], [1.0, 0.0, far], [1.0 + far, far, 0.0]],
+            [[abs(a - b) / 2 for a in range(5)] for b in range(5)],
+        ]
+        return [cls(table) for table in tables]  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Protocols in which users send several messages, dummies among them."""

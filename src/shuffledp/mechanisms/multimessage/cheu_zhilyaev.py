@@ -1,0 +1,150 @@
+"""Cheu and Zhilyaev: the option as a row of flipped bits, among flipped rows of zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq
+
+from shuffledp import argument
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Tuning
+from shuffledp.mechanisms.parts.bit_row import BitRow
+from shuffledp.mechanisms.parts.dummy import DUMMIES, MOST_DUMMIES, DummyOracle, MessageTable, numbers_of_dummies
+from shuffledp.mechanisms.parts.published import inverse_coth
+from shuffledp.mechanisms.parts.unary import MOST_OPTIONS_OF_A_TABLE
+from shuffledp.numerics.ball import above, rational
+from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling import bits, dyadic
+from shuffledp.sampling.random import RandomSource
+
+PUBLISHED_FACTOR = fmpq(33, 5)
+
+
+@dataclass(frozen=True)
+class CheuZhilyaev(BitRow, DummyOracle):
+    """Send one bit for each option, 1 for the own one, and ``dummies`` rows of zeros, each bit flipped with chance f.
+
+    f is ``flip`` rounded up to a multiple of 2^-64, which only hides more. A message is a row of packed bits, which is
+    also its form on the wire: option j is bit j mod 8 of byte j div 8.
+
+    Theorem: identity (★) with the law of flipped zeros, M − 1 = (honest users)·dummies; only the two bits of the pair
+    count, so that G has four values. [VR] Table 3: p = (1−f)²/f², β = 1 − 2f, q = (1−f)/f.
+    Requires: options ≥ 2; 0 < f < ½; dummies ≥ 1.
+    Returns: an upper bound: what the others' own flips hide on top is counted by ``NoisyCrowdBound`` only.
+    Deviates: [VR] Table 3 with the published reduction is not an upper bound (docs/errata.md, VR-4).
+    """
+
+    options: int
+    flip: float
+    dummies: int = 1
+
+    name = "cheu-zhilyaev"
+    summary = "one flipped bit for each option, and flipped rows of zeros"
+    tuning = (Tuning("flip", False, True, 2.0**-60, 0.5), DUMMIES)
+    published_theorem = (
+        "the protocol's own analysis [CZ22] as used for [VR] Figure 3: dummies·f(1−f) = (33/5)·coth²(ε/2)·log(4/δ)"
+    )
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        return numbers_of_dummies()
+
+    def __post_init__(self) -> None:
+        who = "CheuZhilyaev"
+        object.__setattr__(self, "options", argument.count(who, "options", self.options, at_least=2))
+        object.__setattr__(self, "flip", argument.open_probability(who, "flip", self.flip))
+        count = argument.count(who, "dummies", self.dummies)
+        if count > MOST_DUMMIES:
+            raise ValueError(f"{who}: dummies must be at most {MOST_DUMMIES}, got {count}.")
+        object.__setattr__(self, "dummies", count)
+        if self.flipped >= Fraction(1, 2):
+            raise ValueError(f"{who}: flip must be below 1/2, got {self.flip!r}.")
+
+    @cached_property
+    def flipped(self) -> Fraction:
+        """f, as executed."""
+        return dyadic.rounded_up(Fraction(self.flip))
+
+    @property
+    def own_support(self) -> Fraction:
+        return 1 - self.flipped
+
+    @property
+    def other_support(self) -> Fraction:
+        return self.flipped
+
+    @property
+    def dummy_support(self) -> Fraction:
+        return self.flipped
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        each = self.messages_per_user
+        messages = bits.coin_rows(source, self.flipped, len(values) * each, self.options)
+        own = bits.single_bits(bits.coin_rows(source, self.own_support, 1, len(values)), len(values))
+        real = messages[::each].copy()
+        bits.put_one_per_row(real, values, own)
+        messages[::each] = real
+        return messages
+
+    def accumulate(self, messages: Array) -> Array:
+        return bits.column_sums(messages, self.options)
+
+    def variation_ratio(self) -> VariationRatio:
+        f = self.flipped
+        return VariationRatio(p=above(((1 - f) / f) ** 2), beta=above(1 - 2 * f), q=above((1 - f) / f))
+
+    def blankets(self) -> Sequence[HidingPair]:
+        f = rational(self.flipped)
+        keep = 1 - f
+        return [
+            exact_pair(
+                [
+                    (keep * keep, f * f, f * keep),
+                    (f * f, keep * keep, f * keep),
+                    (f * keep, f * keep, keep * keep),
+                    (f * keep, f * keep, f * f),
+                ],
+                symmetric=True,
+            )
+        ]
+
+    def noisy_others(self, messages: int) -> tuple[int, Fraction]:
+        """A real row differs from a dummy's law in one bit, by the factor (1−f)/f or f/(1−f)."""
+        return self.other_users(messages), self.flipped / (1 - self.flipped)
+
+    def attack_messages(self, users: int) -> int:
+        return users * self.messages_per_user
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """Others who hold a third option: on the two bits of the pair their messages are flipped zeros."""
+        return self.blankets() if self.options > 2 else []
+
+    def published_epsilon(self, messages: int, delta: arb) -> arb:
+        f = arb(rational(self.flipped))
+        square = (messages - 1) * f * (1 - f) / (PUBLISHED_FACTOR * (4 / delta).log())
+        return 2 * inverse_coth(square)
+
+    def message_table(self) -> MessageTable:
+        if self.options > MOST_OPTIONS_OF_A_TABLE:
+            most = MOST_OPTIONS_OF_A_TABLE
+            raise ValueError(f"CheuZhilyaev: a table needs at most {most} options, got {self.options}.")
+        every, width = range(1 << self.options), self.message_bytes
+        messages = np.array([list(number.to_bytes(width, "little")) for number in every], dtype=np.uint8)
+        rows = tuple(tuple(self._chance(1 << x, number) for number in every) for x in range(self.options))
+        return MessageTable(messages, rows, tuple(self._chance(0, number) for number in every))
+
+    def _chance(self, row: int, number: int) -> Fraction:
+        """The probability that the bits of ``row``, flipped, are those of ``number``."""
+        turned = (row ^ number).bit_count()
+        return self.flipped**turned * (1 - self.flipped) ** (self.options - turned)
+
+    @classmethod
+    def examples(cls) -> Sequence[CheuZhilyaev]:
+        return [cls(options=2, flip=0.25), cls(options=3, flip=0.1), cls(options=2, flip=0.4, dummies=3)]

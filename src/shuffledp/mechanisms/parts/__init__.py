@@ -1,0 +1,1 @@
+"""What mechanisms are assembled from: values, laws, wires, readings."""

@@ -1,0 +1,113 @@
+"""Points of a spherical cap around the user's vector, hidden among points of the whole sphere."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from flint import arb
+
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.mechanism import OutputTable
+from shuffledp.mechanisms.parts.unit_ball import LatticeVector
+from shuffledp.numerics.ball import rational
+from shuffledp.sampling import dyadic
+from shuffledp.sampling.cap import Cap
+from shuffledp.sampling.lattice import NOISE_VARIANCE, ROUNDING_VARIANCE, noisy_rounding
+from shuffledp.sampling.random import RandomSource
+
+STEPS_OF_A_COORDINATE = 8
+"""Steps in the usual size 1/√d of a coordinate, as a power of two: the noise then adds at most 6.5e-5 to |V|² = 1."""
+ALLOWED_DISTANCE = 2.0**-38
+"""Between the computed point and the real-number one; float arithmetic keeps 2^-48, its analysis 2^-39."""
+ALLOWED_DENSITY = 2.0**-30
+"""Log of the factor by which rejection in float arithmetic may bend a density; it bends it by less than 2^-35."""
+SHARE_BITS = 256
+LARGEST_EXPONENT = 80.0
+"""The cap is chosen for an ε of at most this: smaller caps than its 2^-115 of a sphere say nothing more."""
+LARGEST_DIMENSION = 1 << 20
+
+
+@dataclass(frozen=True)
+class CapReport(LatticeVector):
+    """With probability γ a uniform point V of the sphere, else a uniform point of the cap ⟨V, x⟩ ≥ height.
+
+    This is PrivUnit(p, height) with p = γq + 1 − γ, q the cap's share of the sphere. Reals cannot be sent, so V is:
+    divided by ``step``, rounded to a whole number with the right mean, and given two-sided geometric noise of a few
+    steps, coordinate by coordinate. Coins, rounding and noise are exact. The point itself is computed in float
+    arithmetic, which moves it by at most 2^-38; the noise bounds what this can do: no message's probability changes
+    by more than a factor e^κ, κ = √d·2^-38/step + …, about 1e-6 at d = 1024. A cap's law is then at most e^2κ/q times
+    the law of a message of a uniform point, and q·e^−2κ, certified, is the own share s of ``TwoLevel``: γ follows
+    from it, and with it the guarantee. Only this is taken on trust: the accuracy of log, cos and √ in float
+    arithmetic, of which a thousandth is used.
+
+    Theorem: R(x) = γρ + (1−γ)·C_x with C_x ≤ ρ/s is dominated by two disjoint own sets of share s: for densities
+    between γ and γ + (1−γ)/s with mean 1, E φ(f − e^ε·g) is largest, φ convex, where both take the two ends only, in
+    opposite order.
+    Requires: d from 2 to 2^20.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        who = type(self).__name__
+        if self.dimension > LARGEST_DIMENSION:
+            raise ValueError(f"{who}: dimension must be at most {LARGEST_DIMENSION}, got {self.dimension}.")
+
+    @property
+    @abstractmethod
+    def height(self) -> float:
+        """Where the cap begins."""
+
+    @cached_property
+    def cap(self) -> Cap:
+        return Cap(self.dimension, self.height)
+
+    @cached_property
+    def _places(self) -> int:
+        return STEPS_OF_A_COORDINATE + math.ceil(math.log2(self.dimension) / 2)
+
+    @property
+    def step(self) -> float:
+        return 2.0**-self._places
+
+    @property
+    def coordinate_bytes(self) -> int:
+        return 2 if self._places <= 14 else 4
+
+    @cached_property
+    def realisation_error(self) -> float:
+        """κ: the distance in steps, summed over the coordinates; the rounding before the noise; the rejection."""
+        distance = math.sqrt(self.dimension) * ALLOWED_DISTANCE / self.step
+        rounding = self.dimension * 2.0 ** (self._places + 1 - 52)
+        return (distance + rounding) * (1 + 2.0**-40) + ALLOWED_DENSITY
+
+    @cached_property
+    def own_share(self) -> Fraction:
+        loss = rational(-2 * self.realisation_error)
+        return dyadic.at_most(lambda: self.cap.share() * arb(loss).exp(), SHARE_BITS)
+
+    @cached_property
+    def scale(self) -> float:
+        return 1 / (float(1 - self.uniform_share) * self.cap.moments[0])
+
+    @cached_property
+    def square_moments(self) -> tuple[float, float]:
+        d, caps = self.dimension, float(1 - self.uniform_share)
+        along = (1 - caps) / d + caps * self.cap.moments[1]
+        across = (1 - along) / (d - 1)
+        return across + (NOISE_VARIANCE + ROUNDING_VARIANCE) * self.step**2, along - across
+
+    def _randomize(self, values: Floats, source: RandomSource) -> Array:
+        poles = self.drawn_directions(values, source)
+        in_cap = ~source.coins(self.uniform_share, len(values))
+        points = self.cap.points(source, poles, in_cap)
+        points *= 1 / self.step
+        largest = (1 << (8 * self.coordinate_bytes - 1)) - 1
+        return np.clip(noisy_rounding(points, source, self._places + 1), -largest, largest)
+
+    def table(self) -> OutputTable:
+        raise ValueError(f"{type(self).__name__}: points of a sphere cannot be written down as a table.")

@@ -1,0 +1,138 @@
+"""Users who hold key–value pairs: how the pairs are written, checked and counted."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.sampling import rounding
+from shuffledp.sampling.random import RandomSource
+
+NONE = -1
+"""The key of an empty slot."""
+USERS_AT_ONCE = 1 << 16
+"""Rows worked on at a time, to bound the memory."""
+
+
+class PairOracle(Mechanism):
+    """Estimates, for each key, how many users hold it and the sum of their values.
+
+    Values are one array of numbers of shape (users, slots, 2): a slot holds a key (0 … keys−1) and its value in
+    [−1, 1]. Key −1 marks an empty slot, whose value is ignored. A user's keys are different. From an array of keys
+    and one of values: ``numpy.stack([keys, values], axis=-1)``.
+
+    The estimate has two rows: counts and value sums.
+    """
+
+    task = "key-value"
+    keys: int
+
+    @property
+    def most_pairs(self) -> int:
+        """The largest number of pairs that a user may hold."""
+        return self.keys
+
+    @property
+    @abstractmethod
+    def probe_pairs(self) -> int:
+        """How many pairs the two inputs of ``probe`` hold."""
+
+    def probe(self) -> Array:
+        """The same keys, once with the value 1 and once with −1."""
+        keys = np.arange(self.probe_pairs, dtype=np.float64)
+        return np.stack([np.stack([keys, np.full_like(keys, value)], axis=-1) for value in (1.0, -1.0)])
+
+    def check(self, values: Any) -> Array:
+        who = type(self).__name__
+        pairs = _pairs(who, values)
+        keys, numbers = pairs[..., 0], pairs[..., 1]
+        bad = keys[(keys < NONE) | (keys >= self.keys) | (keys != np.floor(keys))]
+        if bad.size:
+            raise ValueError(
+                f"{who}: keys must be whole numbers from 0 to {self.keys - 1}, or -1 for none, got {bad[0]:g}."
+            )
+        outside = numbers[(np.abs(numbers) > 1) & (keys != NONE)]
+        if outside.size:
+            raise ValueError(f"{who}: values must be from -1 to 1, got {float(outside[0])!r}.")
+        if pairs.shape[1] > 1:
+            ordered = np.sort(keys, axis=1)
+            twice = ordered[:, 1:][(ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NONE)]
+            if twice.size:
+                raise ValueError(f"{who}: the keys of a user must be different, got {twice[0]:g} twice in one row.")
+        if pairs.shape[1] > self.most_pairs:
+            most = int((keys != NONE).sum(axis=1).max())
+            if most > self.most_pairs:
+                raise ValueError(f"{who}: a user may hold at most {self.most_pairs} of the keys, got {most}.")
+        return pairs
+
+    def truth(self, values: Any) -> Floats:
+        """Counts and value sums."""
+        return self._sums(self.check(values), power=1)
+
+    def means(self, estimate: Estimate) -> Floats:
+        """The mean value of each key: the ratio of both estimates, consistent but not unbiased.
+
+        A key that seems to be held by less than one user is counted as held by one; means stay within [−1, 1].
+        """
+        counts, sums = estimate.value
+        return np.asarray(np.clip(sums / np.maximum(counts, 1.0), -1.0, 1.0))
+
+    def _sums(self, pairs: Array, power: int, weights: Floats | None = None) -> Floats:
+        """Sums over holders, per key, of their weight (1 by default) and of their weight times value^power."""
+        held = pairs[..., 0] != NONE
+        keys = pairs[..., 0][held].astype(np.int64)
+        each = np.ones(len(keys)) if weights is None else np.repeat(weights, held.sum(axis=1))
+        valued = each * pairs[..., 1][held] ** power
+        return np.stack([np.bincount(keys, weights=w, minlength=self.keys) for w in (each, valued)])
+
+
+def _pairs(who: str, values: Any) -> Floats:
+    array = np.asarray(values)
+    if array.dtype == np.bool_:
+        raise TypeError(f"{who}: values must be numbers, got booleans.")
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{who}: values must be numbers, got {array.dtype}.")
+    if array.ndim != 3 or array.shape[2] != 2:
+        raise ValueError(
+            f"{who}: expected an array of shape (users, slots, 2) with keys and values, got shape {array.shape}."
+        )
+    if array.size == 0:
+        raise ValueError(f"{who}: expected at least one user and one slot, got shape {array.shape}.")
+    numbers = array.astype(np.float64)
+    if np.isnan(numbers).any():
+        raise ValueError(f"{who}: keys and values must be numbers, got NaN.")
+    return numbers
+
+
+def positive_signs(values: Floats, source: RandomSource) -> NDArray[np.bool_]:
+    """For each value v: True (+1) with probability exactly (1 + v)/2, where v is a multiple of 2^-52."""
+    return rounding.coins(rounding.units_of_signed(values), source)
+
+
+def exact_value(value: float) -> Fraction:
+    """The value that is executed."""
+    units = rounding.units_of_signed(np.array([value]))
+    return Fraction(2 * int(units[0]), rounding.WHOLE) - 1
+
+
+def sets_of_pairs(keys: int, most: int, width: int, *values: float) -> Iterator[Array]:
+    """Every set of at most ``most`` pairs with values −1 and 1, then single pairs with each further value."""
+    held = [
+        zip(own, signs, strict=True)
+        for n in range(most + 1)
+        for own in combinations(range(keys), n)
+        for signs in product((-1.0, 1.0), repeat=n)
+    ]
+    for pairs in [*held, *([(keys - 1, value)] for value in values)]:
+        row = np.tile([float(NONE), 0.0], (width, 1))
+        for slot, pair in enumerate(pairs):
+            row[slot] = pair
+        yield row

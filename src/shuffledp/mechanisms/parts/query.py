@@ -1,0 +1,123 @@
+"""One query of several: its values among the others', and its estimate from the users who happened to answer it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.sampling.random import SystemSource
+
+LARGEST_WHOLE = 1 << 53
+"""Whole numbers up to here survive in a row of floats."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A mechanism that each user runs with probability ``share``, independently of everything else.
+
+    What its users add up to is counted 1/share times: unbiased for the sum over all users (or for the mean, where
+    that is what the mechanism estimates).
+    """
+
+    mechanism: Mechanism
+    share: Fraction
+
+    @cached_property
+    def _probe(self) -> Array:
+        return self.mechanism.probe()
+
+    # --- values in a row with others' -------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """How many numbers of a row are this query's."""
+        return math.prod(self._probe.shape[1:])
+
+    def check(self, number: int, column: Any) -> Array:
+        """The column as rows of numbers; a sentence if any value is bad."""
+        try:
+            checked = self.mechanism.check(column)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"Parallel: query {number}: {error}") from None
+        if checked.shape[1:] != self._probe.shape[1:]:
+            expected, got = self._probe.shape[1:], checked.shape[1:]
+            raise ValueError(f"Parallel: query {number}: expected values of shape {expected} a user, got {got}.")
+        if checked.dtype.kind in "iu" and int(np.abs(checked).max()) > LARGEST_WHOLE:
+            raise ValueError(f"Parallel: query {number}: expected values up to 2^53, got {int(np.abs(checked).max())}.")
+        return checked.reshape(len(checked), -1)
+
+    def values(self, rows: Array) -> Array:
+        """The inverse of ``check``."""
+        shaped = rows.reshape(len(rows), *self._probe.shape[1:])
+        if self._probe.dtype.kind in "iu" and rows.dtype.kind == "f" and (np.floor(shaped) != shaped).any():
+            return shaped
+        return shaped.astype(self._probe.dtype)
+
+    # --- its estimate -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def blank(self) -> Array:
+        """The statistic of no messages."""
+        mechanism = self.mechanism
+        return 0 * np.asarray(mechanism.accumulate(mechanism.randomize(self._probe, SystemSource())))
+
+    @cached_property
+    def _singles(self) -> list[Floats]:
+        return [self.mechanism.truth(self._probe[[k]]) for k in (0, 1)]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the estimate."""
+        return self._singles[0].shape
+
+    @cached_property
+    def is_mean(self) -> bool:
+        """Whether the mechanism estimates a mean: then the same users twice give the same."""
+        twice = [self.mechanism.truth(self._probe[[k, k]]) for k in (0, 1)]
+        return all(np.allclose(both, one) for both, one in zip(twice, self._singles, strict=True))
+
+    @cached_property
+    def is_count(self) -> bool:
+        """Whether a user adds 0 or 1 to every component."""
+        return not self.is_mean and all(np.isin(single, (0.0, 1.0)).all() for single in self._singles)
+
+    def finish(self, statistic: Array, answers: int, users: int) -> Estimate:
+        """The estimate from the ``answers`` messages of this query among those of ``users`` users.
+
+        Its variance takes the answers' own and adds what drawing the query adds: (1/π − 1)·Σm², where m is what a user
+        adds to the truth. For counts that is the count; otherwise m is taken at its largest.
+        """
+        if answers == 0:
+            return Estimate(np.zeros(self.shape), np.full(self.shape, np.inf), users)
+        found = self.mechanism.finish(np.asarray(statistic).reshape(self.blank.shape), answers)
+        share = float(self.share)
+        scale = answers / (share * users) if self.is_mean else 1 / share
+        value = found.value * scale
+        most = max(float(np.abs(single).max()) for single in self._singles)
+        squares = np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * most**2)
+        drawing = (1 / share - 1) * squares / (users**2 if self.is_mean else 1)
+        return Estimate(value, found.variance * scale**2 + drawing, users)
+
+    def truth(self, column: Array) -> Floats:
+        return self.mechanism.truth(column).reshape(-1)
+
+    def variance(self, column: Array) -> Floats:
+        """Exact: a user adds E/π with probability π, where E has mean m: variance (Var E)/π + (1/π − 1)·m²."""
+        share, users = float(self.share), len(column)
+        drawing = self._squares(column) / (users**2 if self.is_mean else 1)
+        return (self.mechanism.variance(column).reshape(-1)) / share + (1 / share - 1) * drawing
+
+    def _squares(self, column: Array) -> Floats:
+        """Σm² over the users."""
+        if self.is_count:
+            return self.truth(column)
+        kinds, times = np.unique(column.reshape(len(column), -1), axis=0, return_counts=True)
+        singles = [self.truth(self.values(kind[None, :])) for kind in kinds]
+        return np.asarray(times @ np.square(singles))

@@ -1,0 +1,102 @@
+"""Reference laws: what every output law is near to, drawn from a fixed number of uniform words."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from shuffledp.array import Array, Floats, Words
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.own_region import OwnRegion
+from shuffledp.numerics.ball import above, precision, rational, round_up
+
+HALF = np.uint64(32)
+LOW = np.uint64((1 << 32) - 1)
+WORDS_OF_AN_INTEGER = 2
+"""Words that one bounded integer consumes: no value's probability is then off by more than a relative 2^-65."""
+
+
+class UniformReference(Mechanism):
+    """The message is uniform, or else uniform on the input's region: the reference law ρ is uniform on all messages.
+
+    Theorem: [LC] Section 3: R(x) is within e^{±ε} of ρ for ε = max(log inside, −log outside), probabilities in units of
+    the uniform one; the acceptance probability R(x)(y)/(C·ρ(y)), C = inside, is 1 in the region.
+    """
+
+    @property
+    @abstractmethod
+    def region(self) -> OwnRegion:
+        """The law."""
+
+    @abstractmethod
+    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        """Whether each message is in the region of the value beside it."""
+
+    @property
+    @abstractmethod
+    def reference_words(self) -> int:
+        """How many uniform 64-bit words one uniform message consumes."""
+
+    @abstractmethod
+    def reference_messages(self, words: Words) -> Array:
+        """A uniform message for each row of uniform words."""
+
+    @property
+    def reference_ratio(self) -> float:
+        return above(self.region.inside)
+
+    @property
+    def deletion_epsilon(self) -> float:
+        return log_above(max(self.region.inside, 1 / self.region.outside))
+
+    @property
+    def acceptance_error(self) -> float:
+        return 0.0
+
+    def acceptance(self, values: Array, messages: Array) -> Floats:
+        ratio = Fraction(self.reference_ratio)
+        inside, outside = float(self.region.inside / ratio), float(self.region.outside / ratio)
+        return np.where(self.owns(values, messages), inside, outside)
+
+
+class UniformNumber(UniformReference):
+    """The same for messages that are numbers below ``outputs``."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many different messages there are."""
+
+    @property
+    def reference_words(self) -> int:
+        return WORDS_OF_AN_INTEGER
+
+    def reference_messages(self, words: Words) -> Array:
+        return integers_below(self.outputs, words)
+
+
+def log_above(ratio: Fraction) -> float:
+    """The logarithm of an exact number, rounded up."""
+    with precision(128):
+        return round_up(arb(rational(ratio)).log())
+
+
+def integers_below(bound: int, words: Words) -> NDArray[np.int64]:
+    """⌊w·bound/2^128⌋ for each row's two words, w = first·2^64 + second: uniform below ``bound`` ≤ 2^63."""
+    factor = np.uint64(bound)
+    low, high = words[:, 0] * factor, _high_product(words[:, 0], factor)
+    carry = low + _high_product(words[:, 1], factor) < low
+    return np.asarray((high + carry).view(np.int64))
+
+
+def _high_product(words: Words, factor: np.uint64) -> Words:
+    """The upper 64 bits of the 128 of each product, by halves."""
+    upper, lower = words >> HALF, words & LOW
+    factor_upper, factor_lower = factor >> HALF, factor & LOW
+    first, second = upper * factor_lower, lower * factor_upper
+    middle = (lower * factor_lower >> HALF) + (first & LOW) + (second & LOW)
+    return np.asarray(upper * factor_upper + (first >> HALF) + (second >> HALF) + (middle >> HALF))

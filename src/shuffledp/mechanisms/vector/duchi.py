@@ -1,0 +1,147 @@
+"""All coordinates of a vector at once, by a vector of signs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import comb, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.array import Array, Bytes, Integers
+from shuffledp.mechanisms.mechanism import OutputTable
+from shuffledp.mechanisms.parts.signed_mean import SignedMean
+from shuffledp.sampling import bits, rounding
+from shuffledp.sampling.random import RandomSource
+
+COINS_AT_ONCE = 1 << 17
+MOST_COORDINATES_OF_A_TABLE = 8
+
+
+@dataclass(frozen=True)
+class Duchi(SignedMean):
+    """Report a vector of signs t, likelier if t·v > 0, where v is the user's vector rounded to signs.
+
+    The own set is {t : t·v > 0}, N₊ of the 2^d vectors: 2^(d−1) of them for odd d, fewer for even d by half the ties.
+    To draw from it, draw t from all, turn it round if t·v < 0, and draw again if t·v = 0: each vector of the set is
+    met as often as any other. Nothing is enumerated.
+
+    A message is a row of packed bits, 1 for +, which is also its form on the wire: coordinate j is bit j mod 8 of
+    byte j div 8.
+
+    Theorem: [VR] Table 5, Duchi et al.: p = q = e^ε, β = (e^ε−1)N₊/(e^ε·N₊ + 2^d − N₊); (e^ε−1)/(e^ε+1) for odd d.
+    Deviates: ties t·v = 0 (even d) have the low weight. Drawn as often described, with ties in both halves, the
+    ratio is e^ε + 1.
+    """
+
+    name = "duchi"
+    summary = "vector mean: signs of all coordinates, turned towards the user's vector"
+
+    @cached_property
+    def own_share(self) -> Fraction:
+        d = self.dimension
+        ties = comb(d, d // 2) if d % 2 == 0 else 0
+        return Fraction((1 << d) - ties, 1 << (d + 1))
+
+    @cached_property
+    def scale(self) -> float:
+        """1/E[t_j·v_j]: over the own set, the sum of t·v is d·C(d−1, ⌊d/2⌋)."""
+        d = self.dimension
+        towards = Fraction(comb(d - 1, d // 2), 1 << d) / self.own_share
+        return float(1 / ((1 - self.uniform_share) * towards))
+
+    @property
+    def second_moment(self) -> float:
+        return self.scale**2
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        messages = np.empty((len(values), self.message_bytes), dtype=np.uint8)
+        at_once = max(1, COINS_AT_ONCE // self.dimension)
+        for start in range(0, len(values), at_once):
+            messages[start : start + at_once] = self._randomize(values[start : start + at_once], source)
+        return messages
+
+    def _randomize(self, values: Array, source: RandomSource) -> Array:
+        own = self._packed(rounding.coins(rounding.units_of_signed(values), source))
+        drawn = self._uniform(source, len(values))
+        waiting = np.flatnonzero(~source.coins(self.uniform_share, len(values)))
+        while waiting.size:
+            balance = self._balance(drawn[waiting], own[waiting])
+            drawn[waiting[balance < 0]] ^= self._every_bit
+            waiting = waiting[balance == 0]
+            drawn[waiting] = self._uniform(source, len(waiting))
+        return drawn
+
+    def _packed(self, signs: NDArray[np.bool_]) -> Bytes:
+        padded = np.zeros((len(signs), 8 * self.message_bytes), dtype=np.bool_)
+        padded[:, : self.dimension] = signs
+        return np.packbits(padded.reshape(-1), bitorder="little").reshape(len(signs), self.message_bytes)
+
+    def _uniform(self, source: RandomSource, rows: int) -> Bytes:
+        width = self.message_bytes
+        drawn = source.words(-(-rows * width // 8)).view(np.uint8)[: rows * width].reshape(rows, width)
+        return np.asarray(drawn & self._every_bit)
+
+    def _balance(self, drawn: Bytes, own: Bytes) -> Integers:
+        """t·v for each row."""
+        differ = np.bitwise_count(drawn ^ own).sum(axis=1, dtype=np.int64)
+        return np.asarray(self.dimension - 2 * differ)
+
+    @cached_property
+    def _every_bit(self) -> Bytes:
+        return self._packed(np.ones((1, self.dimension), dtype=np.bool_)).reshape(-1)
+
+    @property
+    def message_bits(self) -> int:
+        return self.dimension
+
+    def pack(self, messages: Array) -> Bytes:
+        return np.ascontiguousarray(messages)
+
+    def unpack(self, wire: Bytes) -> Array:
+        rows, width = np.asarray(wire), self.message_bytes
+        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
+            raise ValueError(f"Duchi: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
+        if (rows[:, -1] & ~self._every_bit[-1]).any():
+            raise ValueError(f"Duchi: expected rows of {self.dimension} bits, got a 1 in a bit beyond them.")
+        return rows
+
+    def accumulate(self, messages: Array) -> Array:
+        """The sum of the signs of each coordinate."""
+        return np.asarray(2 * bits.column_sums(messages, self.dimension) - len(messages))
+
+    def table(self) -> OutputTable:
+        if self.dimension > MOST_COORDINATES_OF_A_TABLE:
+            most = MOST_COORDINATES_OF_A_TABLE
+            raise ValueError(f"Duchi: a table needs at most {most} coordinates, got {self.dimension}.")
+        inputs, cube = self.table_inputs(), list(itertools.product((-1, 1), repeat=self.dimension))
+        messages = self._packed(np.array(cube) > 0)
+        low = self.uniform_share / len(cube)
+        high = low + (1 - self.uniform_share) / (self.own_share * len(cube))
+        laws = [[high if np.dot(t, v) > 0 else low for t in cube] for v in cube]
+        rows = tuple(_mixture(_chances(vector, cube), laws) for vector in inputs.tolist())
+        return OutputTable(inputs, messages, rows)
+
+    @classmethod
+    def examples(cls) -> Sequence[Duchi]:
+        return [
+            cls(epsilon=1.0, dimension=1),
+            cls(epsilon=0.5, dimension=2),
+            cls(epsilon=2.0, dimension=3),
+            cls(epsilon=3.0, dimension=4),
+        ]
+
+
+def _chances(vector: Sequence[float], cube: Sequence[Sequence[int]]) -> list[Fraction]:
+    """The probability of each vector of signs as the rounded vector; coordinates are multiples of 2^-52."""
+    up = [(1 + Fraction(x)) / 2 for x in vector]
+    return [prod((u if s > 0 else 1 - u for s, u in zip(v, up, strict=True)), start=Fraction(1)) for v in cube]
+
+
+def _mixture(chances: Sequence[Fraction], laws: Sequence[Sequence[Fraction]]) -> tuple[Fraction, ...]:
+    columns = zip(*laws, strict=True)
+    return tuple(sum((a * b for a, b in zip(chances, column, strict=True)), Fraction(0)) for column in columns)

@@ -1,0 +1,128 @@
+"""PrivUnit with normal vectors in place of points of the sphere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.parts.reference_report import ReferenceReport
+from shuffledp.numerics.ball import precision, rational, round_up
+from shuffledp.sampling import dyadic
+from shuffledp.sampling.random import RandomSource
+
+SHARE_BITS = 128
+LARGEST_EXPONENT = 100.0
+HALVINGS = 60
+HIGHEST = 3.4
+"""The own set is at least 1/3000 of all vectors: they are found by trying."""
+LENGTH_BEYOND = 12
+"""A normal vector is longer than √d + 12 with probability below e^-72."""
+
+
+@dataclass(frozen=True)
+class PrivUnitG(ReferenceReport):
+    """A vector V of d standard normal numbers, often one with ⟨V, x⟩ ≥ height; found by trying again and again.
+
+    Real normal vectors have a share q = P(N ≥ height) in every own set. The finite law that is run is near to theirs:
+    but for an event of probability below d·2^-51 + e^-72, V is within √d·2^-28 + (√d + 12)·2^-43 of a real normal
+    vector, and the computed height within as much and its own rounding. So each own set's share is between
+    P(N ≥ height + t) and P(N ≥ height − t), up to that probability; the lower end, certified, is ``own_share``.
+
+    The height makes the error least: m = φ(h)(e^ε−1)/(1+q(e^ε−1)) is largest at h = m.
+
+    Theorem: [LC] Appendix C, PrivUnitG: C_x ≤ ρ/s as in ``CapReport``; error (E|V|²)/m² − 1.
+    Deviates: h at most 3.4, which binds from about ε = 8.9 on.
+    """
+
+    name = "privunit-g"
+    summary = "mean of vectors in the unit ball: a normal vector near the vector; a seed can stand for it"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epsilon <= 4 * self.own_share_error:
+            raise ValueError(
+                f"PrivUnitG: epsilon must be above {4 * self.own_share_error:.3g} for {self.dimension} numbers, "
+                f"or float arithmetic would drown it, got {self.epsilon!r}."
+            )
+
+    @cached_property
+    def height(self) -> float:
+        """In standard deviations."""
+        return min(HIGHEST, _best_height(self.epsilon))
+
+    @property
+    def step(self) -> float:
+        return 2.0**-27
+
+    @cached_property
+    def own_share(self) -> Fraction:
+        return dyadic.at_most(lambda: self._share(1), SHARE_BITS)
+
+    @cached_property
+    def own_share_error(self) -> float:
+        with precision(SHARE_BITS):
+            return round_up((self._share(-1) / self._share(1)).log())
+
+    def _share(self, side: int) -> arb:
+        """An own set's share at least (side 1) or at most (side −1)."""
+        root = arb(self.dimension).sqrt()
+        distance = root * arb(2) ** -28 + (root + LENGTH_BEYOND) * (arb(2) ** -43 + self.dimension * arb(2) ** -52)
+        tail = ((arb(rational(self.height)) + side * distance) / arb(2).sqrt()).erfc() / 2
+        return tail - side * (self.dimension * arb(2) ** -51 + arb(-72).exp())
+
+    @cached_property
+    def uniform_share(self) -> Fraction:
+        """As in ``TwoLevel``, with room for laws in proportion to ``acceptance``."""
+        share, less = rational(self.own_share), min(self.epsilon, LARGEST_EXPONENT) - 2 * self.own_share_error
+        return dyadic.at_least(lambda: 1 / (1 + arb(share) * (arb(less).exp() - 1)))
+
+    @cached_property
+    def _mean_height(self) -> float:
+        """E[N | N ≥ h] = φ(h)/q."""
+        share = math.erfc(self.height / math.sqrt(2)) / 2
+        return math.exp(-(self.height**2) / 2) / math.sqrt(2 * math.pi) / share
+
+    @cached_property
+    def scale(self) -> float:
+        return 1 / (float(1 - self.uniform_share) * self._mean_height)
+
+    @property
+    def square_moments(self) -> tuple[float, float]:
+        """E[N² | N ≥ h] = 1 + h·φ(h)/q."""
+        return 1.0, float(1 - self.uniform_share) * self.height * self._mean_height
+
+    def reference_points(self, normal: Floats) -> Floats:
+        normal *= 1 / self.step
+        return normal
+
+    def in_own_set(self, directions: Floats, messages: Array) -> NDArray[np.bool_]:
+        return np.asarray(self.heights(directions, messages) >= self.height / self.step)
+
+    def _move(self, messages: Array, directions: Floats, chosen: NDArray[np.int64], source: RandomSource) -> None:
+        while chosen.size:
+            chosen = chosen[~self.in_own_set(directions[chosen], messages[chosen])]
+            messages[chosen] = self.reference_draws(source, chosen.size)
+
+    @classmethod
+    def examples(cls) -> Sequence[PrivUnitG]:
+        return [cls(epsilon=1.0, dimension=2), cls(epsilon=3.0, dimension=5), cls(epsilon=0.5, dimension=64)]
+
+
+def _best_height(epsilon: float) -> float:
+    """Where h = φ(h)(e^ε−1)/(1+q(e^ε−1)), by halving; any height keeps the guarantee."""
+    excess = math.expm1(min(epsilon, LARGEST_EXPONENT))
+    low, high = 0.0, 40.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        share = math.erfc(middle / math.sqrt(2)) / 2
+        gain = math.exp(-(middle**2) / 2) / math.sqrt(2 * math.pi) * excess / (1 + share * excess)
+        low, high = (low, middle) if middle > gain else (middle, high)
+    return low

@@ -1,0 +1,57 @@
+"""PrivUnit with the cap of the smallest error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport
+
+HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class PrivUnitOptimized(CapReport):
+    """A point of the sphere, often from the cap around the user's vector; the cap that makes the error least.
+
+    The error 1/m²−1 is least where m = f·(e^ε−1)/(1+q(e^ε−1)) is largest, f = C(1−h²)^((d−1)/2)/(d−1) for a cap from
+    height h on: at (d−1)h/(1−h²) = C(1−h²)^((d−3)/2)·(e^ε−1)/(1+q(e^ε−1)), C = 1/B(½, (d−1)/2).
+
+    Theorem: [LC] Appendix C, PrivUnitOptimized: p(1−q)/(q(1−p)) = e^ε with the exact q; error 1/m²−1.
+    Deviates: a message is a vector of whole numbers with noise of a few steps; see ``CapReport``.
+    """
+
+    name = "privunit-optimized"
+    summary = (
+        "mean of vectors in the unit ball: a point of the sphere near the vector, least error; ε covers float error"
+    )
+
+    @cached_property
+    def height(self) -> float:
+        return best_height(self.dimension, self.epsilon)
+
+    @classmethod
+    def examples(cls) -> Sequence[PrivUnitOptimized]:
+        return [cls(epsilon=1.0, dimension=2), cls(epsilon=4.0, dimension=5), cls(epsilon=0.5, dimension=64)]
+
+
+def best_height(dimension: int, epsilon: float) -> float:
+    """Where the cap of the smallest error begins, by halving; any height keeps the guarantee."""
+    from scipy.special import betainc, gammaln
+
+    d, excess = dimension, math.expm1(min(epsilon, LARGEST_EXPONENT))
+    log_constant = float(gammaln(d / 2) - gammaln((d - 1) / 2)) - math.log(math.pi) / 2
+
+    def falls(height: float) -> bool:
+        rest = 1 - height * height
+        share = float(betainc((d - 1) / 2, 0.5, rest)) / 2
+        gain = math.exp(log_constant + (d - 1) / 2 * math.log(rest)) * excess / (1 + share * excess)
+        return (d - 1) * height > gain
+
+    low, high = 0.0, 1.0 - 2.0**-40
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if falls(middle) else (middle, high)
+    return low

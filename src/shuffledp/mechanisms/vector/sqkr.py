@@ -1,0 +1,234 @@
+"""Signs of a few coefficients in a public frame."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from shuffledp import argument
+from shuffledp.array import Array, Bytes, Floats
+from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.parts.unit_ball import NUMBERS_AT_ONCE, UnitBall
+from shuffledp.sampling import rounding
+from shuffledp.sampling.frame import HadamardFrame
+from shuffledp.sampling.random import RandomSource
+
+MOST_SIGNS = 24
+MOST_MESSAGES_OF_A_TABLE = 1000
+
+
+@dataclass(frozen=True)
+class SQKR(UnitBall):
+    """The signs of b random coefficients of the vector in a public frame, through randomized response on all 2^b.
+
+    The vector is written with coefficients of size at most c = level/√N (``HadamardFrame``); each is rounded to ±c
+    with its value as the mean, by an exact coin after it is rounded to a multiple of 2^-52·c. Which coefficients are
+    reported is drawn without looking at them, and is part of the message: b pairs (coefficient, sign), in ascending
+    order. With probability γ the signs are uniform. b is by default the one of the smallest error.
+
+    Theorem: [LC] Appendix C, SQKR: κ = (e^ε+2^b−1)/(e^ε−1) and error about dκ²·level²/b; two-level with s = 2^-b.
+    Deviates: the frame is random, as published; public implementations take the first rows, and are biased.
+    """
+
+    signs: int | None = None
+    level: float = 2.0
+    frame: int = 0
+
+    name = "sqkr"
+    summary = "mean of vectors in the unit ball: the signs of a few random coefficients; the shortest messages"
+
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The least level with which vectors can be written; a larger one adds noise."""
+        yield from ({"level": level} for level in (1.5, 2.0, 2.5, 3.0, 4.0))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "frame", argument.count("SQKR", "frame", self.frame, at_least=0))
+        level = argument.positive_finite("SQKR", "level", self.level)
+        if level < 1.0:
+            raise ValueError(f"SQKR: level must be at least 1, got {level!r}.")
+        most = min(MOST_SIGNS, self.public_frame.size)
+        chosen = _best_signs(self.epsilon, most) if self.signs is None else argument.count("SQKR", "signs", self.signs)
+        if chosen > most:
+            raise ValueError(f"SQKR: signs must be at most {most}, got {chosen}.")
+        object.__setattr__(self, "signs", chosen)
+
+    @cached_property
+    def public_frame(self) -> HadamardFrame:
+        return HadamardFrame(self.dimension, self.frame)
+
+    @property
+    def _signs(self) -> int:
+        assert self.signs is not None
+        return self.signs
+
+    @property
+    def own_share(self) -> Fraction:
+        return Fraction(1, 1 << self._signs)
+
+    @property
+    def limit(self) -> float:
+        """c: the size of a rounded coefficient."""
+        return self.level / math.sqrt(self.public_frame.size)
+
+    @property
+    def scale(self) -> float:
+        """What a reported sign counts for: (N/b)·κ·c."""
+        return self.public_frame.size / self._signs / float(1 - self.uniform_share) * self.limit
+
+    # --- running it -------------------------------------------------------------------------------------------
+
+    def coefficients(self, vectors: Floats) -> Floats:
+        """The vectors' coefficients as shares of the limit, from −1 to 1."""
+        found, within = self.public_frame.small_coefficients(vectors, self.limit)
+        if not within.all():
+            row = int(np.argmin(within))
+            raise ValueError(
+                f"SQKR: vector {row} cannot be written with coefficients within level {self.level:g}; "
+                "raise level or choose another frame."
+            )
+        return np.clip(found / self.limit, -1.0, 1.0)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        at_once = max(1, NUMBERS_AT_ONCE // self.public_frame.size)
+        parts = range(0, len(values), at_once)
+        return np.concatenate([self._randomize(values[start : start + at_once], source) for start in parts])
+
+    def _randomize(self, values: Floats, source: RandomSource) -> Array:
+        users, count = len(values), self._signs
+        chosen = self._different_places(source, users)
+        shares = np.take_along_axis(self.coefficients(values), chosen, axis=1)
+        own = rounding.coins(rounding.units_of_signed(shares), source)
+        fair = source.below(2, users * count).reshape(users, count).astype(np.bool_)
+        uniform = source.coins(self.uniform_share, users)[:, None]
+        return np.asarray(2 * chosen + np.where(uniform, fair, own))
+
+    def _different_places(self, source: RandomSource, users: int) -> Array:
+        """Sets of b coefficients, all equally likely: rows with a repeated number are drawn again."""
+        size, count = self.public_frame.size, self._signs
+        rows = np.empty((users, count), dtype=np.int64)
+        left = np.arange(users)
+        while left.size:
+            rows[left] = np.sort(source.below(size, left.size * count).reshape(left.size, count), axis=1)
+            left = left[(np.diff(rows[left], axis=1) == 0).any(axis=1)]
+        return rows
+
+    # --- the wire ---------------------------------------------------------------------------------------------
+
+    @property
+    def _pair_bits(self) -> int:
+        return self.public_frame.size.bit_length()
+
+    @property
+    def message_bits(self) -> int:
+        return self._signs * self._pair_bits
+
+    def pack(self, messages: Array) -> Bytes:
+        places = np.arange(self._pair_bits - 1, -1, -1)
+        digits = (np.asarray(messages)[:, :, None] >> places & 1).astype(np.uint8)
+        return np.packbits(digits.reshape(len(messages), self.message_bits), axis=1)
+
+    def unpack(self, wire: Bytes) -> Array:
+        rows = np.asarray(wire)
+        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != self.message_bytes:
+            raise ValueError(
+                f"SQKR: expected rows of {self.message_bytes} bytes, got {rows.dtype} of shape {rows.shape}."
+            )
+        digits = np.unpackbits(rows, axis=1)
+        if digits[:, self.message_bits :].any():
+            raise ValueError(f"SQKR: expected rows of {self.message_bits} bits, got a 1 in a bit beyond them.")
+        pairs = digits[:, : self.message_bits].reshape(len(rows), self._signs, self._pair_bits).astype(np.int64)
+        messages = pairs @ (1 << np.arange(self._pair_bits - 1, -1, -1))
+        if (np.diff(messages >> 1, axis=1) <= 0).any():
+            raise ValueError("SQKR: expected coefficients in ascending order, got others.")
+        return np.asarray(messages)
+
+    # --- reading the messages ---------------------------------------------------------------------------------
+
+    def accumulate(self, messages: Array) -> Array:
+        """The sum of the signs reported for each coefficient."""
+        counts = np.bincount(np.asarray(messages).reshape(-1), minlength=2 * self.public_frame.size)
+        return np.asarray(counts[1::2] - counts[::2])
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        """The mean; its variance as if the signs of a message were independent and all users held the mean."""
+        signs = np.asarray(total, dtype=np.float64)[None, :]
+        value = self.public_frame.combine(signs)[0] * (self.scale / users)
+        alone = self.scale**2 * self._signs / self.public_frame.size
+        together = self._pair_weight * self.public_frame.size * value**2
+        return Estimate(value, (alone + together - np.clip(value, -1.0, 1.0) ** 2) / users, users)
+
+    @property
+    def _pair_weight(self) -> float:
+        """The weight of (Σ_{k≠l} U_ik·U_il·a_k·a_l)/N in a message's mean square: scale²·P(k and l reported)·…"""
+        size, count = self.public_frame.size, self._signs
+        if count == 1:
+            return 0.0
+        both = count * (count - 1) / (size * (size - 1))
+        return self.scale**2 * both * float(1 - self.uniform_share) / self.limit**2 / size
+
+    def variance(self, values: Any) -> Floats:
+        """From the mean square scale²·(b/N) + w·(N·x_i² − |a|²), w the weight of a pair of coefficients."""
+        vectors = self.check(values)
+        size = self.public_frame.size
+        at_once = max(1, NUMBERS_AT_ONCE // size)
+        total = np.zeros(self.dimension)
+        for start in range(0, len(vectors), at_once):
+            part = vectors[start : start + at_once]
+            lengths = ((self.coefficients(part) * self.limit) ** 2).sum(axis=1)
+            total += (self._pair_weight * (size * part**2 - lengths[:, None]) - part**2).sum(axis=0)
+        alone = self.scale**2 * self._signs / size
+        return np.asarray((alone + total / len(vectors)) / len(vectors))
+
+    # --- its law ----------------------------------------------------------------------------------------------
+
+    def table(self) -> OutputTable:
+        size, count = self.public_frame.size, self._signs
+        if math.comb(size, count) << count > MOST_MESSAGES_OF_A_TABLE:
+            raise ValueError(f"SQKR: a table needs fewer messages, got sets of {count} of {size} coefficients.")
+        inputs = self._table_inputs()
+        messages = list(_all_messages(size, count))
+        rows = []
+        for shares in self.coefficients(inputs):
+            plus = [Fraction(int(unit), rounding.WHOLE) for unit in rounding.units_of_signed(shares)]
+            rows.append(tuple(self._chance(plus, message) for message in messages))
+        return OutputTable(inputs, np.array(messages), tuple(rows))
+
+    def _chance(self, plus: Sequence[Fraction], message: Sequence[int]) -> Fraction:
+        own = math.prod((plus[pair >> 1] if pair & 1 else 1 - plus[pair >> 1] for pair in message), start=Fraction(1))
+        share = self.uniform_share * self.own_share + (1 - self.uniform_share) * own
+        return share / math.comb(self.public_frame.size, self._signs)
+
+    def _table_inputs(self) -> Array:
+        axis = np.zeros(self.dimension)
+        axis[0] = 1.0
+        mixed = np.resize([0.3, -0.55, 0.125], self.dimension) / math.sqrt(self.dimension)
+        return self.check(np.stack([axis, -axis, 0 * axis, mixed]))
+
+    @classmethod
+    def examples(cls) -> Sequence[SQKR]:
+        return [
+            cls(epsilon=1.0, dimension=2),
+            cls(epsilon=2.0, dimension=3, signs=1, level=1.5, frame=1),
+            cls(epsilon=3.0, dimension=2, signs=2),
+        ]
+
+
+def _best_signs(epsilon: float, most: int) -> int:
+    """The b that makes κ²/b least."""
+    excess = math.expm1(min(epsilon, 100.0))
+    return min(range(1, most + 1), key=lambda count: (1 + 2.0**count / excess) ** 2 / count)
+
+
+def _all_messages(size: int, count: int) -> Iterator[tuple[int, ...]]:
+    for places in itertools.combinations(range(size), count):
+        for signs in itertools.product((0, 1), repeat=count):
+            yield tuple(2 * place + sign for place, sign in zip(places, signs, strict=True))

@@ -1,0 +1,1 @@
+"""What is estimated from whom: one file a task."""

@@ -1,0 +1,60 @@
+"""Progress bars: on stderr, only for long steps, only where somebody watches."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from shuffledp.cli import bars
+from shuffledp.cli.bars import Bars, waiting
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, quiet: float, *, terminal: bool) -> str:
+    """What a step of three batches leaves on stderr."""
+    stream = io.StringIO()
+
+    def console(**named: Any) -> Console:
+        assert named == {"stderr": True}
+        return Console(file=stream, force_terminal=terminal, width=80, force_interactive=terminal)
+
+    monkeypatch.setattr(bars, "Console", console)
+    monkeypatch.setattr(bars, "QUIET_SECONDS", quiet)
+    with Bars().step("encoding", 30) as advance:
+        for _ in range(3):
+            advance(10)
+    return stream.getvalue()
+
+
+def test_a_long_step_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its name and how far it is; nothing on stdout."""
+    text = shown(monkeypatch, -1.0, terminal=True)
+    assert "encoding" in text
+    assert "30/30" in text
+    assert capsys.readouterr().out == ""
+
+
+def test_a_short_step_and_a_pipe_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither before two seconds are over, nor where nobody watches."""
+    assert shown(monkeypatch, 1e9, terminal=True) == ""
+    assert shown(monkeypatch, -1.0, terminal=False).strip() == ""
+
+
+def waited(monkeypatch: pytest.MonkeyPatch, quiet: float, *, terminal: bool) -> str:
+    """What half a second of waiting leaves on stderr."""
+    stream = io.StringIO()
+    monkeypatch.setattr(bars, "Console", lambda stderr: Console(file=stream, force_terminal=terminal, width=80))
+    monkeypatch.setattr(bars, "QUIET_SECONDS", quiet)
+    with waiting("Searching"):
+        threading.Event().wait(0.5)
+    return stream.getvalue()
+
+
+def test_something_moves_while_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, and not before two seconds are over."""
+    assert "Searching …" in waited(monkeypatch, 0.0, terminal=True)
+    assert waited(monkeypatch, 1e9, terminal=True).strip("\x1b[?25lh") == ""
+    assert waited(monkeypatch, 0.0, terminal=False) == ""

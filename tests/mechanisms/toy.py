@@ -1,0 +1,163 @@
+"""Generators and randomizers small enough for every seed to be tried, and the exact law of the seeds."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from shuffledp.array import Words
+from shuffledp.sampling.prg import PseudorandomGenerator, Seeds
+
+SEEDS = 256
+
+
+@dataclass(frozen=True)
+class ToyGenerator(PseudorandomGenerator):
+    """Eight bits of seed, each with fixed words: "even" spreads the first evenly, "bad" has the same for all."""
+
+    kind: str
+    advantage: float = 0.0  # type: ignore[misc]
+
+    name = "toy"
+    seed_bits = 8
+    assumption = "the test's own generator is as good as the test says."
+
+    def expand(self, seeds: Seeds, count: int) -> Words:
+        return self.words(count)[seeds[:, 0]]
+
+    def words(self, count: int) -> Words:
+        rng = np.random.default_rng(99)
+        words = rng.integers(0, 1 << 64, (SEEDS, count), dtype=np.uint64)
+        if self.kind == "even":
+            words[:, 0] = np.arange(SEEDS, dtype=np.uint64) << np.uint64(56) | np.uint64(1 << 55)
+        if self.kind == "bad":
+            words[:] = words[0]
+        return words
+
+
+@dataclass(frozen=True)
+class Spiked:
+    """Sixteen messages, uniform reference, private only up to δ: each input has one message far too likely."""
+
+    inputs: int = 3
+    spike: Fraction = Fraction(3, 10)
+
+    task = "none"
+
+    @property
+    def rows(self) -> list[list[Fraction]]:
+        """Input x: the spike at message x, half the rest on the first eight messages, half on the others."""
+        result = []
+        for x in range(self.inputs):
+            row = [(1 - self.spike) * Fraction(1 + (y + x) % 3, 3) for y in range(16)]
+            scale = sum(row)
+            row = [entry / scale * (1 - self.spike) for entry in row]
+            row[x] += self.spike
+            result.append(row)
+        return result
+
+    deletion_epsilon = 0.75
+
+    @property
+    def reference_ratio(self) -> float:
+        return math.nextafter(math.exp(self.deletion_epsilon), math.inf)
+
+    @property
+    def deletion_delta(self) -> float:
+        uniform = [Fraction(1, 16)] * 16
+        return float(max(both_ways(row, uniform, self.deletion_epsilon) for row in self.rows)) * (1 + 1e-12)
+
+    replacement_epsilon = 1.0
+
+    @property
+    def replacement_delta(self) -> float:
+        rows = self.rows
+        return float(max(both_ways(a, b, self.replacement_epsilon) for a in rows for b in rows)) * (1 + 1e-12)
+
+    reference_words = 1
+    acceptance_error = 0.0
+
+    def reference_messages(self, words: Any) -> Any:
+        return (words[:, 0] >> np.uint64(60)).astype(np.int64)
+
+    def acceptance(self, values: Any, messages: Any) -> Any:
+        table = np.array([[float(16 * p / Fraction(self.reference_ratio)) for p in row] for row in self.rows])
+        return table[values, messages]
+
+    def check(self, values: Any) -> Any:
+        return np.asarray(values)
+
+
+Law = list[Fraction]
+
+
+def expectation(first: Law, second: Law, of: Callable[[Fraction, Fraction], Fraction]) -> Fraction:
+    """The sum of a function of two laws' entries; equal pairs, of which there are many, are taken once."""
+    pairs = Counter(zip(first, second, strict=True))
+    return sum((count * of(a, b) for (a, b), count in pairs.items()), Fraction(0))
+
+
+def total_variation(first: Law, second: Law) -> Fraction:
+    return expectation(first, second, lambda a, b: max(a - b, Fraction(0)))
+
+
+def largest_ratio(first: Law, second: Law) -> Fraction:
+    return max(a / b for a, b in set(zip(first, second, strict=True)))
+
+
+def both_ways(first: Law, second: Law, epsilon: float) -> Fraction:
+    """The larger of the two hockey-stick divergences."""
+    ratio = Fraction(math.exp(epsilon))
+    ways = ((first, second), (second, first))
+    return max(expectation(p, q, lambda a, b: max(a - ratio * b, Fraction(0))) for p, q in ways)
+
+
+def executed_acceptance(randomizer: Any, value: Any, messages: Any) -> Law:
+    """The probabilities that the coins have: rounded down to multiples of 2^-64, at most 1."""
+    values = np.repeat(np.asarray(value)[None, ...], len(messages), axis=0)
+    chances = randomizer.acceptance(values, messages).tolist()
+    exact = {c: min(Fraction(1), Fraction(math.floor(Fraction(c) * (1 << 64)), 1 << 64)) for c in set(chances)}
+    return [exact[chance] for chance in chances]
+
+
+def law_of_seeds(compressed: Any, value: Any) -> Law:
+    """Algorithm 1 (and 4), every seed and every number of tries: a geometric series, exactly."""
+    randomizer = compressed.randomizer
+    messages = randomizer.reference_messages(compressed.generator.words(randomizer.reference_words))
+    chances = executed_acceptance(randomizer, value, messages)
+    refused = 1 - sum(chances) / SEEDS
+    exhausted = refused**compressed.tries
+    accepted = (1 - exhausted) / (1 - refused)
+    law = {chance: chance * accepted / SEEDS + exhausted / SEEDS for chance in set(chances)}
+    return [law[chance] for chance in chances]
+
+
+def measured_advantage(randomizer: Any, generator: ToyGenerator, table: Any, inputs: Any) -> float:
+    """The largest advantage of the tests of the lemmas and of the total variation: π_x ≥ θ, π_x − π_x' ≥ θ."""
+    messages = randomizer.reference_messages(generator.words(randomizer.reference_words))
+    seeds = [executed_acceptance(randomizer, value, messages) for value in inputs]
+    every = [executed_acceptance(randomizer, value, table.messages) for value in inputs]
+    ratio = Fraction(randomizer.reference_ratio)
+    first = executed_acceptance(randomizer, table.inputs[0], table.messages)
+    law = [p / (a * ratio) for p, a in zip(table.probabilities[0], first, strict=True)]
+    worst = Fraction(0)
+    zeros = [Fraction(0)]
+    for (a, drawn_a), (b, drawn_b) in product(
+        zip(every, seeds, strict=True), [(zeros * len(law), zeros * SEEDS), *zip(every, seeds, strict=True)]
+    ):
+        ideal = Counter[Fraction]()
+        for one, other, p in zip(a, b, law, strict=True):
+            ideal[one - other] += p  # type: ignore[assignment]
+        drawn = Counter(one - other for one, other in zip(drawn_a, drawn_b, strict=True))
+        for level in ideal:
+            truth = sum((p for value, p in ideal.items() if value >= level), Fraction(0))
+            seen = Fraction(sum(count for value, count in drawn.items() if value >= level), SEEDS)
+            worst = max(worst, abs(truth - seen))
+    return float(worst) * (1 + 1e-12)

@@ -1,0 +1,121 @@
+"""What a plan says about its error: exact, for any number of users, and what replacing a user changes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shuffledp import KRR, OUE, PCKV, Laplace, PrivKV, PrivSet, RangeQueries, SamplingRAPPOR
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.trial import Trial
+from shuffledp.tasks import task as tasks
+from shuffledp.tasks.domain import Interval, Options
+from shuffledp.tasks.task import Task, apportioned
+from tests.planner.goals import TASKS, goal_of
+
+
+def mechanisms_of(name: str) -> list[Mechanism]:
+    """Every mechanism of the task, where a quick guess puts it."""
+    goal = goal_of(name)
+    found = []
+    for known, kind in goal.kinds():
+        trial = Trial(known, kind, goal)
+        try:
+            made = trial._guessed(trial._known() | next(kind.variants(goal.task.facts)))
+            goal.task.standard_error(made, 10)
+        except ValueError:
+            continue
+        found.append(made)
+    return found
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_error_of_few_users_tells_that_of_many(name: str) -> None:
+    """``variance`` of all users is what is predicted from the sample: sums grow with n, means fall with it."""
+    task = TASKS[name]
+    found = mechanisms_of(name)
+    assert found
+    for mechanism in found:
+        sample = mechanism.check(task.sample(mechanism))
+        many = np.concatenate([sample] * 7)
+        whole = float(np.mean(task.spread(mechanism, many)))
+        expected = task.scale(mechanism) * math.sqrt(whole)
+        assert task.standard_error(mechanism, len(many)) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", [KRR(2.0, 9), OUE(1.0, 9)], ids=lambda m: m.name)
+def test_frequencies_have_the_same_error_for_any_data(mechanism: Mechanism) -> None:
+    """Users spread evenly stand for all: the squared error summed over the options does not depend on the data."""
+    skewed = np.array([0] * 50 + [1] * 30 + [8] * 10)
+    found = math.sqrt(float(np.mean(mechanism.variance(skewed))))
+    assert TASKS["frequency"].standard_error(mechanism, 90) == pytest.approx(found, rel=1e-12)
+
+
+def test_a_mean_is_in_the_users_unit() -> None:
+    """The error of delays in minutes is that of the unit interval times the interval's width."""
+    wide, unit = tasks.Mean(Interval(-60, 180)), tasks.Mean(Interval(0, 1))
+    mechanism = Laplace(2.0)
+    assert wide.standard_error(mechanism, 500) == pytest.approx(240 * unit.standard_error(mechanism, 500))
+
+
+def largest_change(mechanism: Mechanism, one: list[Any], power: int) -> float:
+    """Over all pairs of one user's values, how far the truth moves: by enumeration."""
+    truths = [mechanism.truth(np.array([value])).reshape(-1) for value in one]
+    pairs = itertools.combinations(truths, 2)
+    return max(float((np.abs(a - b) ** power).sum()) for a, b in pairs) ** (1 / power)
+
+
+def key_value_rows() -> list[Any]:
+    """Two different keys of five with extreme values."""
+    keys = itertools.combinations(range(5), 2)
+    return [[[a, x], [b, y]] for a, b in keys for x in (-1, 1) for y in (-1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("task", "mechanism", "values"),
+    [
+        (TASKS["frequency"], KRR(1.0, 9), list(range(9))),
+        (TASKS["set-valued"], PrivSet(1.0, 9, 2), list(map(list, itertools.combinations(range(9), 2)))),
+        (
+            tasks.ItemSets(Options(5), 4),
+            SamplingRAPPOR(1.0, 5, 4),
+            list(map(list, itertools.combinations(range(5), 4))),
+        ),
+        (TASKS["key-value"], PrivKV(1.0, 5, items=2), key_value_rows()),
+        (TASKS["key-value"], PCKV(1.0, 5, 2), key_value_rows()),
+        (TASKS["range queries"], RangeQueries(1.0, 4), list(range(16))),
+    ],
+    ids=["frequency", "sets", "large sets", "privkv", "pckv", "ranges"],
+)
+def test_sensitivity_is_the_largest_change(task: Task, mechanism: Mechanism, values: list[Any]) -> None:
+    """By enumeration of all two values of one user."""
+    known = task.sensitivity(1)
+    assert known.sum == pytest.approx(largest_change(mechanism, values, 1))
+    assert known.root == pytest.approx(largest_change(mechanism, values, 2))
+
+
+def test_sensitivity_of_means() -> None:
+    """One of n users moves each coordinate by at most the interval's width over n."""
+    assert TASKS["mean"].sensitivity(10).sum == pytest.approx(8.0)
+    box, ball = TASKS["boxed vectors"].sensitivity(10), TASKS["vector mean"].sensitivity(10)
+    assert (box.sum, box.root) == (pytest.approx(3.0), pytest.approx(math.sqrt(3.0)))
+    assert (ball.sum, ball.root) == (pytest.approx(0.2 * 2.0), pytest.approx(0.2))
+
+
+@pytest.mark.parametrize("users", [1, 10, 12345, 10**12])
+def test_users_are_apportioned_to_the_last(users: int) -> None:
+    """Whole numbers that add up, none off by one or more."""
+    shares = np.array([0.5, 0.3, 0.125, 0.075])
+    held = apportioned(shares, users)
+    assert int(held.sum()) == users
+    assert (np.abs(held - shares * users) < 1).all()
+
+
+def test_too_many_items_are_refused() -> None:
+    """A set of all options tells nothing."""
+    with pytest.raises(ValueError, match=r"items must be below the 9 options, got 9\."):
+        tasks.ItemSets(Options(9), 9)
