@@ -10,7 +10,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.privacy.randomizer import GivesReference
+from shuffledp.mechanisms.parts.reference import GivesReference
 
 PAGE = (Path(__file__).parents[2] / "docs" / "compression.md").read_text("utf-8")
 

@@ -16,13 +16,13 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.mechanisms.parts.cap_report import CapReport
+from shuffledp.mechanisms.parts.reference import GivesReference
 from shuffledp.mechanisms.parts.reference_report import ReferenceReport
 from shuffledp.mechanisms.parts.unit_ball import LatticeVector
 from shuffledp.mechanisms.vector.privhs import PrivHS
 from shuffledp.mechanisms.vector.privunit import PrivUnit
 from shuffledp.mechanisms.vector.privunit_g import PrivUnitG
 from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized
-from shuffledp.privacy.randomizer import GivesReference
 from tests.oracle.exact import hockey_stick_of_counts
 
 KINDS: list[Any] = [PrivUnit, PrivUnitOptimized, PrivUnitG, PrivHS]

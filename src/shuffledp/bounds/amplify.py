@@ -10,15 +10,7 @@ from shuffledp.bounds import best, exact_binary
 from shuffledp.bounds.bound import all_bounds
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 from shuffledp.privacy.neighbours import Neighbours
-from shuffledp.privacy.randomizer import (
-    GivesAssumption,
-    GivesAttacks,
-    GivesCoin,
-    GivesNeighbours,
-    GivesVariationRatio,
-    attack_messages,
-    hiding_messages,
-)
+from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
 
 MOST_USERS = 10**18
 """More than anybody can have; sums over far larger crowds leave the range of floats."""
@@ -30,7 +22,7 @@ def bound_names() -> list[str]:
 
 
 def amplify(
-    randomizer: object,
+    randomizer: Randomizer,
     users: float,
     *,
     bound: str = best.NAME,
@@ -52,11 +44,11 @@ def amplify(
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
     if lost >= total:
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
-    if isinstance(randomizer, type) or not isinstance(randomizer, GivesVariationRatio):
+    if not isinstance(randomizer, Randomizer):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
     randomizer = chosen_inputs(randomizer, pair, diameter)
-    hidden = hiding_messages(randomizer, total - lost)
-    attack = _attack(randomizer, attack_messages(randomizer, total - lost))
+    hidden = randomizer.hiding_messages(total - lost)
+    attack = _attack(randomizer, randomizer.attack_messages(total - lost))
     known = all_bounds()
     if bound == best.NAME:
         curve = best.best_curve(randomizer, hidden)
@@ -64,20 +56,15 @@ def amplify(
         curve = known[bound].curve(randomizer, hidden)
     else:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    curve = curve.attacked_by(attack).sent_by(total, lost).assuming(_assumption(randomizer))
+    curve = curve.attacked_by(attack).sent_by(total, lost).assuming(randomizer.assumption)
     return curve.for_some_inputs() if isinstance(randomizer, Neighbours) else curve
 
 
-def _assumption(randomizer: object) -> str:
-    """What the randomizer's own guarantee rests on besides mathematics; empty where there is nothing."""
-    return randomizer.assumption if isinstance(randomizer, GivesAssumption) else ""
-
-
-def chosen_inputs(randomizer: object, pair: Sequence[Any] | None, diameter: float | None) -> object:
+def chosen_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diameter: float | None) -> Randomizer:
     """What is asked about: chosen inputs of a metric mechanism, or the randomizer as it is."""
     if pair is None and diameter is None:
         return randomizer
-    if not isinstance(randomizer, GivesNeighbours):
+    if not isinstance(randomizer, HasNeighbours):
         raise TypeError(f"amplify: pair and diameter need a metric mechanism, got {type(randomizer).__name__}.")
     if pair is None:
         return randomizer.within(argument.positive_finite("amplify", "diameter", diameter))
@@ -88,9 +75,8 @@ def chosen_inputs(randomizer: object, pair: Sequence[Any] | None, diameter: floa
     return randomizer.between(pair[0], pair[1])
 
 
-def _attack(randomizer: object, users: int) -> AttackCurve | None:
+def _attack(randomizer: Randomizer, users: int) -> AttackCurve | None:
     """What is known from below, for every bound of this randomizer."""
-    pairs = tuple(randomizer.attacks()) if isinstance(randomizer, GivesAttacks) else ()
-    coin = randomizer.coin_range() if isinstance(randomizer, GivesCoin) else None
+    pairs, coin = tuple(randomizer.attacks()), randomizer.coin_range()
     crowds = () if coin is None else tuple(c for way in exact_binary.directions_of(coin, users) for c in way.attacks())
     return AttackCurve(pairs, users, crowds) if pairs or crowds else None

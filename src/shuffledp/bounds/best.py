@@ -11,6 +11,7 @@ from shuffledp.array import Floats
 from shuffledp.bounds.bound import Bound, all_bounds
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.randomizer import Randomizer
 
 NAME = "best"
 FEW, PROBES, PROBE_RATIO, CLOSE = 4, 10, 2.0, 1e-4
@@ -60,7 +61,7 @@ def _smallest(values: list[BoundValue]) -> BoundValue:
     return next(value for value in values if value.upper <= least * (1 + SAME))
 
 
-def best_curve(randomizer: object, users: int) -> PrivacyCurve:
+def best_curve(randomizer: Randomizer, users: int) -> PrivacyCurve:
     """The curve of the smallest certified guarantee for a randomizer."""
     bounds = all_bounds()
     applied: dict[str, PrivacyCurve] = {}
@@ -76,7 +77,7 @@ def best_curve(randomizer: object, users: int) -> PrivacyCurve:
         refused.append((bound.name, reason))
     if not applied:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused)
-        raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r} ({reasons}).")
+        raise NotApplicable(NAME, f"no bound applies to {type(randomizer).__name__} ({reasons}).")
     curves = tuple(applied.values())
     if len(curves) == 1:
         return curves[0]

@@ -13,13 +13,13 @@ from shuffledp.bounds.clone import local_ratio
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import DeltaFormCurve, NumericCurve, PrivacyCurve
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.randomizer import GivesBlankets
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
-def blankets_of(bound: Bound, randomizer: object) -> list[HidingPair]:
+def blankets_of(bound: Bound, randomizer: Randomizer) -> list[HidingPair]:
     """Every blanket pair in every direction that may differ."""
-    pairs = randomizer.blankets() if isinstance(randomizer, GivesBlankets) else ()
+    pairs = randomizer.blankets()
     if not pairs:
         raise NotApplicable(bound.name, f"{type(randomizer).__name__} gives no blanket, only parameters.")
     result: list[HidingPair] = []
@@ -40,7 +40,7 @@ class OptimalBound(Bound):
     theorem = "privacy blanket [PB], numerically exact [SCW25]"
     summary = "the randomizer's own blanket, numerically exact"
 
-    def curve(self, randomizer: object, users: int) -> NumericCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         pairs = blankets_of(self, randomizer)
         largest = max(pair.largest_log_ratio() for pair in pairs)
         return NumericCurve(self.source(users), tuple(_constant(pair) for pair in pairs), largest, fixed=True)
@@ -103,15 +103,15 @@ class _TailBound(Bound):
     def delta(self, moments: _Moments, users: int) -> arb:
         """δ as a ball, for a positive drift."""
 
-    def moments(self, randomizer: object) -> tuple[Callable[[arb], list[_Moments]], float]:
+    def moments(self, randomizer: Randomizer) -> tuple[Callable[[arb], list[_Moments]], float]:
         """What is known of G at e^ε, for each kind of input pair, and an ε at which δ = 0."""
-        if not isinstance(randomizer, GivesBlankets):
+        if not randomizer.blankets():
             return generic_moments(self, randomizer, _Moments.generic)
         pairs = blankets_of(self, randomizer)
         largest = max(pair.largest_log_ratio() for pair in pairs)
         return lambda ratio: [_Moments.of_pair(pair, ratio) for pair in pairs], largest
 
-    def curve(self, randomizer: object, users: int) -> PrivacyCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         moments, largest = self.moments(randomizer)
 
         def formula(epsilon: arb) -> arb:
@@ -128,7 +128,7 @@ class _TailBound(Bound):
 
 
 def generic_moments(
-    bound: Bound, randomizer: object, make: Callable[[arb, arb], _Moments]
+    bound: Bound, randomizer: Randomizer, make: Callable[[arb, arb], _Moments]
 ) -> tuple[Callable[[arb], list[_Moments]], float]:
     """The moments that hold for every randomizer with this local ratio."""
     local = local_ratio(bound, randomizer)
@@ -188,7 +188,7 @@ class GenericHoeffdingBound(BlanketHoeffdingBound):
     theorem = "generic privacy blanket with Hoeffding's inequality, as published [PB]"
     summary = "any ε0-LDP randomizer; closed form"
 
-    def moments(self, randomizer: object) -> tuple[Callable[[arb], list[_Moments]], float]:
+    def moments(self, randomizer: Randomizer) -> tuple[Callable[[arb], list[_Moments]], float]:
         return generic_moments(self, randomizer, _Moments.published)
 
 
@@ -204,5 +204,5 @@ class GenericBennettBound(BlanketBennettBound):
     theorem = "generic privacy blanket with Bennett's inequality, as published [PB]"
     summary = "any ε0-LDP randomizer; closed form"
 
-    def moments(self, randomizer: object) -> tuple[Callable[[arb], list[_Moments]], float]:
+    def moments(self, randomizer: Randomizer) -> tuple[Callable[[arb], list[_Moments]], float]:
         return generic_moments(self, randomizer, _Moments.published)

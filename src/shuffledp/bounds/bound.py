@@ -13,7 +13,7 @@ from flint import arb
 import shuffledp.bounds
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import PrivacyCurve, Source
-from shuffledp.privacy.randomizer import GivesVariationRatio
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
@@ -27,16 +27,14 @@ class Bound(ABC):
     """A bound that is provably at least as tight wherever this one applies; ``best`` then skips this one."""
 
     @abstractmethod
-    def curve(self, randomizer: object, users: int) -> PrivacyCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         """The curve for ``users`` shuffled messages; raises NotApplicable with the reason where it does not apply."""
 
     def always_guarantees(self) -> bool:
         """Whether every curve of this bound is a guarantee, so that ``best`` may use it."""
         return True
 
-    def parameters_of(self, randomizer: object) -> VariationRatio:
-        if not isinstance(randomizer, GivesVariationRatio):
-            raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no variation-ratio parameters.")
+    def parameters_of(self, randomizer: Randomizer) -> VariationRatio:
         return randomizer.variation_ratio()
 
     def source(self, users: int, *, guarantee: bool = True, note: str = "") -> Source:

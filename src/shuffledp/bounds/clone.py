@@ -13,10 +13,11 @@ from shuffledp.bounds.reduction import numeric_curve
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import above
 from shuffledp.privacy.curve import ClosedFormCurve, NumericCurve
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import SNAP, VariationRatio
 
 
-def local_ratio(bound: Bound, randomizer: object) -> float:
+def local_ratio(bound: Bound, randomizer: Randomizer) -> float:
     """e^ε0: the largest ratio between any two users' output laws."""
     ratio = bound.parameters_of(randomizer).largest_ratio
     if math.isinf(ratio):
@@ -38,7 +39,7 @@ class StrongerCloneBound(Bound):
     summary = "any ε0-LDP randomizer; knows nothing else of it"
     never_better_than = "variation-ratio"
 
-    def curve(self, randomizer: object, users: int) -> NumericCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         ratio = local_ratio(self, randomizer)
         return numeric_curve(self, VariationRatio(p=ratio, beta=(ratio - 1.0) / (ratio + 1.0), q=ratio), users)
 
@@ -56,7 +57,7 @@ class CloneBound(Bound):
     summary = "any ε0-LDP randomizer, the older argument"
     never_better_than = "stronger-clone"
 
-    def curve(self, randomizer: object, users: int) -> NumericCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         ratio = local_ratio(self, randomizer)
         hiding = above(2 * Fraction(ratio) ** 2 / (Fraction(ratio) + 1))
         return numeric_curve(self, VariationRatio(p=ratio, beta=(ratio - 1.0) / (ratio + 1.0), q=hiding), users)
@@ -69,7 +70,7 @@ class _LocalClosedForm(Bound):
     def formula(self, ratio: arb, users: int, delta: arb) -> arb:
         """ε(δ) as a ball, or NotApplicable."""
 
-    def curve(self, randomizer: object, users: int) -> ClosedFormCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> ClosedFormCurve:
         ratio = local_ratio(self, randomizer)
         largest = VariationRatio(p=ratio, beta=0.0, q=ratio).largest_log_ratio()
         return ClosedFormCurve(self.source(users), lambda delta: self.formula(arb(ratio), users, delta), largest)

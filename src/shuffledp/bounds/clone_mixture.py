@@ -13,6 +13,7 @@ from shuffledp.bounds.clone import local_ratio
 from shuffledp.bounds.reduction import numeric_curve
 from shuffledp.numerics.ball import above, precision, round_down, round_up
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, NumericCurve, PrivacyCurve
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 128
@@ -93,7 +94,7 @@ class MixtureBound(Bound):
     summary = "any ε0-LDP randomizer, as a mixture of two extreme pairs"
     never_better_than = "stronger-clone"
 
-    def curve(self, randomizer: object, users: int) -> ExchangedCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> ExchangedCurve:
         ratio = local_ratio(self, randomizer)
         extreme = VariationRatio(p=math.inf, beta=1.0, q=above(Fraction(ratio) + 1))
         return ExchangedCurve(self.source(users), numeric_curve(self, extreme, users), ratio)

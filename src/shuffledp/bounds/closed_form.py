@@ -9,6 +9,7 @@ from flint import arb
 
 from shuffledp.bounds.bound import Bound, need
 from shuffledp.privacy.curve import ClosedFormCurve
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
@@ -52,7 +53,7 @@ class _ClosedForm(Bound):
     def formula(self, letters: _Letters, delta: arb) -> arb:
         """ε(δ) as a ball, or NotApplicable."""
 
-    def curve(self, randomizer: object, users: int) -> ClosedFormCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> ClosedFormCurve:
         parameters = self.parameters_of(randomizer)
         sound = self.sound_with_common_part or parameters.gamma == 0
         note = "" if sound else "Not a privacy guarantee: the published theorem is not an upper bound when γ > 0."

@@ -9,6 +9,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.bound import all_bounds
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import BoundValue
+from shuffledp.privacy.randomizer import Randomizer
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Comparison:
         return next(row for row in self.rows if row.value is not None and row.value.guarantee)
 
 
-def compare(randomizer: object, users: float, delta: float, *, colluding: float = 0) -> Comparison:
+def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: float = 0) -> Comparison:
     """ε at δ by every bound, and the lower bound of the strongest known attack."""
     rows: list[Row] = []
     lower: float | None = None

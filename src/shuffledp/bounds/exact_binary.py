@@ -19,7 +19,7 @@ from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.two_coins import TwoCoins
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import GivesCoin
+from shuffledp.privacy.randomizer import Randomizer
 
 ROOM, FEW_LOOKS = 2e-6, 60
 """Relative distance in ε between the answer and the worst dataset found that is tried first, and the number of blocks
@@ -241,12 +241,11 @@ class ExactBinaryBound(Bound):
     theorem = "worst dataset of two-message randomizers, by post-processing and bisection"
     summary = "two messages: the exact worst case over all datasets"
 
-    def curve(self, randomizer: object, users: int) -> ExactBinaryCurve:
-        if not isinstance(randomizer, GivesCoin):
-            raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no law of two messages.")
+    def curve(self, randomizer: Randomizer, users: int) -> ExactBinaryCurve:
         coin = randomizer.coin_range()
         if coin is None:
-            raise NotApplicable(self.name, f"{type(randomizer).__name__} has more than two messages.")
+            lacks = "has more than two messages" if randomizer.blankets() else "gives no law of two messages"
+            raise NotApplicable(self.name, f"{type(randomizer).__name__} {lacks}.")
         return ExactBinaryCurve(self.source(users), directions_of(coin, users), largest_log_ratio(*coin))
 
 

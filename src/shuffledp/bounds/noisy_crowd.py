@@ -18,7 +18,7 @@ from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, masses_between, window
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import BoundValue, NumericCurve, PrivacyCurve
-from shuffledp.privacy.randomizer import GivesBlankets, GivesNoisyOthers
+from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
 
 BITS = 128
 ROOM = 2.0**-12
@@ -198,8 +198,8 @@ class NoisyCrowdBound(Bound):
     theorem = "identity (★) with dummies and with the others' own noise"
     summary = "dummies, and what the others' own randomness hides on top"
 
-    def curve(self, randomizer: object, users: int) -> NoisyCrowdCurve:
-        if not isinstance(randomizer, GivesNoisyOthers) or not isinstance(randomizer, GivesBlankets):
+    def curve(self, randomizer: Randomizer, users: int) -> NoisyCrowdCurve:
+        if not isinstance(randomizer, HasNoisyOthers):
             raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no noise besides dummies.")
         others, chance = randomizer.noisy_others(users)
         if others < 1:

@@ -7,7 +7,7 @@ import math
 from shuffledp.bounds.bound import Bound
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import ClosedFormCurve, Source
-from shuffledp.privacy.randomizer import GivesPublishedGuarantee
+from shuffledp.privacy.randomizer import HasPublishedGuarantee, Randomizer
 
 
 class ProtocolPublishedBound(Bound):
@@ -25,8 +25,8 @@ class ProtocolPublishedBound(Bound):
     def always_guarantees(self) -> bool:
         return False
 
-    def curve(self, randomizer: object, users: int) -> ClosedFormCurve:
-        if not isinstance(randomizer, GivesPublishedGuarantee):
+    def curve(self, randomizer: Randomizer, users: int) -> ClosedFormCurve:
+        if not isinstance(randomizer, HasPublishedGuarantee):
             raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no published analysis of its own.")
         note = "Not a guarantee of ours: the printed analysis, for comparison."
         source = Source(self.name, randomizer.published_theorem, users, guarantee=False, note=note)

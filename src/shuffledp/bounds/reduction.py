@@ -7,6 +7,7 @@ from collections.abc import Callable
 from shuffledp.bounds.bound import Bound
 from shuffledp.privacy.curve import NumericCurve
 from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
@@ -31,7 +32,7 @@ class VariationRatioBound(Bound):
     theorem = "sound variation-ratio reduction [VR §4, corrected]"
     summary = "sound for any randomizer with ratio p, total variation β and ratio q to the others"
 
-    def curve(self, randomizer: object, users: int) -> NumericCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         return numeric_curve(self, self.parameters_of(randomizer), users)
 
 
@@ -51,7 +52,7 @@ class PublishedVariationRatioBound(Bound):
     def always_guarantees(self) -> bool:
         return False
 
-    def curve(self, randomizer: object, users: int) -> NumericCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         parameters = self.parameters_of(randomizer)
         sound = parameters.nothing_in_common
         note = "" if sound else "Not a privacy guarantee: the published theorem is not an upper bound when γ > 0."

@@ -15,7 +15,7 @@ from shuffledp.calibration.search import WHO, Search, Target
 from shuffledp.composition.sequential import compose
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import GivesNoisyOthers, GivesVariationRatio, hiding_messages
+from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
 
 LOCAL = "epsilon_local"
 """What a caller calls the local ε, because ``epsilon`` is the central target."""
@@ -26,7 +26,7 @@ AROUND = (USERS, ROUNDS)
 LOCAL_EPSILON = Mechanism.tuning[0]
 """How the local ε of a randomizer that does not say so itself is searched."""
 
-Builder = Callable[[float], object]
+Builder = Callable[[float], Randomizer]
 """A randomizer from the value of the setting that is searched."""
 
 
@@ -170,15 +170,15 @@ class _Deployment:
         """
         try:
             made = self.build(value)
-            known = made.variation_ratio() if isinstance(made, GivesVariationRatio) else None
+            known = made.variation_ratio()
         except ValueError:
             return -math.inf
-        if known is None or known.beta == 0:
+        if known.beta == 0:
             return -math.inf
         reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
         p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
-        hidden: float = hiding_messages(made, self.users_at(value) - self.colluding)
-        if isinstance(made, GivesNoisyOthers):
+        hidden: float = made.hiding_messages(self.users_at(value) - self.colluding)
+        if isinstance(made, HasNoisyOthers):
             others, chance = made.noisy_others(int(hidden))
             hidden += others * float(chance)
         square = 2 * known.beta * max(known.q_pair) * p_share / hidden

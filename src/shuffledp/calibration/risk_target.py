@@ -12,6 +12,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.tradeoff.risk import AttackRisk, Risk
 
 WHO = "RiskTarget"
@@ -73,7 +74,7 @@ class RiskCalibration:
     """What meets a target: ``value`` (local ε or number of users), the curve, and the risk that was checked."""
 
     value: float
-    randomizer: object
+    randomizer: Randomizer
     curve: PrivacyCurve
     risk: Risk
 
@@ -82,7 +83,7 @@ class RiskCalibration:
 class _Trial:
     """One candidate, with its curve and risk computed once."""
 
-    randomizer: object
+    randomizer: Randomizer
     users: int
     bound: str
     target: RiskTarget
@@ -106,7 +107,7 @@ class _Trial:
 
 
 def calibrate_local(
-    make: Callable[[float], object], users: float, target: RiskTarget, *, bound: str = "best"
+    make: Callable[[float], Randomizer], users: float, target: RiskTarget, *, bound: str = "best"
 ) -> RiskCalibration:
     """The largest local ε, up to 20, whose shuffled messages meet an attack-risk target.
 
@@ -139,7 +140,7 @@ def calibrate_local(
     return trials[max(meeting)].result(max(meeting))
 
 
-def calibrate_users(randomizer: object, target: RiskTarget, *, bound: str = "best") -> RiskCalibration:
+def calibrate_users(randomizer: Randomizer, target: RiskTarget, *, bound: str = "best") -> RiskCalibration:
     """The smallest number of users, up to 1e12, whose shuffled messages meet an attack-risk target."""
     trials: dict[int, _Trial] = {}
 

@@ -23,7 +23,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import precision
 from shuffledp.privacy.curve import BoundValue, NumericCurve
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.randomizer import hiding_messages
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 FORMAT = "shuffledp certificate"
@@ -97,7 +97,7 @@ class Claim:
 
 
 def claim_of(
-    randomizer: object, users: int, value: BoundValue, *, epsilon: float | None = None, delta: float | None = None
+    randomizer: Randomizer, users: int, value: BoundValue, *, epsilon: float | None = None, delta: float | None = None
 ) -> Claim:
     """The claim that a value of a curve makes: ε at the given ``delta``, or δ at the given ``epsilon``.
 
@@ -121,7 +121,7 @@ def claim_of(
         if epsilon is None or epsilon > LARGEST_EPSILON:
             raise ValueError(f"certificate: expected an epsilon of at most {LARGEST_EPSILON}, got {epsilon}.")
         claimed = epsilon, float(max(raised, LEAST_DELTA)) if raised else 0.0
-    messages = hiding_messages(randomizer, users)
+    messages = randomizer.hiding_messages(users)
     if messages > MOST_USERS:
         raise ValueError(f"certificate: expected at most {MOST_USERS} messages that hide each other, got {messages}.")
     curve = all_bounds()[value.bound].curve(randomizer, messages)
@@ -131,7 +131,7 @@ def claim_of(
 
 
 def provable(
-    randomizer: object, users: int, value: BoundValue, *, epsilon: float | None, delta: float | None
+    randomizer: Randomizer, users: int, value: BoundValue, *, epsilon: float | None, delta: float | None
 ) -> BoundValue:
     """The value itself where `verify` can prove its bound, else the smallest of a bound that it can prove."""
     if value.bound in BOUNDS or not value.guarantee:
@@ -139,7 +139,7 @@ def provable(
     found: list[BoundValue] = []
     for name in BOUNDS:
         try:
-            curve = all_bounds()[name].curve(randomizer, hiding_messages(randomizer, users))
+            curve = all_bounds()[name].curve(randomizer, randomizer.hiding_messages(users))
         except NotApplicable:
             continue
         found.append(curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0))
@@ -153,7 +153,7 @@ def rounded_up(value: float, margin: Decimal) -> Decimal:
     return Context(prec=DIGITS, rounding=ROUND_CEILING).plus(Decimal(value) * (1 + margin))
 
 
-def _description(randomizer: object) -> dict[str, Any]:
+def _description(randomizer: Randomizer) -> dict[str, Any]:
     """The randomizer in words that can be read back."""
     if isinstance(randomizer, VariationRatio):
         named = randomizer.describe()

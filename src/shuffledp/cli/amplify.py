@@ -20,7 +20,7 @@ from shuffledp.composition.subsampling import subsample
 from shuffledp.document import json_text
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
-from shuffledp.privacy.randomizer import GivesVariationRatio
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
@@ -103,7 +103,7 @@ class Answer:
     """One value of a curve, and all that is said about it."""
 
     randomizer: Mechanism | VariationRatio
-    subject: object
+    subject: Randomizer
     """What the curve is of: the randomizer, or chosen inputs of it."""
     chosen: dict[str, Any]
     curve: PrivacyCurve
@@ -170,7 +170,6 @@ class Answer:
         return [("mechanism", f"{self.randomizer.name}: {settings}")]
 
     def _parameters(self) -> dict[str, float]:
-        assert isinstance(self.subject, GivesVariationRatio)
         return self.subject.variation_ratio().describe()
 
 

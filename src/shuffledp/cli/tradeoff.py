@@ -20,7 +20,7 @@ from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
 from shuffledp.document import json_text
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
-from shuffledp.privacy.randomizer import GivesVariationRatio
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff, trade_off
 from shuffledp.tradeoff.risk import AttackRisk
 from shuffledp.tradeoff.trade_off import TradeOff
@@ -173,13 +173,12 @@ def _calibrated(choice: Choice, users: float | None, target: RiskTarget, bound: 
     return calibrate_local(choice.with_setting("epsilon"), users, target, bound=bound)
 
 
-def _others(randomizer: object, honest: int, messages: int, against: list[str]) -> dict[str, TradeOff]:
+def _others(randomizer: Randomizer, honest: int, messages: int, against: list[str]) -> dict[str, TradeOff]:
     """Other bounds to compare with, and one message that nobody hides."""
     curves: dict[str, TradeOff] = {}
     for name in against:
         other = amplify(randomizer, honest, bound=name)
         curves[name if other.guarantee else f"{name} (no guarantee)"] = trade_off(other)
-    assert isinstance(randomizer, GivesVariationRatio)
     parameters = randomizer.variation_ratio()
     alone = parameters.largest_log_ratio()
     if alone <= LARGEST_EPSILON and messages == honest:

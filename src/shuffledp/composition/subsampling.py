@@ -22,6 +22,7 @@ from shuffledp.numerics.binomial import Coin, point_mass, window
 from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.law import Bracket
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.randomizer import Randomizer
 
 BITS = 128
 SHIFT = 1e-13
@@ -212,7 +213,7 @@ class PoissonCurve(PrivacyCurve):
         return self._value(found.upper, found.upper - found.lower)
 
 
-def poisson(randomizer: object, population: float, rate: float, *, bound: str = best.NAME) -> PrivacyCurve:
+def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: str = best.NAME) -> PrivacyCurve:
     """The curve of one round in which each of ``population`` people takes part with probability ``rate``."""
     total = argument.count("poisson", "population", population)
     chance = argument.real("poisson", "rate", rate)

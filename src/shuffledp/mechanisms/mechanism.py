@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource, source_of
 
@@ -81,7 +82,7 @@ class Tuning:
     below_one: bool = False
 
 
-class Mechanism(ABC):
+class Mechanism(Randomizer):
     """A local randomizer: the law of its message, how to run it, how to read the messages.
 
     Every probability that is executed is a multiple of 2^-64 (or drawn exactly some other way), rounded in the

@@ -14,7 +14,7 @@ from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio
 from shuffledp.privacy.curve import BoundValue
-from shuffledp.privacy.randomizer import GivesNeighbours
+from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
 from shuffledp.privacy.space import DistanceMatrix, Space, Surroundings, worst_surroundings
 
 
@@ -71,12 +71,12 @@ class MechanismMetric:
     inputs at most d apart; ``metric.matrix(inputs)`` all pairs of some inputs.
     """
 
-    mechanism: GivesNeighbours
+    mechanism: Randomizer
     users: int
     delta: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.mechanism, type) or not isinstance(self.mechanism, GivesNeighbours):
+        if not isinstance(self.mechanism, HasNeighbours):
             raise TypeError(f"MechanismMetric: expected a metric mechanism, got {self.mechanism!r}.")
         object.__setattr__(self, "users", argument.count("MechanismMetric", "users", self.users))
         argument.open_probability("MechanismMetric", "delta", self.delta)

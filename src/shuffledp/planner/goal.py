@@ -10,8 +10,8 @@ from shuffledp import argument
 from shuffledp.calibration.search import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reference import GivesReference
 from shuffledp.planner.yardstick import Yardstick, yardstick
-from shuffledp.privacy.randomizer import GivesReference
 from shuffledp.tasks.task import WHO, Task
 
 

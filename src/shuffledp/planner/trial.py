@@ -18,7 +18,6 @@ from shuffledp.planner.cost import Cost
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.curve import BoundValue
-from shuffledp.privacy.randomizer import GivesAssumption
 
 NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
@@ -79,7 +78,7 @@ class Offer:
     @property
     def rests_on(self) -> str:
         """What the guarantee rests on besides honest users, in short."""
-        if isinstance(self.mechanism, GivesAssumption) and self.mechanism.assumption:
+        if self.mechanism.assumption:
             return PSEUDORANDOM
         return ONLY_SHUFFLER if self.mechanism.local_epsilon is None else SHUFFLER
 
@@ -93,8 +92,7 @@ class Offer:
             else f"without it a message still keeps local ε = {rounded_up(local, 4)}."
         )
         sentence = f"The shuffler hides who sent what; {alone}"
-        extra = self.mechanism.assumption if isinstance(self.mechanism, GivesAssumption) else ""
-        return f"{sentence} {extra}".strip()
+        return f"{sentence} {self.mechanism.assumption}".strip()
 
     def plan(self, goal: Goal, population: str = "everyone") -> Plan:
         """The plan that ``collect`` takes."""

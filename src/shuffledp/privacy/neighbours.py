@@ -13,6 +13,7 @@ from flint import arb, ctx, fmpq
 from shuffledp.errors import NumericalError
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 192
@@ -32,7 +33,7 @@ BESIDE = 1e-11
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Randomizer):
     """The parameters, blankets and attacks of some pairs of inputs; the other users may still hold anything."""
 
     parameters: VariationRatio

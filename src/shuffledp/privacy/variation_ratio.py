@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,6 +16,7 @@ from flint import arb, fmpq
 from shuffledp import argument
 from shuffledp.numerics.ball import above, precision, rational, round_up
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.randomizer import Randomizer
 
 SNAP = 1e-12
 """Relative distance within which β is its maximum, and the condition on the q's holds with equality."""
@@ -23,7 +25,7 @@ _WHO = "VariationRatio"
 
 
 @dataclass(frozen=True)
-class VariationRatio:
+class VariationRatio(Randomizer):
     """(p, β)-variation and q-ratio of a local randomizer.
 
     ``p``: largest ratio between two inputs' output laws (may be infinite). ``beta``: largest total variation
@@ -76,8 +78,16 @@ class VariationRatio:
         return cls(p=p, beta=(p - 1.0) / (p + 1.0), q=p)
 
     def variation_ratio(self) -> VariationRatio:
-        """Itself: raw parameters offer the same capability as a mechanism."""
+        """Itself: raw parameters answer the same questions as a mechanism."""
         return self
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """None: parameters fix no law."""
+        return ()
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """None: parameters fix no dataset."""
+        return ()
 
     def describe(self) -> dict[str, float]:
         """The parameters by name, defaults filled in."""

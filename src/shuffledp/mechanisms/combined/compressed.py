@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism, OutputTable
+from shuffledp.mechanisms.parts.reference import GivesApproximateReference, GivesReference
 from shuffledp.mechanisms.parts.seed_guarantee import Promise, SeedGuarantee
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.randomizer import GivesApproximateReference, GivesReference
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.prg import PseudorandomGenerator, Seeds, generator
 from shuffledp.sampling.random import WORD, RandomSource
@@ -241,6 +241,10 @@ class Compressed(Mechanism):
 
     def probe(self) -> Array:
         return np.asarray(self.randomizer.probe())
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """None whose exact law is known."""
+        return ()
 
     def table(self) -> OutputTable:
         raise ValueError(f"Compressed: a table needs few messages, got 2^{self.message_bits} seeds.")

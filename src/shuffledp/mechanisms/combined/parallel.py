@@ -21,7 +21,6 @@ from shuffledp.mechanisms.parts.branch import covering_parameters, mixed_pairs, 
 from shuffledp.mechanisms.parts.query import Query
 from shuffledp.numerics.ball import above
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.randomizer import GivesAssumption, GivesAttacks
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
@@ -208,7 +207,7 @@ class Parallel(Mechanism):
     @property
     def assumption(self) -> str:
         """What the mechanisms' guarantees rest on besides mathematics; empty where there is nothing."""
-        known = (one.assumption for one in self.mechanisms if isinstance(one, GivesAssumption))
+        known = (one.assumption for one in self.mechanisms)
         return " ".join(dict.fromkeys(sentence for sentence in known if sentence))
 
     def variation_ratio(self) -> VariationRatio:
@@ -223,7 +222,7 @@ class Parallel(Mechanism):
 
     def attacks(self) -> Sequence[HidingPair]:
         """All queries attacked at once, the others' values those of the queries' own attacks, taken in turn."""
-        known = [list(one.attacks()) if isinstance(one, GivesAttacks) else [] for one in self.mechanisms]
+        known = [list(one.attacks()) for one in self.mechanisms]
         if not all(known):
             return []
         turns = range(max(map(len, known)))

@@ -126,6 +126,10 @@ class Repeated(Mechanism):
     def blankets(self) -> Sequence[HidingPair]:
         return [exact_pair(self._classes, symmetric=True)]
 
+    def attacks(self) -> Sequence[HidingPair]:
+        """None whose exact law is known."""
+        return ()
+
     def variation_ratio(self) -> VariationRatio:
         one = self.mechanism.uniform_share
         ratio = above((1 + (1 - one) / (one * self.mechanism.own_share)) ** self.runs)

@@ -14,6 +14,7 @@ from shuffledp import argument
 from shuffledp.mechanisms.given.from_density import FromDensity
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import Classes, ExactClass, HidingPair, MessageClass
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 ROUNDING = 1e-12
@@ -21,7 +22,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class SentPoint:
+class SentPoint(Randomizer):
     """Users send a point drawn from ``cells.density`` itself, not the cell in which it falls.
 
     You promise two things that only you know of your density: within one cell log density(x, ·) changes by at most
@@ -69,6 +70,10 @@ class SentPoint:
 
     def blankets(self) -> Sequence[HidingPair]:
         return [self._widened(pair) for pair in self.cells.blankets()]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """None whose exact law is known."""
+        return ()
 
     def _widened(self, pair: HidingPair) -> HidingPair:
         """``first`` from above, ``second`` and ``hiding`` from below, in either direction."""

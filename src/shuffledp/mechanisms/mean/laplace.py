@@ -23,6 +23,7 @@ from shuffledp.mechanisms.parts.whole_number import WholeNumber
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import rounding
 from shuffledp.sampling.dyadic import at_most
@@ -42,7 +43,7 @@ USERS_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
-class Laplace(WholeNumber):
+class Laplace(WholeNumber, HasNeighbours):
     """Add two-sided geometric noise to a number on a grid, and report where on the grid the sum falls.
 
     The number is rounded to a whole number of units of 2^-53 of [low, high], then at random without bias to one of the

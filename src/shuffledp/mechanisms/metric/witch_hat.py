@@ -22,6 +22,7 @@ from shuffledp.mechanisms.parts.whole_number import WholeNumber
 from shuffledp.numerics.ball import above, precision, rational, round_up, whole_below
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import rounding
 from shuffledp.sampling.random import RandomSource
@@ -37,7 +38,7 @@ MOST_MESSAGES_OF_A_TABLE = 1024
 
 
 @dataclass(frozen=True)
-class WitchHat(WholeNumber):
+class WitchHat(WholeNumber, HasNeighbours):
     """Report a point near one's own number with exponentially falling weight, which far away stays at e^−ε.
 
     The number, from −B to B (``half_width``), is rounded at random without bias to one of the points 0 … g (``grid``).

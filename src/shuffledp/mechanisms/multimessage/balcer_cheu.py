@@ -14,10 +14,11 @@ from shuffledp.mechanisms.mechanism import Tuning
 from shuffledp.mechanisms.parts.counter import COINS, CoinCounters
 from shuffledp.mechanisms.parts.published import at_most
 from shuffledp.numerics.ball import rational
+from shuffledp.privacy.randomizer import HasPublishedGuarantee
 
 
 @dataclass(frozen=True)
-class BalcerCheu(CoinCounters):
+class BalcerCheu(CoinCounters, HasPublishedGuarantee):
     """Count each option with the own bit and ``coins`` bits that are 1 with probability ϖ = ``coin``.
 
     ϖ from ½ up: the closer to 1, the less noise and the less privacy. Floats there are multiples of 2^-53.

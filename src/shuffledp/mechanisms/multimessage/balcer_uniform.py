@@ -10,10 +10,11 @@ from flint import arb
 
 from shuffledp.mechanisms.parts.counter import CoinCounters
 from shuffledp.mechanisms.parts.published import inverse_coth
+from shuffledp.privacy.randomizer import HasPublishedGuarantee
 
 
 @dataclass(frozen=True)
-class BalcerUniform(CoinCounters):
+class BalcerUniform(CoinCounters, HasPublishedGuarantee):
     """Count each option with the own bit and ``coins`` fair coins.
 
     Theorem: [VR] Table 3, uniform coin (two options): p = ∞, β = 1, q = 2, by (★) exactly; more options as in

@@ -18,6 +18,7 @@ from shuffledp.mechanisms.parts.dummy import NumberedDummies
 from shuffledp.mechanisms.parts.published import all_filled, at_most
 from shuffledp.numerics.ball import above
 from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.randomizer import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.hashed_option import HashedOption
 from shuffledp.sampling.linear_hash import prime_at_most, prime_length
@@ -25,7 +26,7 @@ from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class BallsIntoBins(NumberedDummies):
+class BallsIntoBins(NumberedDummies, HasPublishedGuarantee):
     """Draw a hash function into b bins, send it with the option's bin; dummies are a hash function and a uniform bin.
 
     Every message has its own hash function, h_a(x) = ⟨a, digits of x⟩ over the field of b elements, b prime: any two
@@ -103,6 +104,10 @@ class BallsIntoBins(NumberedDummies):
         apart = 1 - collide
         laws = [(apart, none, apart * each), (none, apart, apart * each), (collide, collide, collide * each)]
         return [exact_pair(self._classes(laws), symmetric=True)]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """None whose exact law is known."""
+        return ()
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         all_filled(self)

@@ -20,6 +20,7 @@ from shuffledp.mechanisms.parts.published import inverse_coth
 from shuffledp.mechanisms.parts.unary import MOST_OPTIONS_OF_A_TABLE
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.randomizer import HasNoisyOthers, HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import bits, dyadic
 from shuffledp.sampling.random import RandomSource
@@ -28,7 +29,7 @@ PUBLISHED_FACTOR = fmpq(33, 5)
 
 
 @dataclass(frozen=True)
-class CheuZhilyaev(BitRow, DummyOracle):
+class CheuZhilyaev(BitRow, DummyOracle, HasNoisyOthers, HasPublishedGuarantee):
     """Send one bit for each option, 1 for the own one, and ``dummies`` rows of zeros, each bit flipped with chance f.
 
     f is ``flip`` rounded up to a multiple of 2^-64, which only hides more. A message is a row of packed bits, which is

@@ -19,13 +19,14 @@ from shuffledp.mechanisms.parts.published import uniform_dummies
 from shuffledp.mechanisms.parts.support import true_or_uniform, uniform_counts
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.randomizer import HasNoisyOthers, HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import dyadic
 from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class MixDUMP(NumberedDummies):
+class MixDUMP(NumberedDummies, HasNoisyOthers, HasPublishedGuarantee):
     """Send the true option with probability 1 − f and any other one with f/(d−1), and uniform dummies.
 
     Executed as: a uniform option with probability γ = f·d/(d−1), rounded up to a multiple of 2^-64 (which only hides

@@ -17,12 +17,13 @@ from shuffledp.mechanisms.parts.published import uniform_dummies
 from shuffledp.mechanisms.parts.support import uniform_counts
 from shuffledp.numerics.ball import above
 from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.randomizer import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class PureDUMP(NumberedDummies):
+class PureDUMP(NumberedDummies, HasPublishedGuarantee):
     """Send the true option as it is, and ``dummies`` options drawn uniformly.
 
     All draws are exactly uniform. With ``share`` below 1 a dummy is blank with probability 1 − share.

@@ -16,6 +16,7 @@ from shuffledp.mechanisms.parts.tabulated import Tabulated, Triple, either_way, 
 from shuffledp.numerics.ball import above, precision, round_up, whole_below
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
+from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.privacy.space import DistanceMatrix
 
 Whole = NDArray[np.object_]
@@ -31,7 +32,7 @@ MOST_PAIRS, MOST_KINDS = 2016, 300
 """Up to this many pairs, and kinds of pairs, each has its blanket; beyond, the worst parameters speak for all."""
 
 
-class MetricTable(Tabulated):
+class MetricTable(Tabulated, HasNeighbours):
     """A table whose rows a, b differ by a factor of at most e^D(a,b) in every column, exactly.
 
     Each input sends one of the inputs or nothing (the last column). Whole weights near the wished-for ones are lowered

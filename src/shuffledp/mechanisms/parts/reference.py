@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from flint import arb
@@ -18,6 +19,53 @@ HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
 WORDS_OF_AN_INTEGER = 2
 """Words that one bounded integer consumes: no value's probability is then off by more than a relative 2^-65."""
+
+
+@runtime_checkable
+class GivesReference(Protocol):
+    """Every output law R(x) is within a bounded ratio of one reference law ρ that needs no input."""
+
+    @property
+    def reference_ratio(self) -> float:
+        """C: at least the largest R(x)(y)/ρ(y) over all inputs and messages, rounded up."""
+
+    @property
+    def deletion_epsilon(self) -> float:
+        """Every R(x) is within e^{±this} of ρ, rounded up."""
+
+    @property
+    def reference_words(self) -> int:
+        """How many uniform 64-bit words one draw from ρ consumes."""
+
+    def reference_messages(self, words: NDArray[np.uint64]) -> NDArray[Any]:
+        """One message of law ρ per row of ``reference_words`` uniform words; the same words give the same message."""
+
+    def acceptance(self, values: NDArray[Any], messages: NDArray[Any]) -> NDArray[np.float64]:
+        """R(x)(y)/(C·ρ(y)), between 0 and 1, for each row's checked value x and message y.
+
+        Right to a relative 2^-50 and up to e^acceptance_error too large, what the law of ``reference_messages`` lacks
+        to ρ included.
+        """
+
+    @property
+    def acceptance_error(self) -> float:
+        """κ: the log of the largest factor by which ``acceptance`` may be too large; 0 where it is computed exactly."""
+
+
+@runtime_checkable
+class GivesApproximateReference(GivesReference, Protocol):
+    """The same for a randomizer that is private only up to δ: ``acceptance`` may exceed 1 where a ratio exceeds C."""
+
+    @property
+    def deletion_delta(self) -> float:
+        """Every R(x) and ρ are (deletion_epsilon, this)-close both ways; C is e^deletion_epsilon, rounded up."""
+
+    @property
+    def replacement_epsilon(self) -> float:
+        """Every two output laws are (this, replacement_delta)-close."""
+
+    @property
+    def replacement_delta(self) -> float: ...
 
 
 class UniformReference(Mechanism):
