@@ -20,6 +20,7 @@ from shuffledp.audit.empirical import audit
 from shuffledp.audit.subject import CommandSubject, MechanismSubject
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
+from shuffledp.mechanisms.parts.own_region import OwnRegion
 
 BROKEN = """
 import math, random, sys
@@ -34,8 +35,8 @@ class Unmasked(sdp.KRR):
     """Tells the truth too often: the coin of a much larger ε under the claim of a small one."""
 
     @property
-    def uniform_share(self) -> Fraction:  # type: ignore[override]
-        return Fraction(1, 4)
+    def region(self) -> OwnRegion:  # type: ignore[override]
+        return OwnRegion("Unmasked", self.epsilon, Fraction(1, self.options), Fraction(1, 4))
 
 
 EXAMPLES = {name: kind.examples()[0] for name, kind in all_mechanisms().items()}

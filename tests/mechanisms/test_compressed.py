@@ -17,7 +17,7 @@ from flint import arb, ctx
 import shuffledp as sdp
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
 from shuffledp.mechanisms.combined.compressed import Compressed
-from shuffledp.mechanisms.parts.reference import GivesApproximateReference
+from shuffledp.mechanisms.parts.old_reference import GivesApproximateReference
 from tests.mechanisms.toy import (
     SEEDS,
     Spiked,

@@ -121,7 +121,7 @@ def test_ratio_and_total_variation_are_what_the_parameters_say(mechanism: Mechan
     for a, b in itertools.permutations(range(len(rows)), 2):
         assert np.isinf(parameters.p) or largest_ratio(rows[a], rows[b]) <= Fraction(parameters.p)
     assert max(variations) <= Fraction(parameters.beta)
-    assert not mechanism.tight or float(max(variations)) >= parameters.beta * (1 - 1e-9)
+    assert not mechanism.law.tight or float(max(variations)) >= parameters.beta * (1 - 1e-9)
 
 
 @every_table
@@ -162,7 +162,7 @@ def test_the_blanket_covers_the_worst_pair_and_no_more(mechanism: Mechanism) -> 
                 family = PositivePartMean(way.law, users)
                 claimed = max(claimed, family.bracket(epsilon).upper_float())
         assert claimed >= float(truth) - 1e-12
-        assert not mechanism.tight or claimed <= float(truth) * (1 + 1e-6) + 1e-12
+        assert not mechanism.law.tight or claimed <= float(truth) * (1 + 1e-6) + 1e-12
 
 
 def _blanket_divergence(mechanism: Mechanism, a: int, b: int, users: int, ratio: Fraction) -> Fraction:

@@ -40,7 +40,7 @@ def test_what_covers_every_pair_in_convex_order(mechanism: Mechanism) -> None:
     rows = mechanism.table().probabilities[:MOST_INPUTS]
     floor = [min(column) for column in zip(*mechanism.table().probabilities, strict=True)]
     pairs = [covering_parameters(mechanism).pair(0.0)]
-    if mechanism.covers_mixtures:
+    if mechanism.law.covers_mixtures:
         pairs = [way for pair in mechanism.blankets() for way in (pair, pair.swapped())]
     for ratio in RATIOS:
         covers = [law_of_pair(pair, ratio) for pair in pairs]
@@ -103,7 +103,7 @@ def test_parallel_queries_nest() -> None:
     inner = sdp.Parallel([sdp.KRR(1.0, 4), sdp.OUE(1.0, 3)], [1, 2])
     nested = sdp.Parallel([inner, sdp.KRR(0.5, 2)], [3, 1])
     flat = sdp.Parallel([sdp.KRR(1.0, 4), sdp.OUE(1.0, 3), sdp.KRR(0.5, 2)], [1, 2, 1])
-    assert nested.covers_mixtures
+    assert nested.law.covers_mixtures
     for bound in ("variation-ratio", "optimal"):
         values = [sdp.amplify(made, 1_000, bound=bound).epsilon(1e-5).upper for made in (nested, flat)]
         assert values[0] == pytest.approx(values[1], rel=1e-9)

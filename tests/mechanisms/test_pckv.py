@@ -30,7 +30,7 @@ def test_the_law_is_the_textbook_one(keys: int, padding: int) -> None:
     keep = (grown + 2) / (grown + 2 * all_keys)
     sign = (grown + 1) / (grown + 2)
     value, other = 0.25, (1 - keep) / (all_keys - 1) / 2
-    law = mechanism.law(np.array([[0, value]]))
+    law = mechanism.law_of(np.array([[0, value]]))
     up = (1 + value) / 2
     own_plus = keep * (up * sign + (1 - up) * (1 - sign))
     expected = own_plus / padding + (1 - 1 / padding) * other
@@ -59,7 +59,7 @@ def test_users_with_more_pairs_than_the_padding_are_covered() -> None:
         for own in itertools.combinations(range(3), size)
         for signs in itertools.product((-1.0, 1.0, 0.5), repeat=size)
     ]
-    rows = [mechanism.law(pairs) for pairs in sets]
+    rows = [mechanism.law_of(pairs) for pairs in sets]
     parameters = mechanism.variation_ratio()
     floor = [min(column) for column in zip(*rows, strict=True)]
     assert set(floor) == {mechanism.uniform_share / mechanism.outputs}
@@ -84,7 +84,7 @@ def test_each_of_many_pairs_counts_in_part() -> None:
     """Three pairs with padding 2: every pair's expected count is 2/3; the variance is exact all the same."""
     mechanism = PCKV(1.0, 3, 2)
     values = np.array([[[0, 1.0], [2, -0.5], [1, 0.25]]])
-    law = np.array([float(chance) for chance in mechanism.law(values[0])])
+    law = np.array([float(chance) for chance in mechanism.law_of(values[0])])
     singles = np.array([mechanism.estimate(np.array([y])).value for y in range(mechanism.outputs)])
     mean = np.tensordot(law, singles, axes=1)
     np.testing.assert_allclose(mean, 2 / 3 * mechanism.truth(values), rtol=1e-12)
@@ -106,7 +106,7 @@ def test_empty_slots_may_stand_anywhere() -> None:
         row = np.array(pairs)
         messages = mechanism.encode(np.tile(row, (users, 1, 1)), rng=np.random.default_rng(20))
         seen = np.bincount(messages, minlength=mechanism.outputs)
-        expected = users * np.array([float(chance) for chance in mechanism.law(row)])
+        expected = users * np.array([float(chance) for chance in mechanism.law_of(row)])
         assert ((seen - expected) ** 2 / expected).sum() <= chi2.isf(1e-6, mechanism.outputs - 1)
 
 

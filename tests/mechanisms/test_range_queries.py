@@ -56,7 +56,7 @@ def test_the_mixture_of_the_levels_one_by_one() -> None:
     weights: dict[float, float] = {}
     ratio = math.exp(0.1)
     for response in made.levels:
-        own, other, size = float(response.own_support), float(response.other_support), response.options
+        own, other, size = float(response.reading.own), float(response.reading.other), response.options
         for value, weight in ((own - ratio * other, other), (other - ratio * own, other)):
             key = round(value / other, 9)
             weights[key] = weights.get(key, 0.0) + weight / 4
@@ -156,7 +156,7 @@ def test_least_squares_against_the_normal_equations() -> None:
     found = made.consistent(estimate)
     weight = []
     for response in made.levels:
-        r, s = float(response.other_support), float(response.own_support)
+        r, s = float(response.reading.other), float(response.reading.own)
         weight += [(s - r) ** 2 / (r * (1 - r))] * response.options
     # Unknown: the leaves, the last one from the total.
     tree = np.array([dyadic_tree.of_leaves(np.eye(8)[leaf]) for leaf in range(8)]).T

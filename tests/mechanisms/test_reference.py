@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.parts.reference import GivesReference, integers_below
+from shuffledp.mechanisms.parts.old_reference import integers_below
 from tests.mechanisms.with_reference import WITH_REFERENCE
 
 FALSE_ALARM = 1e-7
@@ -21,7 +21,7 @@ SAMPLES = 20_000
 def _cases() -> Iterator[Any]:
     for name, kind in all_mechanisms().items():
         for number, example in enumerate(kind.examples()):
-            if isinstance(example, GivesReference) and name in WITH_REFERENCE:
+            if example.reference is not None and name in WITH_REFERENCE:
                 yield pytest.param(example, id=f"{name}-{number}")
 
 
@@ -31,7 +31,7 @@ every_example = pytest.mark.parametrize("mechanism", CASES)
 
 def test_these_mechanisms_give_a_reference_law() -> None:
     """Where it is natural: uniform, or independent bits."""
-    found = {name for name, kind in all_mechanisms().items() if isinstance(kind.examples()[0], GivesReference)}
+    found = {name for name, kind in all_mechanisms().items() if kind.examples()[0].reference is not None}
     assert found >= set(WITH_REFERENCE)
 
 
@@ -39,19 +39,19 @@ def test_these_mechanisms_give_a_reference_law() -> None:
 def test_output_laws_are_within_the_stated_ratios_of_the_reference(mechanism: Any) -> None:
     """From the table alone: ρ = R(x)/(C·acceptance) is one law for all inputs, and C and ε are the exact extremes."""
     table = mechanism.table()
-    ratio = Fraction(mechanism.reference_ratio)
+    ratio = Fraction(mechanism.reference.ratio)
     laws = []
     for value, row in zip(table.inputs, table.probabilities, strict=True):
         values = np.repeat(value[None, ...], len(row), axis=0)
-        chances = mechanism.acceptance(values, table.messages)
+        chances = mechanism.reference.acceptance(values, table.messages)
         assert (chances <= 1).all()
         assert (chances > 0).all()
         laws.append([float(p / ratio) / a for p, a in zip(row, chances, strict=True)])
     np.testing.assert_allclose(laws, np.broadcast_to(laws[0], np.shape(laws)), rtol=1e-14)
     assert math.fsum(laws[0]) == pytest.approx(1, rel=1e-13)
     ratios = np.array([[float(p) for p in row] for row in table.probabilities]) / laws[0]
-    assert ratios.max() == pytest.approx(mechanism.reference_ratio, rel=1e-13)
-    assert np.abs(np.log(ratios)).max() == pytest.approx(mechanism.deletion_epsilon, rel=1e-12)
+    assert ratios.max() == pytest.approx(mechanism.reference.ratio, rel=1e-13)
+    assert np.abs(np.log(ratios)).max() == pytest.approx(mechanism.reference.deletion_epsilon, rel=1e-12)
 
 
 @every_example
@@ -61,11 +61,11 @@ def test_reference_messages_follow_the_reference_law(mechanism: Any) -> None:
 
     table = mechanism.table()
     first = np.repeat(table.inputs[:1], len(table.messages), axis=0)
-    chances = mechanism.acceptance(first, table.messages) * mechanism.reference_ratio
+    chances = mechanism.reference.acceptance(first, table.messages) * mechanism.reference.ratio
     law = np.array([float(p) for p in table.probabilities[0]]) / chances
-    words = np.random.default_rng(5).integers(0, 1 << 64, (SAMPLES, mechanism.reference_words), dtype=np.uint64)
-    messages = mechanism.reference_messages(words)
-    np.testing.assert_array_equal(messages[:50], mechanism.reference_messages(words[:50]))
+    words = np.random.default_rng(5).integers(0, 1 << 64, (SAMPLES, mechanism.reference.words), dtype=np.uint64)
+    messages = mechanism.reference.messages(words)
+    np.testing.assert_array_equal(messages[:50], mechanism.reference.messages(words[:50]))
     assert messages.dtype == table.messages.dtype
     columns = {bytes(row): number for number, row in enumerate(mechanism.pack(table.messages))}
     seen = np.zeros(len(columns))

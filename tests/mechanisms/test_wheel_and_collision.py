@@ -49,7 +49,7 @@ def test_supports_are_exact_for_every_set(mechanism: ArcResponse) -> None:
     codes, places = mechanism.hashing.codes, mechanism.places
     steps = (messages[:, -1:].astype(int) - messages[:, :-1].astype(int) @ codes.T) % places
     for held in point_sets(mechanism)[:4]:
-        law = mechanism.law(held)
+        law = mechanism.law_of(held)
         assert sum(law) == 1
         for point in range(mechanism.hashing.points):
             chance = sum(p for p, on in zip(law, steps[:, point] < mechanism.arc_places, strict=True) if on)
@@ -59,7 +59,7 @@ def test_supports_are_exact_for_every_set(mechanism: ArcResponse) -> None:
 @small
 def test_bounds_hold_against_enumeration(mechanism: ArcResponse) -> None:
     """Ratio, total variation and overlap of every pair of sets; exact for one item."""
-    laws = [mechanism.law(held) for held in point_sets(mechanism)]
+    laws = [mechanism.law_of(held) for held in point_sets(mechanism)]
     parameters = mechanism.variation_ratio()
     worst = max(total_variation(a, b) for a, b in itertools.combinations(laws, 2))
     assert worst <= Fraction(parameters.beta)

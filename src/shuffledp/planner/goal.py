@@ -10,7 +10,6 @@ from shuffledp import argument
 from shuffledp.calibration.search import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.reference import GivesReference
 from shuffledp.planner.yardstick import Yardstick, yardstick
 from shuffledp.tasks.task import WHO, Task
 
@@ -84,5 +83,5 @@ class Goal:
         for name, kind in catalogue.all_mechanisms().items():
             if kind.task in self.task.kinds and kind.built_from_numbers:
                 yield name, kind
-                if isinstance(kind.examples()[0], GivesReference):
+                if kind.examples()[0].reference is not None:
                     yield from ((f"{prefix}-{name}", kind) for prefix in catalogue.WRAPPERS)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism, OutputTable
-from shuffledp.mechanisms.parts.reference import GivesApproximateReference, GivesReference
+from shuffledp.mechanisms.parts.reference import ApproximateReference, Reference
 from shuffledp.mechanisms.parts.seed_guarantee import Promise, SeedGuarantee
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import HidingPair
@@ -45,7 +45,7 @@ class Compressed(Mechanism):
     randomizer; they are off by what a law within ``total_variation`` of it can be off by.
     """
 
-    randomizer: Any
+    randomizer: Mechanism
     gamma: float = 1e-9
     prg: str | PseudorandomGenerator = "aes-ctr"
     epsilon: float = field(init=False)
@@ -56,14 +56,14 @@ class Compressed(Mechanism):
     has_table = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.randomizer, type) or not isinstance(self.randomizer, GivesReference):
+        if not isinstance(self.randomizer, Mechanism) or self.randomizer.reference is None:
             raise TypeError(f"Compressed: expected a randomizer that gives its reference law, got {self.randomizer!r}.")
         object.__setattr__(self, "gamma", argument.open_probability("Compressed", "gamma", self.gamma))
         assert self.generator
         if self.tries > MOST_TRIES:
             raise ValueError(
                 f"Compressed: the density ratio to the reference law must be small enough to try seeds, got "
-                f"{self.randomizer.reference_ratio:.3g}; lower the local epsilon."
+                f"{self.given.ratio:.3g}; lower the local epsilon."
             )
         if not self.guarantee.holds():
             raise ValueError(
@@ -71,6 +71,13 @@ class Compressed(Mechanism):
                 f"local epsilon."
             )
         object.__setattr__(self, "epsilon", self.promise.replacement_epsilon)
+
+    @cached_property
+    def given(self) -> Reference:
+        """The randomizer's reference law."""
+        reference = self.randomizer.reference
+        assert reference is not None, "checked by the constructor"
+        return reference
 
     @cached_property
     def generator(self) -> PseudorandomGenerator:
@@ -81,7 +88,7 @@ class Compressed(Mechanism):
     def tries(self) -> int:
         """J: seeds that are tried before a fresh one is sent."""
         with precision(128):
-            budget = arb(self.randomizer.reference_ratio) * -arb(self.gamma).log()
+            budget = arb(self.given.ratio) * -arb(self.gamma).log()
             return math.ceil(round_up(budget / (1 - arb(self._base.deletion_delta))))
 
     @property
@@ -97,18 +104,18 @@ class Compressed(Mechanism):
     @cached_property
     def _base(self) -> Promise:
         """What the randomizer promises."""
-        given = self.randomizer
-        if isinstance(given, GivesApproximateReference):
+        given = self.given
+        if isinstance(given, ApproximateReference):
             # The cap is at C, which is what the deletion ε of the capped law follows from.
-            near = max(given.deletion_epsilon, _log_up(given.reference_ratio))
+            near = max(given.deletion_epsilon, _log_up(given.ratio))
             return Promise(given.replacement_epsilon, given.replacement_delta, near, given.deletion_delta)
-        return Promise(_log_up(given.variation_ratio().largest_ratio), 0.0, given.deletion_epsilon, 0.0)
+        return Promise(_log_up(self.randomizer.variation_ratio().largest_ratio), 0.0, given.deletion_epsilon, 0.0)
 
     @cached_property
     def guarantee(self) -> SeedGuarantee:
         """How the guarantees follow from those of the randomizer."""
-        ratio = self.randomizer.reference_ratio
-        excess = self.randomizer.acceptance_error
+        ratio = self.given.ratio
+        excess = self.given.acceptance_error
         return SeedGuarantee(ratio, self.tries, self.gamma, self.generator.advantage, excess, self._base)
 
     @property
@@ -149,7 +156,7 @@ class Compressed(Mechanism):
 
     @property
     def words_tried(self) -> float:
-        return float(self.randomizer.reference_ratio * self.randomizer.reference_words)
+        return float(self.given.ratio * self.given.words)
 
     @property
     def task(self) -> str:  # type: ignore[override]
@@ -164,7 +171,7 @@ class Compressed(Mechanism):
         waiting, tried = np.arange(len(values)), 0
         while waiting.size and tried < self.tries:
             # One try for everyone; the last few get several at once, but hardly more than they will need.
-            several = min(self._rows_at_once // waiting.size, math.ceil(self.randomizer.reference_ratio))
+            several = min(self._rows_at_once // waiting.size, math.ceil(self.given.ratio))
             count = min(max(1, several), self.tries - tried)
             drawn = self._fresh(waiting.size * count, source)
             users = np.repeat(waiting, count)
@@ -182,12 +189,12 @@ class Compressed(Mechanism):
 
     @property
     def _rows_at_once(self) -> int:
-        return max(1, WORDS_AT_ONCE // int(self.randomizer.reference_words))
+        return max(1, WORDS_AT_ONCE // int(self.given.words))
 
     def _accepted(self, values: Array, users: Array, seeds: Seeds, source: RandomSource) -> NDArray[np.bool_]:
         """Whether each seed is accepted for the value of the user beside it."""
         parts = [
-            _coins(self.randomizer.acceptance(values[users[rows]], messages), source)
+            _coins(self.given.acceptance(values[users[rows]], messages), source)
             for rows, messages in self._expanded(seeds)
         ]
         return np.concatenate(parts)
@@ -196,8 +203,8 @@ class Compressed(Mechanism):
         """The messages that seeds stand for, some rows at a time."""
         for start in range(0, len(seeds), self._rows_at_once):
             rows = slice(start, start + self._rows_at_once)
-            words = self.generator.expand(seeds[rows], self.randomizer.reference_words)
-            yield rows, self.randomizer.reference_messages(words)
+            words = self.generator.expand(seeds[rows], self.given.words)
+            yield rows, self.given.messages(words)
 
     @property
     def message_bits(self) -> int:

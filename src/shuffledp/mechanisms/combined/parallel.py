@@ -71,10 +71,10 @@ class Parallel(Mechanism):
         object.__setattr__(self, "mechanisms", tuple(self.mechanisms))
         object.__setattr__(self, "weights", shares_of("Parallel", self.weights, len(self.mechanisms)))
         object.__setattr__(self, "epsilon", max(mechanism.epsilon for mechanism in self.mechanisms))
-        covered = all(mechanism.covers_mixtures for mechanism in self.mechanisms)
+        covered = all(mechanism.law.covers_mixtures for mechanism in self.mechanisms)
         object.__setattr__(self, "covers_mixtures", covered)
         object.__setattr__(self, "has_table", all(mechanism.has_table for mechanism in self.mechanisms))
-        object.__setattr__(self, "tight", covered and all(mechanism.tight for mechanism in self.mechanisms))
+        object.__setattr__(self, "tight", covered and all(mechanism.law.tight for mechanism in self.mechanisms))
 
     @property
     def shares(self) -> tuple[Fraction, ...]:

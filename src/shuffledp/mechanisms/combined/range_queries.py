@@ -15,7 +15,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable
 from shuffledp.mechanisms.parts import user_values
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -98,7 +98,7 @@ class RangeQueries(WholeNumber):
     @cached_property
     def _thresholds(self) -> Array:
         """γ of each level in units of 2^-64; level 0 is not used."""
-        return np.array([0, *(int(level.uniform_share * WORD) for level in self.levels)], dtype=np.uint64)
+        return np.array([0, *(int(level.region.uniform_share * WORD) for level in self.levels)], dtype=np.uint64)
 
     @property
     def outputs(self) -> int:
@@ -126,7 +126,7 @@ class RangeQueries(WholeNumber):
         totals = []
         for asked, response in zip(levels, self.levels, strict=True):
             nodes = asked.reshape(response.options, -1).sum(axis=1)
-            totals.append(response.draw_supports(nodes, int(nodes.sum()), rng))
+            totals.append(response.reading.draw_supports(nodes, int(nodes.sum()), rng))
         return self.finish(np.concatenate(totals), users)
 
     def truth(self, values: Any) -> Floats:
@@ -148,7 +148,7 @@ class RangeQueries(WholeNumber):
         result = np.empty(self.nodes)
         for part, response in self._parts():
             held = counts[part]
-            s, r = response.own_support, response.other_support
+            s, r = response.reading.own, response.reading.other
             own, other = float(s * (1 - s) / (s - r) ** 2), float(r * (1 - r) / (s - r) ** 2)
             result[part] = self.height * (held * own + (users - held) * other) + (self.height - 1) * held
         return result
@@ -183,7 +183,7 @@ class RangeQueries(WholeNumber):
         for part, response in self._parts():
             here = nodes[(nodes >= part.start) & (nodes < part.stop)]
             if len(here) == 2:
-                s, r = float(response.own_support), float(response.other_support)
+                s, r = float(response.reading.own), float(response.reading.other)
                 inside = float(counts[here].sum())
                 result -= 2 * self.height * (r * r * (users - inside) + r * s * inside) / (s - r) ** 2
         return result
@@ -206,7 +206,7 @@ class RangeQueries(WholeNumber):
     # --- its privacy ------------------------------------------------------------------------------------------
 
     def variation_ratio(self) -> VariationRatio:
-        beta = sum((1 - response.uniform_share for response in self.levels), Fraction(0)) / self.height
+        beta = sum((1 - response.region.uniform_share for response in self.levels), Fraction(0)) / self.height
         ratio = above(self._largest_ratio)
         return VariationRatio(p=ratio, beta=above(beta), q=ratio)
 
@@ -257,7 +257,7 @@ class RangeQueries(WholeNumber):
         chances = []
         for level, response in zip(self._numbers, self.levels, strict=True):
             own = value >> (self.height - level)
-            supports = [response.own_support if j == own else response.other_support for j in range(1 << level)]
+            supports = [response.reading.own if j == own else response.reading.other for j in range(1 << level)]
             chances += [support / self.height for support in supports]
         return tuple(chances)
 
@@ -267,7 +267,7 @@ class RangeQueries(WholeNumber):
 
 
 def _ratio(response: KRR) -> Fraction:
-    return response.own_support / response.other_support
+    return response.reading.own / response.reading.other
 
 
 def _pair(cells: Sequence[tuple[Fraction | int, Fraction | int, Fraction | int]], *, symmetric: bool) -> HidingPair:

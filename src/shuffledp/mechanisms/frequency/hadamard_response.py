@@ -15,9 +15,9 @@ from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable
 from shuffledp.mechanisms.parts import user_values
+from shuffledp.mechanisms.parts.old_reference import UniformReference
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
-from shuffledp.mechanisms.parts.reference import UniformReference
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.parts.old_reference import UniformNumber
+from shuffledp.mechanisms.parts.old_support import SupportOracle
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.mechanisms.parts.own_region import OwnRegion
-from shuffledp.mechanisms.parts.reference import UniformNumber
-from shuffledp.mechanisms.parts.support import SupportOracle
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.hashed_option import HashedOption

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.array import Array, Bytes
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable, integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.mechanism import Estimate, OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
+from shuffledp.mechanisms.parts.old_reference import UniformNumber
+from shuffledp.mechanisms.parts.old_support import SupportOracle
 from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
-from shuffledp.mechanisms.parts.reference import UniformNumber
-from shuffledp.mechanisms.parts.support import SupportOracle
+from shuffledp.mechanisms.parts.wire import integers_of_wire, wire_of_integers
 from shuffledp.numerics.ball import precision
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio

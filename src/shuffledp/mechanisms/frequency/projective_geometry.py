@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.parts.old_reference import UniformNumber
+from shuffledp.mechanisms.parts.old_support import SupportOracle
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
-from shuffledp.mechanisms.parts.reference import UniformNumber
-from shuffledp.mechanisms.parts.support import SupportOracle
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length

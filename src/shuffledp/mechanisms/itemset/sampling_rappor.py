@@ -17,7 +17,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable
 from shuffledp.mechanisms.parts import user_values
 from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio

@@ -17,7 +17,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import OutputTable
 from shuffledp.mechanisms.parts import user_values
 from shuffledp.mechanisms.parts.arcs import ArcResponse
-from shuffledp.mechanisms.parts.support import SupportOracle
+from shuffledp.mechanisms.parts.old_support import SupportOracle
 from shuffledp.sampling.linear_hash import LinearHash, best_buckets, prime_at_least, prime_length
 from shuffledp.sampling.random import RandomSource
 
@@ -112,7 +112,7 @@ class Wheel(ArcResponse, SupportOracle):
 
     def table(self) -> OutputTable:
         sets = list(combinations(range(self.options), self.items))
-        return OutputTable(np.array(sets), self.all_messages(), tuple(self.law(held) for held in sets))
+        return OutputTable(np.array(sets), self.all_messages(), tuple(self.law_of(held) for held in sets))
 
     @classmethod
     def examples(cls) -> Sequence[Wheel]:

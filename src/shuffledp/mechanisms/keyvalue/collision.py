@@ -127,7 +127,7 @@ class Collision(ArcResponse, PairOracle):
             for value, sign in zip(pairs[:, 1], signs, strict=True):
                 chance *= (1 + (2 * sign - 1) * exact_value(value)) / 2
             if chance:
-                law = self.law(2 * int(option) + sign for option, sign in zip(pairs[:, 0], signs, strict=True))
+                law = self.law_of(2 * int(option) + sign for option, sign in zip(pairs[:, 0], signs, strict=True))
                 total = [sum_ + chance * term for sum_, term in zip(total, law, strict=True)]
         return tuple(total)
 

@@ -21,8 +21,8 @@ from shuffledp.mechanisms.parts.key_value import (
     positive_signs,
     sets_of_pairs,
 )
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.mechanisms.parts.own_region import OwnRegion
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -172,9 +172,9 @@ class PCKV(WholeNumber, PairOracle):
     def table(self) -> OutputTable:
         """The law for users with at most ℓ pairs."""
         inputs = np.stack(list(sets_of_pairs(self.keys, self.padding, self.padding, 0.375)))
-        return OutputTable(inputs, np.arange(self.outputs), tuple(self.law(row) for row in inputs))
+        return OutputTable(inputs, np.arange(self.outputs), tuple(self.law_of(row) for row in inputs))
 
-    def law(self, pairs: Array) -> tuple[Fraction, ...]:
+    def law_of(self, pairs: Array) -> tuple[Fraction, ...]:
         """The exact law of the message of one user."""
         held = [(int(key), exact_value(value)) for key, value in pairs if key != NONE]
         slots = max(len(held), self.padding)

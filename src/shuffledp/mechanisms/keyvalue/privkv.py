@@ -24,7 +24,7 @@ from shuffledp.mechanisms.parts.key_value import (
     positive_signs,
     sets_of_pairs,
 )
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -245,9 +245,9 @@ class PrivKV(WholeNumber, PairOracle):
 
     def table(self) -> OutputTable:
         inputs = np.stack(list(sets_of_pairs(self.keys, self.items, self.items, 0.375)))
-        return OutputTable(inputs, np.arange(3 * self.keys), tuple(self.law(row) for row in inputs))
+        return OutputTable(inputs, np.arange(3 * self.keys), tuple(self.law_of(row) for row in inputs))
 
-    def law(self, pairs: Array) -> tuple[Fraction, ...]:
+    def law_of(self, pairs: Array) -> tuple[Fraction, ...]:
         """The exact law of the message of one user."""
         held = {int(key): exact_value(value) for key, value in pairs if key != NONE}
         return tuple(chance / self.keys for key in range(self.keys) for chance in self.answer(held.get(key)))

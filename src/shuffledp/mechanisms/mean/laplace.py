@@ -19,7 +19,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable
 from shuffledp.mechanisms.parts import user_values
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass

@@ -15,8 +15,8 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable
 from shuffledp.mechanisms.parts import user_values
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.mechanisms.parts.two_level import TwoLevel
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.sampling import rounding

@@ -18,7 +18,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable, Tuning
 from shuffledp.mechanisms.parts import user_values
 from shuffledp.mechanisms.parts.metric_table import LARGEST_DISTANCE, SMALLEST_DISTANCE
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.numerics.ball import above, precision, rational, round_up, whole_below
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass

@@ -14,8 +14,8 @@ from flint import arb, fmpq
 from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Tuning
-from shuffledp.mechanisms.parts.bit_row import BitRow
 from shuffledp.mechanisms.parts.dummy import DUMMIES, MOST_DUMMIES, DummyOracle, MessageTable, numbers_of_dummies
+from shuffledp.mechanisms.parts.old_bit_row import BitRow
 from shuffledp.mechanisms.parts.published import inverse_coth
 from shuffledp.mechanisms.parts.unary import MOST_OPTIONS_OF_A_TABLE
 from shuffledp.numerics.ball import above, rational

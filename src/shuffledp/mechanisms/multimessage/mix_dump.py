@@ -15,8 +15,8 @@ from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.mechanism import Tuning
 from shuffledp.mechanisms.parts.dummy import DUMMIES, SHARE, NumberedDummies, numbers_of_dummies
+from shuffledp.mechanisms.parts.old_support import true_or_uniform, uniform_counts
 from shuffledp.mechanisms.parts.published import uniform_dummies
-from shuffledp.mechanisms.parts.support import true_or_uniform, uniform_counts
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.randomizer import HasNoisyOthers, HasPublishedGuarantee

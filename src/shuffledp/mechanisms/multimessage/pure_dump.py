@@ -13,8 +13,8 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.parts.dummy import NumberedDummies
+from shuffledp.mechanisms.parts.old_support import uniform_counts
 from shuffledp.mechanisms.parts.published import uniform_dummies
-from shuffledp.mechanisms.parts.support import uniform_counts
 from shuffledp.numerics.ball import above
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.randomizer import HasPublishedGuarantee

@@ -167,7 +167,7 @@ class ArcResponse(Mechanism):
         rows = list(product(range(self.places), repeat=self.hashing.width + 1))
         return np.array(rows, dtype=digits.number_type(self.places))
 
-    def law(self, points: Iterable[int]) -> tuple[Fraction, ...]:
+    def law_of(self, points: Iterable[int]) -> tuple[Fraction, ...]:
         """The probability of every message for a user who holds these points, from the definition."""
         held = list(points)
         inside = self.region.inside / self.places

@@ -97,7 +97,7 @@ Way = tuple[HidingPair, bool]
 
 
 def _ways(part: Mechanism) -> list[Way]:
-    if not part.covers_mixtures:
+    if not part.law.covers_mixtures:
         return _parameter_ways(part)
     return [way for pair in part.blankets() for way in _turns(pair)]
 

@@ -15,8 +15,8 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.mechanism import Estimate, HidingTable, OutputTable, Tuning
-from shuffledp.mechanisms.parts.support import SupportOracle
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.mechanisms.parts.old_support import SupportOracle
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio

@@ -16,8 +16,8 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.mechanism import HidingTable, OutputTable, Tuning
-from shuffledp.mechanisms.parts.support import SupportOracle
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.mechanisms.parts.old_support import SupportOracle
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import ExactClass
 from shuffledp.sampling import dyadic

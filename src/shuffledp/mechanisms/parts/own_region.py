@@ -1,20 +1,28 @@
-"""Randomizers whose message is uniform on all messages, or else uniform on a region that belongs to the input."""
+"""The law that most randomizers have: uniform on all messages, or else uniform on a region that belongs to the input.
+
+Randomized response, subset selection, local hashing, Hadamard response, signs, windows and caps are all of this kind:
+two levels of probability, high on the own region and low elsewhere, with a likelihood ratio of at most e^ε.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from flint import arb
 
+from shuffledp.mechanisms.parts.law import Law
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import dyadic
 
 Regions = tuple[bool, ...]
+
+LARGEST_EXPONENT = 1024.0
+"""From here on γ is 2^-64, whatever ε, for every region of at least 2^-1400 of all messages."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,8 @@ class OwnRegion:
         """γ: the probability of a message that is uniform on all."""
         if self.own_uniform_share is not None:
             return self.own_uniform_share
-        h = rational(self.share)
-        return dyadic.at_least(lambda: 1 / (1 + arb(h) * arb(self.epsilon).expm1()))
+        h, exponent = rational(self.share), min(self.epsilon, LARGEST_EXPONENT)
+        return dyadic.at_least(lambda: 1 / (1 + arb(h) * arb(exponent).expm1()))
 
     @property
     def outside(self) -> Fraction:
@@ -80,11 +88,74 @@ class OwnRegion:
         cells = [(share, chance[a], chance[b], chance[c]) for (a, b, c), share in shares.items()]
         return _pair(cells, symmetric=symmetric)
 
+    def disjoint_attack(self, third: Sequence[Fraction] | None = None) -> HidingPair:
+        """The exact pair of two inputs with disjoint regions, where all others hold the first input.
+
+        With ``third``: where the others' messages are in either region or elsewhere with these chances.
+        """
+        rest = 1 - 2 * self.share
+        if third is None:
+            shares: dict[Regions, Fraction] = {
+                (True, False, True): self.share,
+                (False, True, False): self.share,
+                (False, False, False): rest,
+            }
+            return self.attack(shares, symmetric=False)
+        chances = [(self.inside, self.outside), (self.outside, self.inside), (self.outside, self.outside)]
+        sizes = (self.share, self.share, rest)
+        classes = [
+            (rational(size * first), rational(size * second), rational(chance))
+            for size, (first, second), chance in zip(sizes, chances, third, strict=True)
+        ]
+        return exact_pair(classes, symmetric=third[0] == third[1])
+
     def variation_ratio(self, only_one: Fraction, q_common: float | None) -> VariationRatio:
         """Parameters where ``only_one`` is the largest over all pairs of inputs."""
         ratio = above(self.inside / self.outside)
         beta = above(only_one * (self.inside - self.outside))
         return VariationRatio(p=ratio, beta=beta, q=ratio, q_common=q_common)
+
+
+@dataclass(frozen=True)
+class RegionLaw(Law):
+    """The law of a region, with what is known of how the regions of different inputs overlap.
+
+    ``only_one``: the largest share of all messages that are in one input's region but not in another's; ``always``: the
+    share of those that are in every input's region; ``q_common``: where a smaller ratio on the common part is known;
+    ``attacked``: exact pairs of real datasets; ``coin``: the extreme chances of one of two messages.
+
+    Two disjoint regions are the worst pair: if two overlap, give one message of both and one of neither to one region
+    each instead; the two values of G keep their sum and move apart, so G grows in convex order. A value whose region is
+    random is a mixture of regions, and the divergence is convex.
+
+    Theorem: two-level randomizers: p = q = 1 + (1−γ)/(γh), β = only_one·(1−γ)/h.
+    """
+
+    region: OwnRegion
+    only_one: Fraction
+    always: Fraction = Fraction(0)
+    q_common: float | None = None
+    attacked: tuple[HidingPair, ...] = ()
+    coin: tuple[Fraction, Fraction] | None = None
+    tight: bool = False
+    covers_mixtures: bool = False
+
+    @classmethod
+    def of_disjoint(cls, region: OwnRegion, *, attacked: Sequence[HidingPair] = (), tight: bool = False) -> RegionLaw:
+        """The law where some two inputs have regions without a common message; each region is at most half of all."""
+        return cls(region, region.share, attacked=tuple(attacked), tight=tight, covers_mixtures=True)
+
+    def variation_ratio(self) -> VariationRatio:
+        return self.region.variation_ratio(self.only_one, self.q_common)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        return [self.region.pair(self.only_one, self.always)]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        return self.attacked
+
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        return self.coin
 
 
 def _pair(cells: Iterable[tuple[Fraction, Fraction, Fraction, Fraction]], *, symmetric: bool) -> HidingPair:

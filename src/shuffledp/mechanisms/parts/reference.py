@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.array import Array, Floats, Words
-from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.array import Array, Floats, Integers, Words
 from shuffledp.mechanisms.parts.own_region import OwnRegion
 from shuffledp.numerics.ball import above, precision, rational, round_up
 
@@ -21,109 +21,98 @@ WORDS_OF_AN_INTEGER = 2
 """Words that one bounded integer consumes: no value's probability is then off by more than a relative 2^-65."""
 
 
-@runtime_checkable
-class GivesReference(Protocol):
+class Reference(ABC):
     """Every output law R(x) is within a bounded ratio of one reference law ρ that needs no input."""
 
     @property
-    def reference_ratio(self) -> float:
+    @abstractmethod
+    def ratio(self) -> float:
         """C: at least the largest R(x)(y)/ρ(y) over all inputs and messages, rounded up."""
 
     @property
+    @abstractmethod
     def deletion_epsilon(self) -> float:
         """Every R(x) is within e^{±this} of ρ, rounded up."""
 
     @property
-    def reference_words(self) -> int:
+    @abstractmethod
+    def words(self) -> int:
         """How many uniform 64-bit words one draw from ρ consumes."""
 
-    def reference_messages(self, words: NDArray[np.uint64]) -> NDArray[Any]:
-        """One message of law ρ per row of ``reference_words`` uniform words; the same words give the same message."""
+    @abstractmethod
+    def messages(self, words: Words) -> Array:
+        """One message of law ρ per row of ``words`` uniform words; the same words give the same message."""
 
-    def acceptance(self, values: NDArray[Any], messages: NDArray[Any]) -> NDArray[np.float64]:
+    @abstractmethod
+    def acceptance(self, values: Array, messages: Array) -> Floats:
         """R(x)(y)/(C·ρ(y)), between 0 and 1, for each row's checked value x and message y.
 
-        Right to a relative 2^-50 and up to e^acceptance_error too large, what the law of ``reference_messages`` lacks
-        to ρ included.
+        Right to a relative 2^-50 and up to e^acceptance_error too large, what the law of ``messages`` lacks to ρ
+        included.
         """
 
     @property
     def acceptance_error(self) -> float:
         """κ: the log of the largest factor by which ``acceptance`` may be too large; 0 where it is computed exactly."""
+        return 0.0
 
 
-@runtime_checkable
-class GivesApproximateReference(GivesReference, Protocol):
+class ApproximateReference(Reference):
     """The same for a randomizer that is private only up to δ: ``acceptance`` may exceed 1 where a ratio exceeds C."""
 
     @property
+    @abstractmethod
     def deletion_delta(self) -> float:
         """Every R(x) and ρ are (deletion_epsilon, this)-close both ways; C is e^deletion_epsilon, rounded up."""
 
     @property
+    @abstractmethod
     def replacement_epsilon(self) -> float:
         """Every two output laws are (this, replacement_delta)-close."""
 
     @property
+    @abstractmethod
     def replacement_delta(self) -> float: ...
 
 
-class UniformReference(Mechanism):
-    """The message is uniform, or else uniform on the input's region: the reference law ρ is uniform on all messages.
+@dataclass(frozen=True)
+class UniformReference(Reference):
+    """The message is uniform, or else uniform on the input's region: ρ is uniform on all messages.
+
+    ``owns`` says whether each message is in the region of the value beside it.
 
     Theorem: [LC] Section 3: R(x) is within e^{±ε} of ρ for ε = max(log inside, −log outside), probabilities in units of
     the uniform one; the acceptance probability R(x)(y)/(C·ρ(y)), C = inside, is 1 in the region.
     """
 
-    @property
-    @abstractmethod
-    def region(self) -> OwnRegion:
-        """The law."""
-
-    @abstractmethod
-    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
-        """Whether each message is in the region of the value beside it."""
+    region: OwnRegion
+    owns: Callable[[Array, Array], NDArray[np.bool_]]
 
     @property
-    @abstractmethod
-    def reference_words(self) -> int:
-        """How many uniform 64-bit words one uniform message consumes."""
-
-    @abstractmethod
-    def reference_messages(self, words: Words) -> Array:
-        """A uniform message for each row of uniform words."""
-
-    @property
-    def reference_ratio(self) -> float:
+    def ratio(self) -> float:
         return above(self.region.inside)
 
     @property
     def deletion_epsilon(self) -> float:
         return log_above(max(self.region.inside, 1 / self.region.outside))
 
-    @property
-    def acceptance_error(self) -> float:
-        return 0.0
-
     def acceptance(self, values: Array, messages: Array) -> Floats:
-        ratio = Fraction(self.reference_ratio)
+        ratio = Fraction(self.ratio)
         inside, outside = float(self.region.inside / ratio), float(self.region.outside / ratio)
         return np.where(self.owns(values, messages), inside, outside)
 
 
+@dataclass(frozen=True)
 class UniformNumber(UniformReference):
     """The same for messages that are numbers below ``outputs``."""
 
-    @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """How many different messages there are."""
+    outputs: int
 
     @property
-    def reference_words(self) -> int:
+    def words(self) -> int:
         return WORDS_OF_AN_INTEGER
 
-    def reference_messages(self, words: Words) -> Array:
+    def messages(self, words: Words) -> Array:
         return integers_below(self.outputs, words)
 
 
@@ -133,7 +122,7 @@ def log_above(ratio: Fraction) -> float:
         return round_up(arb(rational(ratio)).log())
 
 
-def integers_below(bound: int, words: Words) -> NDArray[np.int64]:
+def integers_below(bound: int, words: Words) -> Integers:
     """⌊w·bound/2^128⌋ for each row's two words, w = first·2^64 + second: uniform below ``bound`` ≤ 2^63."""
     factor = np.uint64(bound)
     low, high = words[:, 0] * factor, _high_product(words[:, 0], factor)

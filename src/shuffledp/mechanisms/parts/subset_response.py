@@ -17,9 +17,9 @@ from shuffledp import argument
 from shuffledp.array import Array, Bytes
 from shuffledp.mechanisms.mechanism import OutputTable
 from shuffledp.mechanisms.parts import reference
+from shuffledp.mechanisms.parts.old_reference import UniformReference
+from shuffledp.mechanisms.parts.old_support import SupportOracle
 from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
-from shuffledp.mechanisms.parts.reference import UniformReference
-from shuffledp.mechanisms.parts.support import SupportOracle
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio

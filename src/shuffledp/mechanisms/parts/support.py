@@ -2,72 +2,69 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
-from shuffledp.mechanisms.parts import user_values
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.sampling import bits
 
 
-class SupportOracle(Mechanism):
+@dataclass(frozen=True)
+class SupportReading(SimulatedReading):
     """Estimates how many users hold each option by (support count − n·(r + dummies' mean))/(s − r).
 
-    s is the chance that a message supports its user's own option, r that it supports any other given option. Messages
-    that do not depend on the value, dummies, support every option alike.
+    ``own`` is s, the chance that a message supports its user's own option, ``other`` is r, that it supports any other
+    given option. Messages that do not depend on the value, dummies, support every option alike: ``dummy_mean`` of a
+    user's on average, with variance ``dummy_variance``.
     """
 
-    task = "frequency"
     options: int
+    own: Fraction
+    other: Fraction
+    dummy_mean: Fraction = Fraction(0)
+    dummy_variance: Fraction = Fraction(0)
 
-    @property
-    @abstractmethod
-    def own_support(self) -> Fraction:
-        """s, of the executed randomizer."""
-
-    @property
-    @abstractmethod
-    def other_support(self) -> Fraction:
-        """r, of the executed randomizer."""
-
-    @property
-    def dummy_mean(self) -> Fraction:
-        """How many of a user's dummies support a given option, on average."""
-        return Fraction(0)
-
-    @property
-    def dummy_variance(self) -> Fraction:
-        """The variance of that number."""
-        return Fraction(0)
-
-    def check(self, values: Any) -> Array:
-        return user_values.categories(type(self).__name__, values, self.options)
-
-    def probe(self) -> Array:
-        return self.check([0, self.options - 1])
+    def supports(self, total: Array) -> Array:
+        """How many messages support each option, from the added-up statistic."""
+        return total
 
     def finish(self, total: Array, users: int) -> Estimate:
-        s, r = self.own_support, self.other_support
-        value = (np.asarray(total, dtype=np.float64) - users * float(r + self.dummy_mean)) / float(s - r)
-        held = np.clip(value, 0.0, users)
-        return Estimate(value, self._variance_of_counts(held, users), users)
+        return self.from_supports(self.supports(total), users)
+
+    def from_supports(self, supports: Array, users: int) -> Estimate:
+        """The estimate from how many messages support each option."""
+        s, r = self.own, self.other
+        value = (np.asarray(supports, dtype=np.float64) - users * float(r + self.dummy_mean)) / float(s - r)
+        return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users)
+
+    def truth(self, values: Array) -> Floats:
+        return np.bincount(values.reshape(-1), minlength=self.options).astype(np.float64)
+
+    def variance(self, values: Array) -> Floats:
+        return self.variance_of_counts(self.truth(values), len(values))
+
+    def variance_of_counts(self, counts: Floats, users: int) -> Floats:
+        """The variance of each option's estimate where so many of the users hold it."""
+        s, r = self.own, self.other
+        own, other, gap = float(s * (1 - s)), float(r * (1 - r)), float((s - r) ** 2)
+        return np.asarray((counts * own + (users - counts) * other + users * float(self.dummy_variance)) / gap)
 
     # --- simulations ------------------------------------------------------------------------------------------
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
-        """The estimate where ``held`` users hold each option, drawn without drawing any message.
+        """Each option's estimate has its exact law, but for chances rounded to floats.
 
-        Each option's estimate has its exact law, but for chances rounded to floats; where a message supports several
-        options, how these hang together is not drawn.
+        Where a message supports several options, how these hang together is not drawn.
         """
-        return SupportOracle.finish(self, self.draw_supports(held, users, rng), users)
+        return self.from_supports(self.draw_supports(held, users, rng), users)
 
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
         """How many messages support each option: s of its holders, r of the others, and dummies."""
-        own, other = rng.binomial(held, float(self.own_support)), rng.binomial(users - held, float(self.other_support))
+        own, other = rng.binomial(held, float(self.own)), rng.binomial(users - held, float(self.other))
         return np.asarray(own + other + self.draw_dummies(users, rng))
 
     def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
@@ -75,17 +72,27 @@ class SupportOracle(Mechanism):
         del users, rng
         return np.zeros(self.options, dtype=np.int64)
 
-    def truth(self, values: Any) -> Floats:
-        return np.bincount(self.check(values), minlength=self.options).astype(np.float64)
 
-    def variance(self, values: Any) -> Floats:
-        counts = self.truth(values)
-        return self._variance_of_counts(counts, int(counts.sum()))
+@dataclass(frozen=True)
+class CountedOption(SupportReading):
+    """A message is an option, the one that it supports; each user sends a uniform one with probability γ."""
 
-    def _variance_of_counts(self, counts: Floats, users: int) -> Floats:
-        s, r = self.own_support, self.other_support
-        own, other, gap = float(s * (1 - s)), float(r * (1 - r)), float((s - r) ** 2)
-        return np.asarray((counts * own + (users - counts) * other + users * float(self.dummy_variance)) / gap)
+    uniform_share: Fraction = Fraction(0)
+
+    def accumulate(self, messages: Array) -> Array:
+        return np.bincount(messages, minlength=self.options)
+
+    def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
+        """Those who report the truth, and a uniform option of everybody else."""
+        return true_or_uniform(held, users, float(self.uniform_share), rng)
+
+
+@dataclass(frozen=True)
+class SummedBits(SupportReading):
+    """A message is a row of packed bits, and supports the options whose bit is 1."""
+
+    def accumulate(self, messages: Array) -> Array:
+        return bits.column_sums(messages, self.options)
 
 
 def true_or_uniform(held: Integers, users: int, uniform_share: float, rng: np.random.Generator) -> Integers:

@@ -15,7 +15,7 @@ from flint import arb, fmpq
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.mechanism import Estimate, OutputTable, Tuning
 from shuffledp.mechanisms.parts import user_values
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.numerics.ball import above, precision, rational, round_up
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio

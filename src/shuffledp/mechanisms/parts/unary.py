@@ -16,9 +16,9 @@ from shuffledp import argument
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
-from shuffledp.mechanisms.parts.bit_row import BitRow
+from shuffledp.mechanisms.parts.old_bit_row import BitRow
+from shuffledp.mechanisms.parts.old_support import SupportOracle
 from shuffledp.mechanisms.parts.reference import log_above
-from shuffledp.mechanisms.parts.support import SupportOracle
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio

@@ -1,11 +1,97 @@
-"""Checks of users' values, each with one sentence; nothing is encoded unless all values are good."""
+"""What users may hold: values are validated, each with one sentence; nothing is encoded unless all of them are good."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shuffledp.array import Array
+
+
+class UserValues(ABC):
+    """One value per user along the first axis."""
+
+    @abstractmethod
+    def check(self, values: Any) -> Array:
+        """The values in canonical form; a sentence if any of them is bad."""
+
+    @abstractmethod
+    def probe(self) -> Array:
+        """Two inputs that are hard to hide from each other, in canonical form."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Where the numbers lie, both ends included, if values are numbers."""
+        return -1.0, 1.0
+
+
+@dataclass(frozen=True)
+class OneOption(UserValues):
+    """One whole number from 0 to options−1 per user."""
+
+    who: str
+    options: int
+
+    def check(self, values: Any) -> Array:
+        return categories(self.who, values, self.options)
+
+    def probe(self) -> Array:
+        return np.array([0, self.options - 1])
+
+
+@dataclass(frozen=True)
+class ItemSet(UserValues):
+    """A row of ``items`` different whole numbers from 0 to options−1 per user, in ascending order."""
+
+    who: str
+    options: int
+    items: int
+
+    def check(self, values: Any) -> Array:
+        return item_sets(self.who, values, self.options, self.items)
+
+    def probe(self) -> Array:
+        return farthest_sets(self.options, self.items)
+
+
+@dataclass(frozen=True)
+class RealNumber(UserValues):
+    """One number from low to high per user."""
+
+    who: str
+    low: float = -1.0
+    high: float = 1.0
+
+    def check(self, values: Any) -> Array:
+        return reals(self.who, values, self.low, self.high)
+
+    def probe(self) -> Array:
+        return np.array([self.low, self.high])
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self.low, self.high
+
+
+@dataclass(frozen=True)
+class BoxVector(UserValues):
+    """A vector of ``dimension`` numbers from −1 to 1 per user."""
+
+    who: str
+    dimension: int
+
+    def check(self, values: Any) -> Array:
+        vectors = reals(self.who, values, -1.0, 1.0, axes=2)
+        if vectors.shape[1] != self.dimension:
+            raise ValueError(f"{self.who}: expected vectors of {self.dimension} numbers, got {vectors.shape[1]}.")
+        return vectors
+
+    def probe(self) -> Array:
+        return np.stack([-np.ones(self.dimension), np.ones(self.dimension)])
 
 
 def categories(who: str, values: Any, options: int) -> NDArray[np.int64]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import OutputTable
+from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
 from shuffledp.mechanisms.parts.signed_mean import SignedMean
-from shuffledp.mechanisms.parts.whole_number import WholeNumber
 from shuffledp.sampling import rounding
 from shuffledp.sampling.random import RandomSource
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from shuffledp.array import Array, Bytes
-from shuffledp.mechanisms.mechanism import Mechanism, integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.wire import integers_of_wire, wire_of_integers
 
 
 class WholeNumber(Mechanism):

@@ -1,0 +1,30 @@
+"""An estimate from messages, and how far it may be off: standard error and confidence interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from shuffledp import argument
+from shuffledp.array import Floats
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unbiased estimate, its estimated variance, and how many users stand behind it."""
+
+    value: Floats
+    variance: Floats
+    users: int
+
+    @property
+    def standard_error(self) -> Floats:
+        return np.sqrt(np.maximum(self.variance, 0.0))
+
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """A two-sided normal confidence interval, per component."""
+        level = argument.open_probability("interval", "confidence", confidence)
+        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.standard_error
+        return self.value - reach, self.value + reach

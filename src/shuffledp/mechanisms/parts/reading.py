@@ -1,0 +1,38 @@
+"""How messages are read: a statistic that adds up, the unbiased estimate from it, and its exact variance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from shuffledp.array import Array, Floats, Integers
+from shuffledp.mechanisms.estimate import Estimate
+
+
+class Reading(ABC):
+    """From messages to an estimate. Values are checked ones, in canonical form."""
+
+    @abstractmethod
+    def accumulate(self, messages: Array) -> Array:
+        """A statistic of fixed shape that adds up over batches of messages, whatever their order."""
+
+    @abstractmethod
+    def finish(self, total: Array, users: int) -> Estimate:
+        """The estimate from the added-up statistic of all messages of ``users`` users."""
+
+    @abstractmethod
+    def truth(self, values: Array) -> Floats:
+        """What the estimate estimates, computed from the true values."""
+
+    @abstractmethod
+    def variance(self, values: Array) -> Floats:
+        """The exact variance of the estimate per component, for these true values."""
+
+
+class SimulatedReading(Reading):
+    """A reading whose estimate can be drawn by its law, without drawing messages."""
+
+    @abstractmethod
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """The estimate where ``held`` users hold each option."""
