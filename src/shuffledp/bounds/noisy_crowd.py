@@ -66,6 +66,10 @@ class NoisyCrowdCurve(PrivacyCurve):
     others: int
     chance: Fraction
 
+    @property
+    def certified(self) -> bool:
+        return True
+
     def _strata(self, mass: float, most: int) -> Strata:
         """Strata that H is outside of with at most about ``mass``, ``most`` of them."""
         with precision(BITS):
@@ -197,6 +201,7 @@ class NoisyCrowdBound(Bound):
     name = "noisy-crowd"
     theorem = "identity (★) with dummies and with the others' own noise"
     summary = "dummies, and what the others' own randomness hides on top"
+    guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> NoisyCrowdCurve:
         if not isinstance(randomizer, HasNoisyOthers):

@@ -292,5 +292,6 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
         senders=max(curve.people for curve in curves),
         colluding=max(curve.source.colluding for curve in curves),
         some_inputs=any(curve.source.some_inputs for curve in curves),
+        origin=joined(curve.source.origin for curve in curves),
         attack=None if single is None else RepeatedAttack(single, rounds, compose),
     )

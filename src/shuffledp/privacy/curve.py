@@ -47,6 +47,10 @@ class BoundValue:
     theorem: str
     certified: bool
     guarantee: bool
+    note: str = ""
+    """What the reader must know besides."""
+    origin: str = ""
+    """Who stands behind the bound, where it is not shuffledp's own."""
     attacked: Callable[[], float | None] = field(default=lambda: None, repr=False, compare=False)
 
     @cached_property
@@ -93,7 +97,8 @@ class AttackCurve:
         return *(PositivePartMean(way.law, self.users) for way in ways), *self.further
 
     def exact_curves(self) -> Sequence[PrivacyCurve]:
-        source = Source("attack", "identity (★)", self.users)
+        # Exact for its dataset, hence no upper bound for the others.
+        source = Source("attack", "identity (★)", self.users, guarantee=False)
         with precision(FORMULA_BITS):
             return [
                 NumericCurve(source, (partial(_same_pair, pair),), pair.largest_log_ratio(), fixed=True)
@@ -126,7 +131,7 @@ class Source:
     bound: str
     theorem: str
     users: int
-    guarantee: bool = True
+    guarantee: bool = False
     note: str = ""
     attack: Attack | None = None
     """What is known from below: shared by every bound of the same randomizer."""
@@ -137,6 +142,8 @@ class Source:
     """How many of these people tell the analyst what they know."""
     some_inputs: bool = False
     """Whether the curve is for chosen pairs of inputs only: a person's other values may be told apart better."""
+    origin: str = ""
+    """Who stands behind the bound, where it is not shuffledp's own: "MyBound of the module `mine`"."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +180,8 @@ class PrivacyCurve(ABC):
 
     @property
     def certified(self) -> bool:
-        """Every value is computed in ball arithmetic or rounded by a proved bound."""
-        return True
+        """Every value is computed in ball arithmetic or rounded by a proved bound: False unless a curve says so."""
+        return False
 
     def epsilon(self, delta: float) -> BoundValue:
         """The smallest ε for which (ε, δ)-DP is proved; infinity if there is none."""
@@ -241,7 +248,10 @@ class PrivacyCurve(ABC):
         """The value at ε; what is known from below is added by the caller."""
 
     def _value(self, upper: float, slack: float) -> BoundValue:
-        return BoundValue(upper, slack, self.bound, self.theorem, self.certified, self.guarantee)
+        source = self.source
+        return BoundValue(
+            upper, slack, self.bound, self.theorem, self.certified, self.guarantee, self.note, source.origin
+        )
 
     def _with_attack(self, value: BoundValue, ask: Callable[[Attack], float]) -> BoundValue:
         attack = self.source.attack
@@ -260,6 +270,10 @@ class NumericCurve(PrivacyCurve):
     directions: tuple[Callable[[float], HidingPair], ...]
     largest: float
     fixed: bool = False
+
+    @property
+    def certified(self) -> bool:
+        return True
 
     @cached_property
     def _divergences(self) -> tuple[PositivePartMean, ...]:
@@ -318,6 +332,10 @@ class ClosedFormCurve(PrivacyCurve):
     formula: Callable[[arb], arb]
     largest: float
 
+    @property
+    def certified(self) -> bool:
+        return True
+
     def _epsilon(self, delta: float) -> BoundValue:
         with precision(FORMULA_BITS):
             value = round_up(self.formula(arb(delta)))
@@ -350,6 +368,10 @@ class DeltaFormCurve(PrivacyCurve):
 
     formula: Callable[[arb], arb]
     largest: float
+
+    @property
+    def certified(self) -> bool:
+        return True
 
     def bracket(self, epsilon: float) -> Bracket:
         """The formula's value, capped by 1."""
