@@ -80,7 +80,7 @@ def test_every_bound_is_reached_by_its_name(bound: str) -> None:
         return
     assert curve.bound == bound == value.bound
     assert curve.theorem == BOUND_OF[bound].theorem == value.theorem
-    assert curve.users == 5000
+    assert (curve.users, curve.messages) == (5000, 5000)
     assert 0 < value.upper <= 0.4 + 1e-12
 
 
@@ -130,7 +130,7 @@ def test_colluding_users_hide_nobody(bound: str) -> None:
     parameters = VariationRatio.of_ldp(1.0)
     with_them = amplify(parameters, 5000, bound=bound, colluding=1000)
     without = amplify(parameters, 4000, bound=bound)
-    assert with_them.users == 4000
+    assert (with_them.users, with_them.messages) == (5000, 4000)
     assert with_them.epsilon(1e-5) == without.epsilon(1e-5)
     assert amplify(parameters, 5000, bound=bound, colluding=0).epsilon(1e-5).upper < without.epsilon(1e-5).upper
 
@@ -138,7 +138,7 @@ def test_colluding_users_hide_nobody(bound: str) -> None:
 def test_all_but_one_may_collude() -> None:
     """One honest user is left with its local guarantee."""
     curve = amplify(VariationRatio.of_ldp(1.0), 10, colluding=9)
-    assert curve.users == 1
+    assert (curve.users, curve.messages) == (10, 1)
     assert curve.epsilon(1e-9).upper == pytest.approx(1.0, abs=1e-6)
 
 
@@ -165,4 +165,4 @@ def test_bad_colluding_is_refused(colluding: Any, kind: type[Exception], words: 
 def test_counts_may_be_whole_floats() -> None:
     """1e4 users of whom 1e3 collude, as floats or numpy numbers."""
     for users, colluding in [(1e4, 1e3), (np.int64(10**4), np.int32(1000)), (10**4, np.float64(1000))]:
-        assert amplify(PARAMETERS, users, colluding=colluding).users == 9000
+        assert amplify(PARAMETERS, users, colluding=colluding).messages == 9000

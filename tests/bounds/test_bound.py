@@ -101,6 +101,6 @@ def test_curves_carry_their_source(name: str) -> None:
     except NotApplicable as error:
         assert error.bound == name  # noqa: PT017
         return
-    assert (curve.bound, curve.theorem, curve.users) == (name, BOUND_OF[name].theorem, 100)
+    assert (curve.bound, curve.theorem, curve.messages) == (name, BOUND_OF[name].theorem, 100)
     assert curve.certified is True
     assert bool(curve.note) is not curve.guarantee

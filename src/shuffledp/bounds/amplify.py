@@ -38,7 +38,7 @@ def amplify(
 
     ``users`` counts everybody, the one to protect included; ``colluding`` of them tell the analyst their messages,
     dummies included, and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. The curve's
-    ``users`` is the number of messages that hide each other: one from each user, unless the mechanism sends several.
+    ``messages`` is the number of those that hide each other: one from each user, unless the mechanism sends several.
     A metric mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs
     at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
     ``bound`` is a name, by default "best", or a list: the smallest guarantee among just these. A ``Bound`` object of

@@ -106,7 +106,7 @@ def _source(curves: tuple[PrivacyCurve, ...], users: int) -> Source:
     return Source(
         NAME,
         theorem="the smallest of: " + ", ".join(curve.theorem for curve in curves),
-        users=users,
+        messages=users,
         guarantee=all(curve.guarantee for curve in curves),
         note=" ".join(_once(curve.note for curve in curves)),
         origin=", ".join(_once(curve.source.origin for curve in curves)),

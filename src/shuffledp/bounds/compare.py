@@ -48,7 +48,7 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
         name = bound.name
         try:
             curve = amplify(randomizer, users, bound=name, colluding=colluding)
-            hidden, value = curve.users, curve.epsilon(delta)
+            hidden, value = curve.messages, curve.epsilon(delta)
         except NotApplicable as error:
             rows.append(Row(name, bound.theorem, None, error.reason))
             continue

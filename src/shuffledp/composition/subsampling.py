@@ -128,7 +128,7 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
         raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
     total = argument.count("subsample", "population", population)
     _for_all_inputs("subsample", curve)
-    drawn = curve.people
+    drawn = curve.users
     if total < drawn:
         raise ValueError(f"subsample: population must be at least the curve's {drawn} users, got {total}.")
     if total == drawn:
@@ -138,7 +138,7 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
         return curve.sent_by(total, colluding)
     known = f", {colluding} of whom tell whether they were," if colluding else ""
     theorem = f"{drawn} of {total} sampled without replacement{known} [VR Prop. 2], then: {curve.theorem}"
-    source = dataclasses.replace(curve.source, theorem=theorem, attack=None, senders=total)
+    source = dataclasses.replace(curve.source, theorem=theorem, attack=None, users=total)
     return SubsampledCurve(source, curve, fmpq(drawn, total - colluding))
 
 
@@ -247,7 +247,7 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
         max(1, round(total * chance)),
         guarantee,
         one.note,
-        senders=total,
+        users=total,
         origin=one.source.origin,
     )
     return PoissonCurve(source, tuple(worst), tuple(likely), outside)
