@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from shuffledp import KRR, NotApplicable, VariationRatio, amplify
+from shuffledp.bounds import BOUND_OF
 from shuffledp.bounds.amplify import bound_names
 from shuffledp.bounds.best import BestCurve, best_curve
-from shuffledp.bounds.bound import all_bounds
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.randomizer import Randomizer
 
 PARAMETERS = VariationRatio(math.e, (math.e - 1) / (math.e + 15), math.e, q_common=1.0)
 
@@ -31,7 +33,7 @@ def test_best_is_the_default_and_a_name() -> None:
     """Asking for "best" is the same as asking for nothing."""
     assert amplify(PARAMETERS, 100, bound="best").epsilon(1e-3) == amplify(PARAMETERS, 100).epsilon(1e-3)
     assert bound_names()[0] == "best"
-    assert set(bound_names()) == {"best", *all_bounds()}
+    assert set(bound_names()) == {"best", *BOUND_OF}
 
 
 @pytest.mark.parametrize("users", [2, 30, 2000])
@@ -43,12 +45,12 @@ def test_best_is_the_smallest_guarantee(randomizer: Any, users: int) -> None:
         value = best.epsilon(delta)
         assert value.guarantee
         seen = {}
-        for name, bound in all_bounds().items():
+        for name, bound in BOUND_OF.items():
             try:
                 seen[name] = amplify(randomizer, users, bound=name).epsilon(delta)
             except NotApplicable:
                 continue
-            if bound.always_guarantees():
+            if bound.guarantees:
                 assert value.upper <= seen[name].upper + seen[name].slack + value.slack
         assert value.bound in seen
         assert seen[value.bound].upper == value.upper
@@ -60,14 +62,14 @@ def test_best_says_why_the_others_were_not_used() -> None:
     if isinstance(curve, BestCurve):
         refused = dict(curve.refused)
         used = {one.bound for one in curve.curves}
-        assert set(refused) | used == set(all_bounds())
+        assert set(refused) | used == set(BOUND_OF)
         assert not set(refused) & used
         assert "not a guarantee" in refused["variation-ratio-published"]
         assert "never better than" in refused["analytic"]
         assert all(reason.endswith(".") for reason in refused.values())
 
 
-@pytest.mark.parametrize("bound", sorted(all_bounds()))
+@pytest.mark.parametrize("bound", sorted(BOUND_OF))
 def test_every_bound_is_reached_by_its_name(bound: str) -> None:
     """A curve carries the name, the theorem and the number of users of the bound that was asked for."""
     try:
@@ -77,8 +79,8 @@ def test_every_bound_is_reached_by_its_name(bound: str) -> None:
         assert "gives no" in error.reason  # noqa: PT017
         return
     assert curve.bound == bound == value.bound
-    assert curve.theorem == all_bounds()[bound].theorem == value.theorem
-    assert curve.users == 5000
+    assert curve.theorem == BOUND_OF[bound].theorem == value.theorem
+    assert (curve.users, curve.messages) == (5000, 5000)
     assert 0 < value.upper <= 0.4 + 1e-12
 
 
@@ -107,11 +109,17 @@ def test_a_class_is_no_randomizer(thing: Any) -> None:
 
 
 def test_anything_that_gives_parameters_is_a_randomizer() -> None:
-    """A bound asks for a capability, not for a class."""
+    """A bound asks what a randomizer offers, not for its class."""
 
-    class Mine:
+    class Mine(Randomizer):
         def variation_ratio(self) -> VariationRatio:
             return PARAMETERS
+
+        def blankets(self) -> list[HidingPair]:
+            return []
+
+        def attacks(self) -> list[HidingPair]:
+            return []
 
     assert amplify(Mine(), 50).epsilon(1e-3) == amplify(PARAMETERS, 50).epsilon(1e-3)
 
@@ -122,7 +130,7 @@ def test_colluding_users_hide_nobody(bound: str) -> None:
     parameters = VariationRatio.of_ldp(1.0)
     with_them = amplify(parameters, 5000, bound=bound, colluding=1000)
     without = amplify(parameters, 4000, bound=bound)
-    assert with_them.users == 4000
+    assert (with_them.users, with_them.messages) == (5000, 4000)
     assert with_them.epsilon(1e-5) == without.epsilon(1e-5)
     assert amplify(parameters, 5000, bound=bound, colluding=0).epsilon(1e-5).upper < without.epsilon(1e-5).upper
 
@@ -130,7 +138,7 @@ def test_colluding_users_hide_nobody(bound: str) -> None:
 def test_all_but_one_may_collude() -> None:
     """One honest user is left with its local guarantee."""
     curve = amplify(VariationRatio.of_ldp(1.0), 10, colluding=9)
-    assert curve.users == 1
+    assert (curve.users, curve.messages) == (10, 1)
     assert curve.epsilon(1e-9).upper == pytest.approx(1.0, abs=1e-6)
 
 
@@ -157,4 +165,4 @@ def test_bad_colluding_is_refused(colluding: Any, kind: type[Exception], words: 
 def test_counts_may_be_whole_floats() -> None:
     """1e4 users of whom 1e3 collude, as floats or numpy numbers."""
     for users, colluding in [(1e4, 1e3), (np.int64(10**4), np.int32(1000)), (10**4, np.float64(1000))]:
-        assert amplify(PARAMETERS, users, colluding=colluding).users == 9000
+        assert amplify(PARAMETERS, users, colluding=colluding).messages == 9000

@@ -11,7 +11,7 @@ import pytest
 from mpmath import mp, mpf
 
 from shuffledp import VariationRatio, amplify
-from shuffledp.bounds.bound import all_bounds
+from shuffledp.bounds import BOUND_OF
 
 from ..oracle.exact import (
     Row,
@@ -296,7 +296,7 @@ def test_the_published_bound_is_a_guarantee_only_without_a_common_part(
     assert ("not an upper bound" in curve.note) is not guarantee
     assert amplify(parameters, 50, bound="variation-ratio").guarantee is True
     assert amplify(parameters, 50).guarantee is True
-    assert all_bounds()["variation-ratio-published"].always_guarantees() is False
+    assert BOUND_OF["variation-ratio-published"].guarantees is False
 
 
 def test_without_a_common_part_both_are_one() -> None:

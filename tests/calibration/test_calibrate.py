@@ -39,7 +39,7 @@ def assert_calibrated(found: sdp.Calibration, users: int, epsilon: float, delta:
     again = sdp.amplify(found.mechanism, users).epsilon(delta).upper
     assert again <= epsilon
     assert found.curve.epsilon(delta).upper == found.epsilon.upper == again
-    assert found.curve.users == users
+    assert found.curve.messages == users
 
 
 def test_the_bar_randomized_response() -> None:
@@ -230,7 +230,7 @@ class Fixed(PrivacyCurve):
 
 def made_up(central: Any, tuning: Tuning, epsilon: float) -> Any:
     def curve_at(value: float) -> PrivacyCurve:
-        return Fixed(Source("made-up", "none", 1), central(value))
+        return Fixed(Source("made-up", "none", 1, guarantee=True), central(value))
 
     return Search(curve_at, lambda value: math.log(central(value)), tuning, Target(epsilon, 1e-6)).run()
 
@@ -295,7 +295,7 @@ def test_the_certified_epsilon_has_the_last_word() -> None:
             return self._value(self.central * (1 + 1e-6), 1e-6)
 
     def curve_at(value: float) -> PrivacyCurve:
-        return Wide(Source("made-up", "none", 1), value)
+        return Wide(Source("made-up", "none", 1, guarantee=True), value)
 
     tuning = Tuning("setting", False, False, 1e-4, 64.0)
     found = Search(curve_at, math.log, tuning, Target(1.0, 1e-6)).run()

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.bound import all_bounds
-from shuffledp.certificate.claim import BOUNDS, EPSILON_MARGIN, claim_of, parse, provable, rounded_up
+from shuffledp.bounds import BOUND_OF
+from shuffledp.certificate.claim import EPSILON_MARGIN, PROVABLE, claim_of, parse, provable, rounded_up
 from shuffledp.certificate.proof import Verdict
 from shuffledp.certificate.verify import Parameters, verify
 from shuffledp.mechanisms.frequency.krr import KRR
@@ -83,7 +83,7 @@ class TestYes:
                 document = json.loads(claim_of(RANDOMIZERS[name], users, value, delta=delta).text())
                 assert verdict(document) is Verdict.YES, (delta, document["epsilon"])
 
-    @pytest.mark.parametrize("bound", BOUNDS)
+    @pytest.mark.parametrize("bound", PROVABLE)
     @pytest.mark.parametrize("users", [1, 40, 3000, 10**7])
     def test_every_numeric_bound(self, bound: str, users: int) -> None:
         for randomizer in (KRR(1.0, 4), sdp.VariationRatio.of_ldp(1.0)):
@@ -200,9 +200,9 @@ class TestNo:
 
     def test_a_renamed_bound_with_its_theorem(self) -> None:
         """The law must be the one of the bound that is named."""
-        for bound in BOUNDS:
+        for bound in PROVABLE:
             if bound != "optimal":
-                edited = {**self.MECHANISM, "bound": bound, "theorem": all_bounds()[bound].theorem}
+                edited = {**self.MECHANISM, "bound": bound, "theorem": BOUND_OF[bound].theorem}
                 assert verdict(edited) is Verdict.NO
 
     def test_a_forger_who_rewrites_everything(self) -> None:

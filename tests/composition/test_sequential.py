@@ -250,7 +250,7 @@ def test_what_is_no_guarantee_stays_none() -> None:
     assert not composed.epsilon(1e-3).guarantee
     assert "stronger-clone" in composed.bound
     assert "Lemma 7.2" in composed.theorem
-    assert composed.users == 500
+    assert composed.messages == 500
     assert isinstance(composed, ComposedCurve)
 
 

@@ -164,10 +164,11 @@ def test_colluding_users_do_not_lower_the_share() -> None:
     """Who colludes hides nobody, but the victim is drawn as often as before, or oftener as far as colluders know."""
     mechanism = sdp.KRR(epsilon=1.0, options=8)
     drawn = sdp.amplify(mechanism, 1000, colluding=900)
-    assert drawn.users == 100
+    assert (drawn.users, drawn.messages) == (1000, 100)
     alone = sdp.amplify(mechanism, 100)
     share = 1000 / (10_000 - 900)
     assert subsample(drawn, 10_000).delta(0.0).upper == pytest.approx(share * alone.delta(0.0).upper, rel=1e-9)
+    assert (subsample(drawn, 10_000).users, subsample(drawn, 10_000).messages) == (10_000, 100)
     with pytest.raises(ValueError, match="1000 users"):
         subsample(drawn, 500)
 
@@ -226,6 +227,7 @@ def test_rounds_of_colluding_users_are_sampled_as_often_as_one_round() -> None:
     both = sdp.compose(once, 2)
     drawn = subsample(both, 2000)
     assert drawn.delta(0.0).upper >= 0.5 * both.delta(0.0).upper
+    assert (subsample(drawn, 10_000).users, subsample(drawn, 10_000).messages) == (10_000, 100)
     with pytest.raises(ValueError, match="1000 users"):
         subsample(both, 500)
 

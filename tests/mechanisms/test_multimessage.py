@@ -94,7 +94,7 @@ def test_colluding_users_take_their_dummies_with_them(mechanism: Any) -> None:
         curve = delta_of(mechanism, 2, ratio, colluding=1)
         assert curve.upper == delta_of(mechanism, 1, ratio).upper
         assert curve.upper >= float(reports.worst_divergence(laws, 1, ratio)) * (1 - 1e-12)
-    assert sdp.amplify(mechanism, 50, colluding=20).users == mechanism.hiding_messages(30)
+    assert sdp.amplify(mechanism, 50, colluding=20).messages == mechanism.hiding_messages(30)
 
 
 def two_counters(coin: Fraction, coins: int, ratio: Fraction) -> Fraction:

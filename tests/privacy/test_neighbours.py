@@ -16,7 +16,7 @@ from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy import neighbours
 from shuffledp.privacy.neighbours import attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
-from shuffledp.privacy.randomizer import GivesNeighbours
+from shuffledp.privacy.randomizer import HasNeighbours
 
 Triple = tuple[Fraction, Fraction, Fraction]
 
@@ -104,7 +104,7 @@ def test_identical_inputs_and_bare_parameters() -> None:
     ids=str,
 )
 def test_inputs_that_can_hardly_be_told_apart(
-    mechanism: GivesNeighbours, users: int, delta: float, first: float, second: float
+    mechanism: HasNeighbours, users: int, delta: float, first: float, second: float
 ) -> None:
     """Small distances, many grid points: no digit is lost, and the attack stays below."""
     value = amplify(mechanism, users, pair=(first, second)).epsilon(delta)

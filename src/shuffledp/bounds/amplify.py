@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from shuffledp import argument
-from shuffledp.bounds import best, exact_binary
-from shuffledp.bounds.bound import all_bounds
+from shuffledp.bounds import BOUND_OF, BOUNDS, best, exact_binary
+from shuffledp.bounds.bound import Bound
+from shuffledp.bounds.own import curve_of, demand_own_names
 from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
 from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
@@ -15,17 +16,20 @@ from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
 MOST_USERS = 10**18
 """More than anybody can have; sums over far larger crowds leave the range of floats."""
 
+BoundChoice: TypeAlias = "str | Bound | Sequence[str | Bound]"
+"""What ``amplify`` takes as ``bound``: a name, or names and bounds of one's own."""
+
 
 def bound_names() -> list[str]:
     """Every name that ``amplify`` takes as ``bound``."""
-    return [best.NAME, *all_bounds()]
+    return [best.NAME, *BOUND_OF]
 
 
 def amplify(
     randomizer: Randomizer,
     users: float,
     *,
-    bound: str = best.NAME,
+    bound: BoundChoice = best.NAME,
     colluding: float = 0,
     pair: Sequence[Any] | None = None,
     diameter: float | None = None,
@@ -34,9 +38,11 @@ def amplify(
 
     ``users`` counts everybody, the one to protect included; ``colluding`` of them tell the analyst their messages,
     dummies included, and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. The curve's
-    ``users`` is the number of messages that hide each other: one from each user, unless the mechanism sends several.
+    ``messages`` is the number of those that hide each other: one from each user, unless the mechanism sends several.
     A metric mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs
     at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
+    ``bound`` is a name, by default "best", or a list: the smallest guarantee among just these. A ``Bound`` object of
+    one's own in that list is used here and nowhere else, and the curve's note says whose it is.
     """
     total = argument.count("amplify", "users", users)
     if total > MOST_USERS:
@@ -49,15 +55,34 @@ def amplify(
     randomizer = chosen_inputs(randomizer, pair, diameter)
     hidden = randomizer.hiding_messages(total - lost)
     attack = _attack(randomizer, randomizer.attack_messages(total - lost))
-    known = all_bounds()
-    if bound == best.NAME:
-        curve = best.best_curve(randomizer, hidden)
-    elif bound in known:
-        curve = known[bound].curve(randomizer, hidden)
-    else:
-        raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {bound!r}.")
-    curve = curve.attacked_by(attack).sent_by(total, lost).assuming(randomizer.assumption)
+    curve = _curve(randomizer, hidden, bound).attacked_by(attack).sent_by(total, lost)
     return curve.for_some_inputs() if isinstance(randomizer, Neighbours) else curve
+
+
+def _curve(randomizer: Randomizer, users: int, bound: BoundChoice) -> PrivacyCurve:
+    if bound == best.NAME:
+        return best.best_curve(randomizer, users)
+    listed = [bound] if isinstance(bound, str | Bound) else list(bound)
+    bounds = list({id(each): each for item in listed for each in _bounds_called(item)}.values())
+    if not bounds:
+        raise ValueError("amplify: expected at least one bound, got an empty list.")
+    demand_own_names(bounds)
+    if len(bounds) == 1:
+        return curve_of(bounds[0], randomizer, users)
+    return best.smallest_curve(randomizer, users, bounds)
+
+
+def _bounds_called(item: object) -> Sequence[Bound]:
+    """One bound; by the name of the default, all of ours that guarantee."""
+    if isinstance(item, Bound):
+        return [item]
+    if not isinstance(item, str):
+        raise TypeError(f"amplify: bound must be a name, a Bound object or a list of these, got {item!r}.")
+    if item == best.NAME:
+        return [bound for bound in BOUNDS if bound.guarantees]
+    if item not in BOUND_OF:
+        raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {item!r}.")
+    return [BOUND_OF[item]]
 
 
 def chosen_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diameter: float | None) -> Randomizer:

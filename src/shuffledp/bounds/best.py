@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from shuffledp.array import Floats
-from shuffledp.bounds.bound import Bound, all_bounds
+from shuffledp.bounds import BOUND_OF, BOUNDS
+from shuffledp.bounds.bound import Bound
+from shuffledp.bounds.own import curve_of
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
 from shuffledp.privacy.randomizer import Randomizer
@@ -27,6 +30,10 @@ class BestCurve(PrivacyCurve):
     curves: tuple[PrivacyCurve, ...]
     refused: tuple[tuple[str, str], ...]
     """Bounds that were not used, each with the reason."""
+
+    @property
+    def certified(self) -> bool:
+        return all(curve.certified for curve in self.curves)
 
     def _epsilon(self, delta: float) -> BoundValue:
         return _smallest([curve.epsilon(delta) for curve in self.curves])
@@ -62,15 +69,26 @@ def _smallest(values: list[BoundValue]) -> BoundValue:
 
 
 def best_curve(randomizer: Randomizer, users: int) -> PrivacyCurve:
-    """The curve of the smallest certified guarantee for a randomizer."""
-    bounds = all_bounds()
+    """The curve of the smallest certified guarantee for a randomizer, among all of our bounds."""
+    return smallest_curve(randomizer, users, BOUNDS, reproduce=False)
+
+
+def smallest_curve(
+    randomizer: Randomizer, users: int, bounds: Sequence[Bound], *, reproduce: bool = True
+) -> PrivacyCurve:
+    """The curve of the smallest guarantee among some bounds.
+
+    Where none of them gives a guarantee it is the smallest of what there is, and says that it is none.
+    ``reproduce`` says whether a bound is looked at that is not always a guarantee.
+    """
+    known = {**BOUND_OF, **{bound.name: bound for bound in bounds}}
     applied: dict[str, PrivacyCurve] = {}
     refused: list[tuple[str, str]] = []
-    for bound in sorted(bounds.values(), key=lambda bound: _depth(bound, bounds)):
-        reason = _why_not(bound, bounds, applied)
+    for bound in sorted(bounds, key=lambda bound: len(_better(bound, known))):
+        reason = _why_not(bound, known, applied, reproduce)
         if reason is None:
             try:
-                applied[bound.name] = bound.curve(randomizer, users)
+                applied[bound.name] = curve_of(bound, randomizer, users)
                 continue
             except NotApplicable as error:
                 reason = error.reason
@@ -78,30 +96,42 @@ def best_curve(randomizer: Randomizer, users: int) -> PrivacyCurve:
     if not applied:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused)
         raise NotApplicable(NAME, f"no bound applies to {type(randomizer).__name__} ({reasons}).")
-    curves = tuple(applied.values())
-    if len(curves) == 1:
-        return curves[0]
-    theorem = "the smallest of: " + ", ".join(curve.theorem for curve in curves)
-    return BestCurve(Source(NAME, theorem, users), curves, tuple(refused))
+    sure = {name: curve for name, curve in applied.items() if curve.guarantee} or applied
+    refused += [(name, "is no guarantee here.") for name in applied if name not in sure]
+    curves = tuple(sure.values())
+    return curves[0] if len(curves) == 1 else BestCurve(_source(curves, users), curves, tuple(refused))
 
 
-def _better(bound: Bound, bounds: dict[str, Bound]) -> list[str]:
+def _source(curves: tuple[PrivacyCurve, ...], users: int) -> Source:
+    return Source(
+        NAME,
+        theorem="the smallest of: " + ", ".join(curve.theorem for curve in curves),
+        messages=users,
+        guarantee=all(curve.guarantee for curve in curves),
+        note=" ".join(_once(curve.note for curve in curves)),
+        origin=", ".join(_once(curve.source.origin for curve in curves)),
+    )
+
+
+def _once(words: Iterable[str]) -> list[str]:
+    return [word for word in dict.fromkeys(words) if word]
+
+
+def _better(bound: Bound, known: dict[str, Bound]) -> list[str]:
     """The bounds that are provably at least as tight, nearest first."""
     result: list[str] = []
-    while bound.never_better_than is not None:
-        bound = bounds[bound.never_better_than]
-        result.append(bound.name)
+    # Somebody's own bound may name what there is not, or itself.
+    while (name := bound.never_better_than) in known and name not in result:
+        assert name is not None
+        bound = known[name]
+        result.append(name)
     return result
 
 
-def _depth(bound: Bound, bounds: dict[str, Bound]) -> int:
-    return len(_better(bound, bounds))
-
-
-def _why_not(bound: Bound, bounds: dict[str, Bound], applied: dict[str, PrivacyCurve]) -> str | None:
-    if not bound.always_guarantees():
+def _why_not(bound: Bound, known: dict[str, Bound], applied: dict[str, PrivacyCurve], reproduce: bool) -> str | None:
+    if not (reproduce or bound.guarantees):
         return "is for reproduction only, not a guarantee."
-    for name in _better(bound, bounds):
-        if name in applied:
+    for name in _better(bound, known):
+        if name in applied and applied[name].guarantee:
             return f"is never better than {name}."
     return None

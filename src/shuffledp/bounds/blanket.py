@@ -39,6 +39,7 @@ class OptimalBound(Bound):
     name = "optimal"
     theorem = "privacy blanket [PB], numerically exact [SCW25]"
     summary = "the randomizer's own blanket, numerically exact"
+    guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         pairs = blankets_of(self, randomizer)
@@ -147,6 +148,7 @@ class BlanketHoeffdingBound(_TailBound):
     name = "blanket-hoeffding"
     theorem = "privacy blanket with Hoeffding's inequality [PB]"
     summary = "closed form for any blanket; loose"
+    guarantees = True
 
     def delta(self, moments: _Moments, users: int) -> arb:
         square, drift = moments.spread * moments.spread, moments.drift
@@ -166,6 +168,7 @@ class BlanketBennettBound(_TailBound):
     name = "blanket-bennett"
     theorem = "privacy blanket with Bennett's inequality [PB]"
     summary = "closed form for any blanket; sharper than Hoeffding for large ε0"
+    guarantees = True
 
     def delta(self, moments: _Moments, users: int) -> arb:
         u = moments.drift * moments.top / moments.square
@@ -187,6 +190,7 @@ class GenericHoeffdingBound(BlanketHoeffdingBound):
     name = "blanket-hoeffding-generic"
     theorem = "generic privacy blanket with Hoeffding's inequality, as published [PB]"
     summary = "any ε0-LDP randomizer; closed form"
+    guarantees = True
 
     def moments(self, randomizer: Randomizer) -> tuple[Callable[[arb], list[_Moments]], float]:
         return generic_moments(self, randomizer, _Moments.published)
@@ -203,6 +207,7 @@ class GenericBennettBound(BlanketBennettBound):
     name = "blanket-bennett-generic"
     theorem = "generic privacy blanket with Bennett's inequality, as published [PB]"
     summary = "any ε0-LDP randomizer; closed form"
+    guarantees = True
 
     def moments(self, randomizer: Randomizer) -> tuple[Callable[[arb], list[_Moments]], float]:
         return generic_moments(self, randomizer, _Moments.published)

@@ -38,6 +38,7 @@ class StrongerCloneBound(Bound):
     theorem = "stronger clones [FMT23]"
     summary = "any ε0-LDP randomizer; knows nothing else of it"
     never_better_than = "variation-ratio"
+    guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         ratio = local_ratio(self, randomizer)
@@ -56,6 +57,7 @@ class CloneBound(Bound):
     theorem = "clones [FMT21]"
     summary = "any ε0-LDP randomizer, the older argument"
     never_better_than = "stronger-clone"
+    guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         ratio = local_ratio(self, randomizer)
@@ -88,6 +90,7 @@ class StrongerCloneAnalyticBound(_LocalClosedForm):
     theorem = "stronger clones, closed form [FMT23]"
     summary = "any ε0-LDP randomizer; closed form"
     never_better_than = "stronger-clone"
+    guarantees = True
 
     def formula(self, ratio: arb, users: int, delta: arb) -> arb:
         most = users / (8 * (2 / delta).log()) - 1
@@ -108,6 +111,7 @@ class CloneAnalyticBound(_LocalClosedForm):
     theorem = "clones, closed form [FMT21]"
     summary = "any ε0-LDP randomizer, the older argument; closed form"
     never_better_than = "clone"
+    guarantees = True
 
     def formula(self, ratio: arb, users: int, delta: arb) -> arb:
         most = users / (16 * (2 / delta).log())
@@ -128,6 +132,7 @@ class Efmrtt19Bound(_LocalClosedForm):
     theorem = "Erlingsson et al. 2019"
     summary = "the first closed form; small ε0 only"
     never_better_than = "clone"
+    guarantees = True
 
     def formula(self, ratio: arb, users: int, delta: arb) -> arb:
         local = ratio.log()

@@ -30,6 +30,10 @@ class ExchangedCurve(PrivacyCurve):
     ratio: float
     """e^ε0, with w = 1/(e^ε0 + 1)."""
 
+    @property
+    def certified(self) -> bool:
+        return self.inner.certified
+
     def _kept(self) -> arb:
         """1 − 2w."""
         return 1 - 2 / (arb(self.ratio) + 1)
@@ -93,6 +97,7 @@ class MixtureBound(Bound):
     theorem = "[FDP] Theorem 4.2"
     summary = "any ε0-LDP randomizer, as a mixture of two extreme pairs"
     never_better_than = "stronger-clone"
+    guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> ExchangedCurve:
         ratio = local_ratio(self, randomizer)

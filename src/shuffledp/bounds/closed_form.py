@@ -44,10 +44,8 @@ class _ClosedForm(Bound):
     """A formula of the parameters, n and δ."""
 
     never_better_than = "variation-ratio"
-    sound_with_common_part = True
-
-    def always_guarantees(self) -> bool:
-        return self.sound_with_common_part
+    sound_without_common_part = False
+    """Whether the formula is an upper bound at least where γ = 0."""
 
     @abstractmethod
     def formula(self, letters: _Letters, delta: arb) -> arb:
@@ -55,7 +53,7 @@ class _ClosedForm(Bound):
 
     def curve(self, randomizer: Randomizer, users: int) -> ClosedFormCurve:
         parameters = self.parameters_of(randomizer)
-        sound = self.sound_with_common_part or parameters.gamma == 0
+        sound = self.guarantees or (self.sound_without_common_part and parameters.gamma == 0)
         note = "" if sound else "Not a privacy guarantee: the published theorem is not an upper bound when γ > 0."
 
         def evaluate(delta: arb) -> arb:
@@ -79,6 +77,7 @@ class AnalyticBound(_ClosedForm):
     name = "analytic"
     theorem = "sound closed form of the variation-ratio reduction"
     summary = "sound closed form; loose, no search"
+    guarantees = True
 
     def formula(self, letters: _Letters, delta: arb) -> arb:
         others = arb(letters.n - 1)
@@ -113,7 +112,7 @@ class PublishedAnalyticBound(_ClosedForm):
     name = "analytic-published"
     theorem = "[VR] Theorem 4.7, condition corrected"
     summary = "published closed form, for reproduction: not an upper bound when γ > 0"
-    sound_with_common_part = False
+    sound_without_common_part = True
 
     def formula(self, letters: _Letters, delta: arb) -> arb:
         others = arb(letters.n - 1)
@@ -143,7 +142,7 @@ class AsymptoticBound(_ClosedForm):
     name = "asymptotic"
     theorem = "[VR] Theorem 4.8"
     summary = "published asymptotic form, for reproduction: not an upper bound when γ > 0"
-    sound_with_common_part = False
+    sound_without_common_part = True
 
     def formula(self, letters: _Letters, delta: arb) -> arb:
         r, beta, n = letters.r, letters.beta, arb(letters.n)

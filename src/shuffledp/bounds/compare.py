@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shuffledp import argument
+from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.bound import all_bounds
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import BoundValue
 from shuffledp.privacy.randomizer import Randomizer
@@ -44,10 +44,11 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
     rows: list[Row] = []
     lower: float | None = None
     hidden = 0
-    for name, bound in all_bounds().items():
+    for bound in BOUNDS:
+        name = bound.name
         try:
             curve = amplify(randomizer, users, bound=name, colluding=colluding)
-            hidden, value = curve.users, curve.epsilon(delta)
+            hidden, value = curve.messages, curve.epsilon(delta)
         except NotApplicable as error:
             rows.append(Row(name, bound.theorem, None, error.reason))
             continue

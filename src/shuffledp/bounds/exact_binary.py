@@ -133,6 +133,10 @@ class ExactBinaryCurve(PrivacyCurve):
     directions: tuple[Crowds, ...]
     largest: float
 
+    @property
+    def certified(self) -> bool:
+        return True
+
     def _epsilon(self, delta: float) -> BoundValue:
         upper = lower = 0.0
         for way in self.directions:
@@ -240,6 +244,7 @@ class ExactBinaryBound(Bound):
     name = "exact-binary"
     theorem = "worst dataset of two-message randomizers, by post-processing and bisection"
     summary = "two messages: the exact worst case over all datasets"
+    guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> ExactBinaryCurve:
         coin = randomizer.coin_range()

@@ -66,6 +66,10 @@ class NoisyCrowdCurve(PrivacyCurve):
     others: int
     chance: Fraction
 
+    @property
+    def certified(self) -> bool:
+        return True
+
     def _strata(self, mass: float, most: int) -> Strata:
         """Strata that H is outside of with at most about ``mass``, ``most`` of them."""
         with precision(BITS):
@@ -85,7 +89,7 @@ class NoisyCrowdCurve(PrivacyCurve):
         """Up to somewhat above the mean, where what is left no longer counts."""
         mean = self.others * float(self.chance)
         top = min(high, math.ceil(mean + math.sqrt(mean)))
-        wanted = min(most, math.ceil((top - low) / (SPREAD * (self.users + mean))))
+        wanted = min(most, math.ceil((top - low) / (SPREAD * (self.messages + mean))))
         if wanted <= 1 or high - low > MOST_STEPS:
             return (low,)
         return tuple(np.unique(np.linspace(low, top, wanted, endpoint=False).astype(np.int64)).tolist())
@@ -95,23 +99,23 @@ class NoisyCrowdCurve(PrivacyCurve):
         if strata.edges[0] == 0 and len(strata.edges) == 1:
             upper = whole
         else:
-            found = [self.among(self.users + size).profile(epsilons) for size in strata.edges]
+            found = [self.among(self.messages + size).profile(epsilons) for size in strata.edges]
             parts = [chance * each.upper for chance, each in zip(strata.upper, found, strict=True)]
             upper = np.minimum(whole, _up(strata.below * whole + np.sum(parts, axis=0)))
-        last = self.among(self.users + strata.end).profile(epsilons).lower
+        last = self.among(self.messages + strata.end).profile(epsilons).lower
         nexts = [] if len(strata.edges) == 1 else [each.lower for each in found[1:]]
         parts = [chance * each for chance, each in zip(strata.lower, [*nexts, last], strict=True)]
         return upper, np.maximum(0.0, np.sum(parts, axis=0) * (1 - ROUNDING) - UNDERFLOW)
 
     def _whole(self, epsilons: Floats) -> Floats:
-        return self.among(self.users).profile(epsilons).upper
+        return self.among(self.messages).profile(epsilons).upper
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         most = MOST_STRATA if len(epsilons) <= MANY else MOST_STRATA_OF_MANY
         whole = self._whole(epsilons)
         upper, lower = np.empty_like(whole), np.empty_like(whole)
         # log D is about proportional to the messages: what all others' noise, at its mean, makes of δ.
-        share = self.others * float(self.chance) / self.users
+        share = self.others * float(self.chance) / self.messages
         wanted = ROOM * np.maximum(whole, LEAST_DELTA) ** share
         masses = np.array(MASSES)
         taken = np.minimum(np.searchsorted(-masses, -wanted), len(masses) - 1)
@@ -132,10 +136,10 @@ class NoisyCrowdCurve(PrivacyCurve):
         with precision(BITS):
             left = round_down(arb(delta) - arb(strata.below))
             more = round_up(arb(delta) / arb(float(strata.lower.sum() * (1 - ROUNDING))))
-        upper = self.among(self.users + strata.edges[0]).epsilon(left).upper
+        upper = self.among(self.messages + strata.edges[0]).epsilon(left).upper
         lower = 0.0
         if more < 1:
-            best = self.among(self.users + strata.end).epsilon(more)
+            best = self.among(self.messages + strata.end).epsilon(more)
             if math.isfinite(best.upper):
                 lower = max(0.0, math.nextafter(best.upper - best.slack, 0.0))
             elif best.slack == 0:
@@ -197,6 +201,7 @@ class NoisyCrowdBound(Bound):
     name = "noisy-crowd"
     theorem = "identity (★) with dummies and with the others' own noise"
     summary = "dummies, and what the others' own randomness hides on top"
+    guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> NoisyCrowdCurve:
         if not isinstance(randomizer, HasNoisyOthers):

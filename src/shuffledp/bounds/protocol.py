@@ -22,9 +22,6 @@ class ProtocolPublishedBound(Bound):
     theorem = "the protocol's own published analysis"
     summary = "as printed in the protocol's paper, for comparison; not checked by us"
 
-    def always_guarantees(self) -> bool:
-        return False
-
     def curve(self, randomizer: Randomizer, users: int) -> ClosedFormCurve:
         if not isinstance(randomizer, HasPublishedGuarantee):
             raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no published analysis of its own.")

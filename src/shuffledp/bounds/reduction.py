@@ -31,6 +31,7 @@ class VariationRatioBound(Bound):
     name = "variation-ratio"
     theorem = "sound variation-ratio reduction [VR §4, corrected]"
     summary = "sound for any randomizer with ratio p, total variation β and ratio q to the others"
+    guarantees = True
 
     def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         return numeric_curve(self, self.parameters_of(randomizer), users)
@@ -48,9 +49,6 @@ class PublishedVariationRatioBound(Bound):
     name = "variation-ratio-published"
     theorem = "[VR] Theorem 4.2 as published"
     summary = "as published, for reproduction: not an upper bound when γ > 0"
-
-    def always_guarantees(self) -> bool:
-        return False
 
     def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         parameters = self.parameters_of(randomizer)

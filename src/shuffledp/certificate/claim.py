@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from shuffledp.bounds.bound import all_bounds
+from shuffledp.bounds import BOUND_OF
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.given.from_table import FromTable
@@ -28,7 +28,7 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 
 FORMAT = "shuffledp certificate"
 VERSION = 1
-BOUNDS = ("optimal", "variation-ratio", "stronger-clone", "clone")
+PROVABLE = ("optimal", "variation-ratio", "stronger-clone", "clone")
 """The numeric bounds that guarantee: what `verify` knows how to prove."""
 EPSILON_MARGIN, DELTA_MARGIN = Decimal("2e-8"), Decimal("1e-6")
 """Relative room for the proof; over such a step of ε the divergence falls by far more than 2e-8 of itself."""
@@ -105,9 +105,9 @@ def claim_of(
     """
     if not value.guarantee:
         raise ValueError(f"certificate: {value.bound} is not a guarantee, so there is nothing to certify.")
-    if value.bound not in BOUNDS:
+    if value.bound not in PROVABLE:
         raise ValueError(
-            f"certificate: expected a numeric bound ({', '.join(BOUNDS)}), got {value.bound}; "
+            f"certificate: expected a numeric bound ({', '.join(PROVABLE)}), got {value.bound}; "
             f"leave --bound out to get the one that is smallest."
         )
     raised = rounded_up(value.upper, DELTA_MARGIN if delta is None else EPSILON_MARGIN)
@@ -124,7 +124,7 @@ def claim_of(
     messages = randomizer.hiding_messages(users)
     if messages > MOST_USERS:
         raise ValueError(f"certificate: expected at most {MOST_USERS} messages that hide each other, got {messages}.")
-    curve = all_bounds()[value.bound].curve(randomizer, messages)
+    curve = BOUND_OF[value.bound].curve(randomizer, messages)
     assert isinstance(curve, NumericCurve)
     law = tuple(_classes(direction(claimed[0])) for direction in curve.directions)
     return Claim(_description(randomizer), users, *claimed, value.bound, value.theorem, law, _software())
@@ -134,12 +134,12 @@ def provable(
     randomizer: Randomizer, users: int, value: BoundValue, *, epsilon: float | None, delta: float | None
 ) -> BoundValue:
     """The value itself where `verify` can prove its bound, else the smallest of a bound that it can prove."""
-    if value.bound in BOUNDS or not value.guarantee:
+    if value.bound in PROVABLE or not value.guarantee:
         return value
     found: list[BoundValue] = []
-    for name in BOUNDS:
+    for name in PROVABLE:
         try:
-            curve = all_bounds()[name].curve(randomizer, randomizer.hiding_messages(users))
+            curve = BOUND_OF[name].curve(randomizer, randomizer.hiding_messages(users))
         except NotApplicable:
             continue
         found.append(curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0))

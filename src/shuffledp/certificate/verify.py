@@ -15,8 +15,8 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from shuffledp.bounds.bound import all_bounds
-from shuffledp.certificate.claim import BOUNDS, MOST_USERS, PROBABILITIES, Claim, build, exact_number
+from shuffledp.bounds import BOUND_OF
+from shuffledp.certificate.claim import MOST_USERS, PROBABILITIES, PROVABLE, Claim, build, exact_number
 from shuffledp.certificate.counts import Number
 from shuffledp.certificate.proof import Class, Finding, Verdict, exponential, judge
 from shuffledp.errors import ShuffledpError
@@ -75,12 +75,11 @@ def _count(number: int, noun: str) -> str:
 
 def _laws(claim: Claim) -> tuple[list[Law], int, str]:
     """Every law that must be proved, for how many messages, and where it comes from."""
-    known = all_bounds()
-    if claim.bound not in BOUNDS:
-        what = "no numeric bound that guarantees" if claim.bound in known else "unknown"
-        raise _Refuted(f"the bound {claim.bound!r} is {what}; expected one of {', '.join(BOUNDS)}.")
-    if claim.theorem != known[claim.bound].theorem:
-        raise _Refuted(f"the theorem of {claim.bound} is {known[claim.bound].theorem!r}, got {claim.theorem!r}.")
+    if claim.bound not in PROVABLE:
+        what = "no numeric bound that guarantees" if claim.bound in BOUND_OF else "unknown"
+        raise _Refuted(f"the bound {claim.bound!r} is {what}; expected one of {', '.join(PROVABLE)}.")
+    if claim.theorem != BOUND_OF[claim.bound].theorem:
+        raise _Refuted(f"the theorem of {claim.bound} is {BOUND_OF[claim.bound].theorem!r}, got {claim.theorem!r}.")
     _, above = exponential(Fraction(claim.epsilon))
     if "parameters" in claim.randomizer:
         if claim.bound == "optimal":

@@ -75,7 +75,7 @@ def _document(found: Calibration) -> dict[str, Any]:
         "delta": found.target.delta,
         "target": {"epsilon": found.target.epsilon, "delta": found.target.delta},
         "users": found.users,
-        "messages": found.curve.users,
+        "messages": found.curve.messages,
         "bound": value.bound,
         "theorem": value.theorem,
         "certified": value.certified,
@@ -95,7 +95,7 @@ def _print(found: Calibration) -> None:
         (found.setting.replace("_", " "), shown),
         ("central ε (guaranteed)", show.upper(value.upper)),
         ("target", f"ε = {found.target.epsilon:g} at δ = {found.target.delta:g}"),
-        ("users", show.crowd(found.users, found.curve.users)),
+        ("users", show.crowd(found.users, found.curve.messages)),
         ("bound", value.bound),
         ("theorem", value.theorem),
     ]

@@ -137,10 +137,10 @@ def _shuffled_report(
         curve = amplify(randomizer, users, bound=bound, colluding=colluding)
         honest = int(users - colluding)
     whole = trade_off(curve)
-    extra |= {"users": honest, "messages": curve.users}
+    extra |= {"users": honest, "messages": curve.messages}
 
     def curves() -> dict[str, TradeOff]:
-        return {f"shuffled ({curve.bound})": whole, **_others(randomizer, honest, curve.users, against)}
+        return {f"shuffled ({curve.bound})": whole, **_others(randomizer, honest, curve.messages, against)}
 
     return RiskReport(f"the messages of {honest:,} users", curve, whole, levels, prior, extra), curves
 

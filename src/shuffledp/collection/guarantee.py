@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from shuffledp.certificate.claim import BOUNDS, Claim, claim_of
+from shuffledp.certificate.claim import PROVABLE, Claim, claim_of
 from shuffledp.composition.sequential import compose
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
@@ -67,7 +67,7 @@ class Guarantee:
 
     def claim(self) -> Claim | None:
         """The certificate's claim for this round; None where the bound is a formula that `verify` does not know."""
-        if self.value.bound not in BOUNDS or math.isinf(self.value.upper):
+        if self.value.bound not in PROVABLE or math.isinf(self.value.upper):
             return None
         return claim_of(self.plan.mechanism, self.users, self.value, delta=self.plan.delta)
 

@@ -286,11 +286,12 @@ def _source(parts: tuple[tuple[PrivacyCurve, int], ...]) -> Source:
     return Source(
         bound=joined(curve.bound for curve in curves),
         theorem=f"{rounds} rounds composed [VR Lemma 7.2], each by: " + joined(curve.theorem for curve in curves),
-        users=min(curve.users for curve in curves),
+        messages=min(curve.messages for curve in curves),
         guarantee=all(curve.guarantee for curve in curves),
         note=joined(curve.note for curve in curves),
-        senders=max(curve.people for curve in curves),
+        users=max(curve.users for curve in curves),
         colluding=max(curve.source.colluding for curve in curves),
         some_inputs=any(curve.source.some_inputs for curve in curves),
+        origin=joined(curve.source.origin for curve in curves),
         attack=None if single is None else RepeatedAttack(single, rounds, compose),
     )

@@ -5,6 +5,7 @@ Whoever is not drawn sends nothing, and nobody learns who was drawn. Neighbours 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.bounds import best
-from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.amplify import BoundChoice, amplify
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, point_mass, window
 from shuffledp.numerics.inversion import invert
@@ -127,7 +128,7 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
         raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
     total = argument.count("subsample", "population", population)
     _for_all_inputs("subsample", curve)
-    drawn = curve.people
+    drawn = curve.users
     if total < drawn:
         raise ValueError(f"subsample: population must be at least the curve's {drawn} users, got {total}.")
     if total == drawn:
@@ -137,7 +138,7 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
         return curve.sent_by(total, colluding)
     known = f", {colluding} of whom tell whether they were," if colluding else ""
     theorem = f"{drawn} of {total} sampled without replacement{known} [VR Prop. 2], then: {curve.theorem}"
-    source = Source(curve.bound, theorem, curve.users, curve.guarantee, curve.note, senders=total, colluding=colluding)
+    source = dataclasses.replace(curve.source, theorem=theorem, attack=None, users=total)
     return SubsampledCurve(source, curve, fmpq(drawn, total - colluding))
 
 
@@ -213,7 +214,7 @@ class PoissonCurve(PrivacyCurve):
         return self._value(found.upper, found.upper - found.lower)
 
 
-def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: str = best.NAME) -> PrivacyCurve:
+def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: BoundChoice = best.NAME) -> PrivacyCurve:
     """The curve of one round in which each of ``population`` people takes part with probability ``rate``."""
     total = argument.count("poisson", "population", population)
     chance = argument.real("poisson", "rate", rate)
@@ -240,7 +241,15 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: st
     one = worst[len(worst) // 2][1]
     theorem = f"each of {total} takes part with probability {chance!r}, given the size [VR Prop. 2]: {one.theorem}"
     guarantee = all(curve.guarantee for _, curve in worst)
-    source = Source(one.bound, theorem, max(1, round(total * chance)), guarantee, one.note, senders=total)
+    source = Source(
+        one.bound,
+        theorem,
+        max(1, round(total * chance)),
+        guarantee,
+        one.note,
+        users=total,
+        origin=one.source.origin,
+    )
     return PoissonCurve(source, tuple(worst), tuple(likely), outside)
 
 

@@ -47,6 +47,10 @@ class BoundValue:
     theorem: str
     certified: bool
     guarantee: bool
+    note: str = ""
+    """What the reader must know besides."""
+    origin: str = ""
+    """Who stands behind the bound, where it is not shuffledp's own."""
     attacked: Callable[[], float | None] = field(default=lambda: None, repr=False, compare=False)
 
     @cached_property
@@ -83,17 +87,18 @@ class AttackCurve:
     """
 
     attacks: tuple[HidingPair, ...]
-    users: int
+    messages: int
     further: tuple[Decreasing, ...] = ()
     """Divergences of datasets that no pair describes, one direction each."""
 
     @cached_property
     def _divergences(self) -> tuple[Decreasing, ...]:
         ways = [way for pair in self.attacks for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
-        return *(PositivePartMean(way.law, self.users) for way in ways), *self.further
+        return *(PositivePartMean(way.law, self.messages) for way in ways), *self.further
 
     def exact_curves(self) -> Sequence[PrivacyCurve]:
-        source = Source("attack", "identity (★)", self.users)
+        # Exact for its dataset, hence no upper bound for the others.
+        source = Source("attack", "identity (★)", self.messages, guarantee=False)
         with precision(FORMULA_BITS):
             return [
                 NumericCurve(source, (partial(_same_pair, pair),), pair.largest_log_ratio(), fixed=True)
@@ -125,23 +130,26 @@ class Source:
 
     bound: str
     theorem: str
-    users: int
-    guarantee: bool = True
+    messages: int
+    """How many messages hide each other."""
+    guarantee: bool = False
     note: str = ""
     attack: Attack | None = None
     """What is known from below: shared by every bound of the same randomizer."""
-    senders: int | None = None
+    users: int | None = None
     """How many people take part: all who send, colluding ones included, or all from whom these are drawn; None: one for
     each message that hides."""
     colluding: int = 0
     """How many of these people tell the analyst what they know."""
     some_inputs: bool = False
     """Whether the curve is for chosen pairs of inputs only: a person's other values may be told apart better."""
+    origin: str = ""
+    """Who stands behind the bound, where it is not shuffledp's own: "MyBound of the module `mine`"."""
 
 
 @dataclass(frozen=True)
 class PrivacyCurve(ABC):
-    """δ(ε) of the shuffled output of ``users`` messages, both directions of the divergence."""
+    """δ(ε) of the shuffled output of ``messages`` messages, both directions of the divergence."""
 
     source: Source
 
@@ -154,13 +162,14 @@ class PrivacyCurve(ABC):
         return self.source.theorem
 
     @property
-    def users(self) -> int:
-        return self.source.users
+    def messages(self) -> int:
+        """How many messages hide each other: one from each honest user, unless the mechanism sends several."""
+        return self.source.messages
 
     @property
-    def people(self) -> int:
+    def users(self) -> int:
         """How many people take part, whether their messages hide anybody or not."""
-        return self.users if self.source.senders is None else self.source.senders
+        return self.messages if self.source.users is None else self.source.users
 
     @property
     def guarantee(self) -> bool:
@@ -173,8 +182,8 @@ class PrivacyCurve(ABC):
 
     @property
     def certified(self) -> bool:
-        """Every value is computed in ball arithmetic or rounded by a proved bound."""
-        return True
+        """Every value is computed in ball arithmetic or rounded by a proved bound: False unless a curve says so."""
+        return False
 
     def epsilon(self, delta: float) -> BoundValue:
         """The smallest ε for which (ε, δ)-DP is proved; infinity if there is none."""
@@ -223,9 +232,9 @@ class PrivacyCurve(ABC):
         note = f"{self.note} {sentence}".strip()
         return dataclasses.replace(self, source=dataclasses.replace(self.source, note=note))
 
-    def sent_by(self, senders: int, colluding: int = 0) -> Self:
+    def sent_by(self, users: int, colluding: int = 0) -> Self:
         """The same curve with the number of all users who send, and of those among them who collude."""
-        source = dataclasses.replace(self.source, senders=senders, colluding=colluding)
+        source = dataclasses.replace(self.source, users=users, colluding=colluding)
         return dataclasses.replace(self, source=source)
 
     def for_some_inputs(self) -> Self:
@@ -241,7 +250,10 @@ class PrivacyCurve(ABC):
         """The value at ε; what is known from below is added by the caller."""
 
     def _value(self, upper: float, slack: float) -> BoundValue:
-        return BoundValue(upper, slack, self.bound, self.theorem, self.certified, self.guarantee)
+        source = self.source
+        return BoundValue(
+            upper, slack, self.bound, self.theorem, self.certified, self.guarantee, self.note, source.origin
+        )
 
     def _with_attack(self, value: BoundValue, ask: Callable[[Attack], float]) -> BoundValue:
         attack = self.source.attack
@@ -261,10 +273,14 @@ class NumericCurve(PrivacyCurve):
     largest: float
     fixed: bool = False
 
+    @property
+    def certified(self) -> bool:
+        return True
+
     @cached_property
     def _divergences(self) -> tuple[PositivePartMean, ...]:
         def family(pair: Callable[[float], HidingPair]) -> PositivePartMean:
-            return PositivePartMean(lambda epsilon: pair(epsilon).law(epsilon), self.users)
+            return PositivePartMean(lambda epsilon: pair(epsilon).law(epsilon), self.messages)
 
         return tuple(family(pair) for pair in self.directions)
 
@@ -318,6 +334,10 @@ class ClosedFormCurve(PrivacyCurve):
     formula: Callable[[arb], arb]
     largest: float
 
+    @property
+    def certified(self) -> bool:
+        return True
+
     def _epsilon(self, delta: float) -> BoundValue:
         with precision(FORMULA_BITS):
             value = round_up(self.formula(arb(delta)))
@@ -351,6 +371,10 @@ class DeltaFormCurve(PrivacyCurve):
     formula: Callable[[arb], arb]
     largest: float
 
+    @property
+    def certified(self) -> bool:
+        return True
+
     def bracket(self, epsilon: float) -> Bracket:
         """The formula's value, capped by 1."""
         with precision(FORMULA_BITS):
@@ -361,7 +385,7 @@ class DeltaFormCurve(PrivacyCurve):
         return self.bracket(epsilon).log_upper()
 
     def natural_scale(self) -> float:
-        return 1.0 / math.sqrt(self.users)
+        return 1.0 / math.sqrt(self.messages)
 
     def _epsilon(self, delta: float) -> BoundValue:
         high = min(self.largest, LARGEST_EPSILON)
