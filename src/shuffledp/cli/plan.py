@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.calibration.search import Target
+from shuffledp.calibration.target import Target
 from shuffledp.cli import figure as figures
 from shuffledp.cli import options, plan_figure, show
 from shuffledp.cli.plan_task import NAMES, Given
