@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.compare import compare
 from shuffledp.calibration.calibrate import Calibration, calibrate
-from shuffledp.calibration.risk_target import RiskTarget, calibrate_local, calibrate_users
+from shuffledp.calibration.risk_target import RiskTarget
+from shuffledp.calibration.target import Target
 from shuffledp.composition.gaussian_limit import gaussian_limit
 from shuffledp.composition.renyi import renyi
 from shuffledp.composition.sequential import compose
@@ -53,12 +54,11 @@ __all__ = [
     "RiskTarget",
     "SentPoint",
     "ShuffledpError",
+    "Target",
     "TradeOff",
     "VariationRatio",
     "amplify",
     "calibrate",
-    "calibrate_local",
-    "calibrate_users",
     "compare",
     "compose",
     "gaussian_limit",

@@ -1,10 +1,11 @@
-"""Documents as text."""
+"""Documents as text: JSON, and pairs of a name and a text as lines or as an HTML table."""
 
 from __future__ import annotations
 
+import html
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
@@ -19,6 +20,18 @@ def rounded_up(value: float, digits: int = 6) -> str:
     if math.isinf(value):
         return "inf"
     return f"{Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value)):g}"
+
+
+def aligned(rows: Sequence[tuple[str, str]]) -> str:
+    """A line for each name and text, the texts below each other."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
+
+
+def html_table(rows: Sequence[tuple[str, str]]) -> str:
+    """The same as a table for notebooks."""
+    cells = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in rows)
+    return f"<table>{''.join(cells)}</table>"
 
 
 def _plain(value: Any) -> Any:

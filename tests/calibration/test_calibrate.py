@@ -11,7 +11,8 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.calibration.calibrate import search
-from shuffledp.calibration.search import AHEAD, Search, Target
+from shuffledp.calibration.search import AHEAD, Search
+from shuffledp.calibration.target import Target
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning

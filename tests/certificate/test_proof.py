@@ -10,8 +10,7 @@ from pathlib import Path
 import mpmath
 import pytest
 from flint import arb, fmpq
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import shuffledp.certificate
 from shuffledp.certificate.counts import Number, binomial_sums, enumerated

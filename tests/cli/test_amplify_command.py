@@ -7,8 +7,7 @@ import math
 import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 import shuffledp as sdp
 from shuffledp.cli import show

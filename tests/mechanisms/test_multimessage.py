@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import shuffledp as sdp
 from shuffledp.errors import NotApplicable

@@ -9,8 +9,7 @@ from random import Random
 
 import pytest
 from flint import arb, ctx, fmpq
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from mpmath import mp, mpf
 
 from shuffledp.errors import NumericalError

@@ -10,8 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 from flint import acb, arb
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from shuffledp.numerics import contour, walk
 from shuffledp.numerics.ball import precision

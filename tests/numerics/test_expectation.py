@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 from flint import arb
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shuffledp.numerics import contour, double_walk, enumeration, walk
 from shuffledp.numerics.ball import rational

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shuffledp.calibration.search import Target
+from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import Goal, Limits
 from shuffledp.tasks import task as tasks
 from shuffledp.tasks.domain import Area, Categories, Interval, KeyedInterval, Options

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shuffledp import BalcerCheu, HadamardResponse, NotApplicable, amplify, calibrate, compose
-from shuffledp.calibration.search import Target
+from shuffledp.calibration.target import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.planner import cost
 from shuffledp.planner.goal import Goal, Limits

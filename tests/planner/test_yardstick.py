@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from shuffledp.calibration.search import Target
+from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.yardstick import yardstick
 from shuffledp.tasks.domain import Options

@@ -8,8 +8,7 @@ import math
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import shuffledp as sdp
 from shuffledp import VariationRatio, amplify, compose, privacy_curve, trade_off

@@ -1,4 +1,4 @@
-"""``calibrate``: the most useful setting that meets a central (ε, δ) target."""
+"""``calibrate``: the most useful setting that meets a target, a central (ε, δ) or a limit on attacks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from typing import Any
 from shuffledp import argument
 from shuffledp.bounds import best
 from shuffledp.bounds.amplify import amplify
-from shuffledp.calibration.search import WHO, Search, Target
+from shuffledp.calibration.search import Search
+from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
 from shuffledp.composition.sequential import compose
+from shuffledp.document import aligned, html_table
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
 from shuffledp.privacy.curve import BoundValue, PrivacyCurve
 from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
+from shuffledp.tradeoff.risk import Risk
 
 LOCAL = "epsilon_local"
 """What a caller calls the local ε, because ``epsilon`` is the central target."""
@@ -38,20 +41,55 @@ class Calibration:
     value: float
     mechanism: Any
     curve: PrivacyCurve
-    epsilon: BoundValue
-    """The central ε at the target's δ: at most the target."""
-    target: Target
+    reached: Reached
+    """The certified number that the target limits."""
+    target: CurveTarget
     limit: str
     """Why no more useful value was looked at; empty where the next one misses the target."""
     users: int
     """Those who hide each other: colluding users taken away."""
 
+    @property
+    def epsilon(self) -> BoundValue:
+        """The central ε at the target's δ: at most the target."""
+        if not isinstance(self.reached, BoundValue):
+            raise AttributeError("Calibration: a risk target names no δ; take .risk, or .curve.epsilon(delta) at a δ.")
+        return self.reached
+
+    @property
+    def risk(self) -> Risk:
+        """The attack risk that the target limits."""
+        if not isinstance(self.reached, Risk):
+            raise AttributeError("Calibration: an (ε, δ) target limits ε; take .epsilon, or AttackRisk(.curve).")
+        return self.reached
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What is to be read, a name and a text each."""
+        value = f"{self.value:,}" if isinstance(self.value, int) else repr(self.value)
+        limit = [("limit", self.limit)] if self.limit else []
+        return [
+            (self.setting, value),
+            ("reached", self.target.text(self.reached)),
+            ("target", str(self.target)),
+            ("users", f"{self.users:,}"),
+            ("bound", f"{self.reached.bound}: {self.reached.theorem}"),
+            ("mechanism", repr(self.mechanism)),
+            *limit,
+        ]
+
+    def __str__(self) -> str:
+        return aligned(self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows())
+
 
 def calibrate(
-    randomizer: Any,
+    randomizer: Callable[..., Randomizer] | Randomizer,
     *,
-    epsilon: float,
-    delta: float,
+    target: CurveTarget | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     users: float | None = None,
     rounds: float | None = None,
     find: str | None = None,
@@ -60,28 +98,49 @@ def calibrate(
     colluding: float = 0,
     **settings: Any,
 ) -> Calibration:
-    """The most useful value of one setting with which the shuffled output is certainly (ε, δ)-private.
+    """The most useful value of one setting with which the shuffled output certainly meets a target.
 
     ``randomizer`` is a mechanism's class (its other arguments follow by name), a function of the local ε such as
-    ``VariationRatio.of_ldp``, or, to find users or rounds, a finished mechanism. ``find`` is ``"epsilon_local"`` (the
+    ``VariationRatio.of_ldp``, or, to find users or rounds, a finished mechanism. ``target`` is ``Target(epsilon,
+    delta)``, for which ``epsilon=`` and ``delta=`` are short, or a ``RiskTarget``. ``find`` is ``"epsilon_local"`` (the
     largest), ``"users"`` (the fewest), ``"rounds"`` (the most) or a setting that the mechanism lists in its ``tuning``;
-    by default the first of those. The same users answer in each of ``rounds`` rounds. The value has been checked by its
-    certified curve; 0.1% more (for whole numbers: the next one) misses the target, unless ``limit`` says why none was
-    looked at.
+    by default the first of those. The same users answer in each of ``rounds`` rounds. ``bound`` names the theorem, and
+    ``colluding`` users hide nobody. The value has been checked by its certified curve; 0.1% more (for whole numbers:
+    the next one) misses the target, unless ``limit`` says why none was looked at.
 
     Where a default of the mechanism jumps with the setting (subset size, hash length), the central ε jumps too and
     values beyond the found one may meet the target again; they are looked for up to half as much again.
+
+    >>> import shuffledp as sdp
+    >>> found = sdp.calibrate(sdp.KRR, options=16, users=1000, epsilon=0.5, delta=1e-6)
+    >>> found.mechanism.epsilon == found.value and found.epsilon.upper <= 0.5
+    True
+    >>> sdp.calibrate(sdp.KRR(2.0, 16), find="users", target=sdp.RiskTarget(advantage=0.05)).value
+    230
     """
-    target = Target(epsilon, delta)
+    aim = _target(target, epsilon, delta)
     tuning = _tuning(randomizer, find)
     build = _builder(randomizer, tuning, epsilon_local, settings)
-    return search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
+    return search(build, tuning, aim, users=users, rounds=rounds, bound=bound, colluding=colluding)
+
+
+def _target(target: CurveTarget | None, epsilon: float | None, delta: float | None) -> CurveTarget:
+    """The target as given, or the (ε, δ) in short form."""
+    if target is None:
+        if epsilon is None or delta is None:
+            raise ValueError(f"{WHO}: give a target, or epsilon and delta.")
+        return Target(epsilon, delta)
+    if epsilon is not None or delta is not None:
+        raise ValueError(f"{WHO}: give either a target, or epsilon and delta, not both.")
+    if not isinstance(target, CurveTarget):
+        raise TypeError(f"{WHO}: expected Target(epsilon, delta) or a RiskTarget, got {target!r}.")
+    return target
 
 
 def search(
     build: Builder,
     tuning: Tuning,
-    target: Target,
+    target: CurveTarget,
     *,
     users: float | None,
     rounds: float | None = None,
@@ -95,10 +154,10 @@ def search(
     value = total if tuning is USERS else result.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name
     made, honest = build(result.value), total - deployment.colluding
-    return Calibration(setting, value, made, result.curve, result.epsilon, target, result.limit, honest)
+    return Calibration(setting, value, made, result.curve, result.reached, target, result.limit, honest)
 
 
-def guess(build: Builder, tuning: Tuning, target: Target, *, users: float, rounds: float | None = None) -> float:
+def guess(build: Builder, tuning: Tuning, target: CurveTarget, *, users: float, rounds: float | None = None) -> float:
     """Where a normal approximation meets the target: quick, to choose among alternatives, and proves nothing."""
     return _prepared(build, tuning, target, users, rounds, best.NAME, 0)[1].guess()
 
@@ -106,7 +165,7 @@ def guess(build: Builder, tuning: Tuning, target: Target, *, users: float, round
 def _prepared(
     build: Builder,
     tuning: Tuning,
-    target: Target,
+    target: CurveTarget,
     users: float | None,
     rounds: float | None,
     bound: str,
@@ -122,12 +181,8 @@ def _prepared(
     crowd = None if users is None else argument.count(WHO, "users", users, at_least=lost + 1)
     repeats = argument.count(WHO, "rounds", 1 if rounds is None else rounds)
     deployment = _Deployment(build, tuning, crowd, repeats, lost, bound)
-
-    def rough(value: float) -> float:
-        return deployment.normal_log_epsilon(value, target.delta)
-
     composed = tuning is ROUNDS or repeats > 1
-    return deployment, Search(deployment.curve, rough, tuning, target, composed=composed)
+    return deployment, Search(deployment.curve, deployment.log_deviation, tuning, target, composed=composed)
 
 
 @dataclass(frozen=True)
@@ -162,11 +217,11 @@ class _Deployment:
     def _one_round(self, value: float) -> PrivacyCurve:
         return amplify(self.build(value), self.users_at(value), bound=self.bound, colluding=self.colluding)
 
-    def normal_log_epsilon(self, value: float, delta: float) -> float:
-        """log of the central ε by a normal approximation, only to know where to look; −∞ where nothing is told.
+    def log_deviation(self, value: float) -> float:
+        """log of the loss's standard deviation by a normal approximation, only to know where to look; −∞ where nothing
+        is told.
 
-        The sum in (★) has variance n·2βq(p−1)/p, and ε is about the quantile of δ times its scale over n; the squares
-        of rounds add up.
+        The sum in (★) has variance n·2βq(p−1)/p, over n; the squares of rounds add up.
         """
         try:
             made = self.build(value)
@@ -175,14 +230,13 @@ class _Deployment:
             return -math.inf
         if known.beta == 0:
             return -math.inf
-        reach = max(0.5, math.sqrt(-2.0 * math.log(delta)) - 1.5)
         p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
         hidden: float = made.hiding_messages(self.users_at(value) - self.colluding)
         if isinstance(made, HasNoisyOthers):
             others, chance = made.noisy_others(int(hidden))
             hidden += others * float(chance)
         square = 2 * known.beta * max(known.q_pair) * p_share / hidden
-        return 0.5 * math.log(square * self.rounds_at(value)) + math.log(reach)
+        return 0.5 * math.log(square * self.rounds_at(value))
 
 
 def _tuning(randomizer: Any, find: str | None) -> Tuning:

@@ -1,4 +1,4 @@
-"""How much local privacy, or how many users, an attack-risk target needs."""
+"""Limits on what an attacker can do, as targets of a calibration: advantage, TPR at FPR, Bayes risk, precision."""
 
 from __future__ import annotations
 
@@ -6,29 +6,51 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
+from typing import ClassVar
+
+import numpy as np
 
 from shuffledp import argument
-from shuffledp.bounds.amplify import amplify
-from shuffledp.errors import NotApplicable
+from shuffledp.calibration.target import CurveTarget, Excess, Reached, Sharpness, within
+from shuffledp.document import rounded_up
+from shuffledp.mechanisms.mechanism import Tuning
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.tradeoff.risk import AttackRisk, Risk
 
 WHO = "RiskTarget"
 LEAST_LOCAL, MOST_LOCAL = 1e-4, 20.0
-MOST_USERS = 10**12
-RELATIVE = 1e-6
-"""How sharply the local ε is found; what is returned meets the target in any case."""
+"""Where a local ε is searched: below, nothing is told; above, nothing is kept."""
+FIRST_LOCAL = 1.0
+LEAST_DEVIATION, MOST_DEVIATION = 1e-12, 1e3
+NEEDS: dict[str, tuple[str, ...]] = {
+    "advantage": (),
+    "tpr": ("fpr",),
+    "bayes_risk": ("prior",),
+    "ppv": ("fpr", "prior"),
+}
+"""What each limit needs to be told."""
+NUMBERS = {"advantage": "advantage", "tpr": "TPR", "bayes_risk": "error", "ppv": "precision"}
+WORDS = {
+    "advantage": "advantage at most {advantage:g}",
+    "tpr": "TPR at most {tpr:g} at FPR {fpr:g}",
+    "bayes_risk": "error at least {bayes_risk:g} at prior {prior:g}",
+    "ppv": "precision at most {ppv:g} at FPR {fpr:g}, prior {prior:g}",
+}
 
 
 @dataclass(frozen=True)
-class RiskTarget:
+class RiskTarget(CurveTarget):
     """One limit on every attack: give exactly one of the four, with what it needs.
 
     ``advantage``: at most this TPR − FPR. ``tpr`` with ``fpr``: at most this true-positive rate at that false-positive
     rate. ``bayes_risk`` with ``prior``: at least this probability of a wrong guess. ``ppv`` with ``fpr`` and
     ``prior``: at most this positive predictive value.
+
+    >>> from shuffledp.calibration.risk_target import RiskTarget
+    >>> print(RiskTarget(tpr=0.002, fpr=0.001))
+    TPR at most 0.002 at FPR 0.001
     """
 
     advantage: float | None = None
@@ -38,20 +60,43 @@ class RiskTarget:
     fpr: float | None = None
     prior: float | None = None
 
+    sharpness: ClassVar[Sharpness] = Sharpness(real=1e-6, composed=3e-4, whole=1e-15)
+    by_factors: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
-        needs = {"advantage": (), "tpr": ("fpr",), "bayes_risk": ("prior",), "ppv": ("fpr", "prior")}
-        given = [name for name in needs if getattr(self, name) is not None]
+        given = [name for name in NEEDS if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"{WHO}: give exactly one of advantage, tpr, bayes_risk, ppv, got {given or 'none'}.")
-        wanted = needs[given[0]]
+        wanted = NEEDS[given[0]]
         for name in ("fpr", "prior"):
             if (getattr(self, name) is not None) != (name in wanted):
                 raise ValueError(f"{WHO}: {given[0]} {'needs' if name in wanted else 'does not take'} {name}.")
         for name in (given[0], *wanted):
             argument.open_probability(WHO, name, getattr(self, name))
 
-    def risk(self, curve: PrivacyCurve) -> Risk:
-        """The number that the target limits."""
+    def __str__(self) -> str:
+        return WORDS[self.limited].format(**vars(self))
+
+    @property
+    def limited(self) -> str:
+        """Which of the four is given."""
+        return next(name for name in NEEDS if getattr(self, name) is not None)
+
+    @property
+    def limit(self) -> float:
+        """Its value."""
+        return _given(getattr(self, self.limited))
+
+    # --- as a target --------------------------------------------------------------------------------------------
+
+    def excess(self, curve: PrivacyCurve, *, composed: bool = False) -> Excess:
+        """The distance of the certified risk itself."""
+        del composed
+        risk = self.reached(curve)
+        return Excess(self._distance(risk), risk)
+
+    def reached(self, curve: PrivacyCurve) -> Risk:
+        """The certified number that the target limits."""
         risk = AttackRisk(curve)
         if self.advantage is not None:
             return risk.advantage()
@@ -61,110 +106,68 @@ class RiskTarget:
             return risk.ppv(_given(self.fpr), _given(self.prior))
         return risk.tpr(_given(self.fpr))
 
-    def excess(self, risk: Risk) -> float:
+    def met(self, reached: Reached) -> bool:
+        return self._distance(reached) <= 0
+
+    def shortfall(self, reached: Reached) -> float:
+        return self._distance(reached) / self.limit
+
+    def text(self, reached: Reached) -> str:
+        value = float(reached)
+        # What is at least so large is rounded down.
+        shown = -float(rounded_up(-value, 7)) if self.bayes_risk is not None else float(rounded_up(value, 7))
+        return f"{NUMBERS[self.limited]} = {shown:.7g}"
+
+    def _distance(self, reached: Reached) -> float:
         """Above 0 exactly where the target is missed."""
-        if self.bayes_risk is not None:
-            return self.bayes_risk - risk.value
-        limit = self.advantage if self.advantage is not None else self.ppv if self.ppv is not None else self.tpr
-        return risk.value - _given(limit)
+        assert isinstance(reached, Risk)
+        return self.limit - reached.value if self.bayes_risk is not None else reached.value - self.limit
 
+    # --- where to look ------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class RiskCalibration:
-    """What meets a target: ``value`` (local ε or number of users), the curve, and the risk that was checked."""
+    def range_of(self, tuning: Tuning) -> Tuning:
+        return within(tuning, LEAST_LOCAL, MOST_LOCAL) if tuning.name == "epsilon" else tuning
 
-    value: float
-    randomizer: Randomizer
-    curve: PrivacyCurve
-    risk: Risk
+    def start(self, tuning: Tuning) -> float | None:
+        return FIRST_LOCAL if tuning.name == "epsilon" else None
 
-
-@dataclass(frozen=True)
-class _Trial:
-    """One candidate, with its curve and risk computed once."""
-
-    randomizer: Randomizer
-    users: int
-    bound: str
-    target: RiskTarget
+    def rough_excess(self, log_deviation: float) -> float:
+        return log_deviation - self._log_deviation
 
     @cached_property
-    def curve(self) -> PrivacyCurve:
-        return amplify(self.randomizer, self.users, bound=self.bound)
-
-    @cached_property
-    def risk(self) -> Risk:
-        return self.target.risk(self.curve)
-
-    @cached_property
-    def excess(self) -> float:
-        if not self.curve.guarantee:
-            raise NotApplicable(self.bound, "is not a guarantee, so that nothing can be calibrated to it.")
-        return self.target.excess(self.risk)
-
-    def result(self, value: float) -> RiskCalibration:
-        return RiskCalibration(value, self.randomizer, self.curve, self.risk)
-
-
-def calibrate_local(
-    make: Callable[[float], Randomizer], users: float, target: RiskTarget, *, bound: str = "best"
-) -> RiskCalibration:
-    """The largest local ε, up to 20, whose shuffled messages meet an attack-risk target.
-
-    ``make`` builds the randomizer of a local ε, such as ``VariationRatio.of_ldp``.
-    """
-    count = argument.count("calibrate_local", "users", users)
-    trials: dict[float, _Trial] = {}
-
-    def excess(log_local: float) -> float:
-        local = math.exp(log_local)
-        try:
-            trial = _Trial(make(local), count, bound, target)
-        except ValueError:
-            # A mechanism may refuse a local ε with which it would tell nothing, or one that is far too large.
-            return -math.inf if local < 1 else math.inf
-        trials[local] = trial
-        return trial.excess
-
-    low, high = math.log(LEAST_LOCAL), math.log(MOST_LOCAL)
-    if excess(low) > 0:
-        raise NotApplicable(
-            "calibrate_local", f"no local ε of at least {LEAST_LOCAL:g} meets the target with {count:,} users."
+    def _log_deviation(self) -> float:
+        """log of the distance of two unit normals that just meets the target."""
+        distance = find_crossing(
+            lambda log: self._of_normals(math.exp(log)) - self.limit,
+            math.log(LEAST_DEVIATION),
+            math.log(MOST_DEVIATION),
+            absolute=1e-6,
         )
-    if excess(high) > 0:
-        find_crossing(excess, low, high, guess=0.0, relative=0.0, absolute=RELATIVE)
-    meeting = [local for local, trial in trials.items() if trial.excess <= 0]
-    if not meeting:
-        make(LEAST_LOCAL)
-        raise NotApplicable("calibrate_local", f"no local ε was found that meets the target with {count:,} users.")
-    return trials[max(meeting)].result(max(meeting))
+        return distance.middle
+
+    @property
+    def _of_normals(self) -> Callable[[float], float]:
+        """The limited number for two unit normals, as a function of their distance; negated where more is better."""
+        normal = NormalDist()
+        if self.advantage is not None:
+            return lambda distance: 2 * normal.cdf(distance / 2) - 1
+        if self.bayes_risk is not None:
+            # Mirrored at the limit: it falls where the others grow.
+            return lambda distance: 2 * self.limit - _wrong_guess(distance, _given(self.prior))
+        fpr = _given(self.fpr)
+        start = normal.inv_cdf(fpr)
+        if self.ppv is None:
+            return lambda distance: normal.cdf(start + distance)
+        odds = _given(self.prior) / (1 - _given(self.prior)) / fpr
+        return lambda distance: 1 - 1 / (1 + odds * normal.cdf(start + distance))
 
 
-def calibrate_users(randomizer: Randomizer, target: RiskTarget, *, bound: str = "best") -> RiskCalibration:
-    """The smallest number of users, up to 1e12, whose shuffled messages meet an attack-risk target."""
-    trials: dict[int, _Trial] = {}
+def _wrong_guess(distance: float, prior: float) -> float:
+    # Needs scipy, which an import of the package does without.
+    from shuffledp.tradeoff.gaussian import gaussian_delta
 
-    def enough(users: int) -> bool:
-        if users not in trials:
-            trials[users] = _Trial(randomizer, users, bound, target)
-        return trials[users].excess <= 0
-
-    def score(log_users: float) -> float:
-        users = max(1, round(math.exp(log_users)))
-        return -trials[users].excess if enough(users) else min(-trials[users].excess, 0.0)
-
-    if enough(1):
-        return trials[1].result(1)
-    high = 2
-    while not enough(high):
-        high *= 8
-        if high > MOST_USERS:
-            raise NotApplicable("calibrate_users", f"{MOST_USERS:,} users do not meet the target; lower the local ε.")
-    find_crossing(score, math.log(max(1, high // 8)), math.log(high), relative=0.0, absolute=0.25 / high)
-    best = min(users for users, trial in trials.items() if trial.excess <= 0)
-    while best > 1 and enough(best - 1):
-        best -= 1
-    return trials[best].result(best)
+    smaller = min(prior, 1 - prior)
+    return smaller * (1 - float(gaussian_delta(np.array(distance), math.log((1 - smaller) / smaller))))
 
 
 def _given(value: float | None) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from shuffledp.calibration.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
-from shuffledp.calibration.search import Target
+from shuffledp.calibration.target import Target
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
@@ -45,11 +45,11 @@ def command(
     with waiting("Searching"):
         build = _builder(choice, tuning)
         found = search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
-        document = _document(found)
+        document = _document(found, target)
     if json:
         typer.echo(json_text(document))
     else:
-        _print(found)
+        _print(found, target)
 
 
 def _tuning(choice: Choice, find: str | None) -> Tuning:
@@ -66,14 +66,14 @@ def _builder(choice: Choice, tuning: Tuning) -> Builder:
     return lambda value: made
 
 
-def _document(found: Calibration) -> dict[str, Any]:
+def _document(found: Calibration, target: Target) -> dict[str, Any]:
     value = found.epsilon
     document = {
         "find": found.setting,
         "value": found.value,
         "epsilon": {"lower": value.lower, "upper": value.upper, "slack": value.slack},
-        "delta": found.target.delta,
-        "target": {"epsilon": found.target.epsilon, "delta": found.target.delta},
+        "delta": target.delta,
+        "target": {"epsilon": target.epsilon, "delta": target.delta},
         "users": found.users,
         "messages": found.curve.messages,
         "bound": value.bound,
@@ -88,13 +88,13 @@ def _document(found: Calibration) -> dict[str, Any]:
     return document
 
 
-def _print(found: Calibration) -> None:
+def _print(found: Calibration, target: Target) -> None:
     value = found.epsilon
     shown = f"{found.value:,}" if isinstance(found.value, int) else repr(found.value)
     pairs = [
         (found.setting.replace("_", " "), shown),
         ("central ε (guaranteed)", show.upper(value.upper)),
-        ("target", f"ε = {found.target.epsilon:g} at δ = {found.target.delta:g}"),
+        ("target", str(target)),
         ("users", show.crowd(found.users, found.curve.messages)),
         ("bound", value.bound),
         ("theorem", value.theorem),

@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp.bounds.compare import Comparison, compare
-from shuffledp.cli import figure as figures
-from shuffledp.cli import options, show
+from shuffledp.cli import figure as figures, options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.document import json_text

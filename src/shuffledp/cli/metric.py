@@ -17,8 +17,7 @@ from rich.text import Text
 
 from shuffledp import argument
 from shuffledp.array import Floats
-from shuffledp.cli import figure as figures
-from shuffledp.cli import options, show
+from shuffledp.cli import figure as figures, options, show
 from shuffledp.document import json_text
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
 from shuffledp.metric.amplified import AmplifiedMetric

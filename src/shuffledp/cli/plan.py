@@ -11,9 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.calibration.search import Target
-from shuffledp.cli import figure as figures
-from shuffledp.cli import options, plan_figure, show
+from shuffledp.calibration.target import Target
+from shuffledp.cli import figure as figures, options, plan_figure, show
 from shuffledp.cli.plan_task import NAMES, Given
 from shuffledp.document import json_text
 from shuffledp.planner.goal import Goal, Limits

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp.array import Floats
-from shuffledp.calibration.search import Target
+from shuffledp.calibration.target import Target
 from shuffledp.cli import example_data, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.plan import plot_to, rank, show_ranking

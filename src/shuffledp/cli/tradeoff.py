@@ -12,9 +12,9 @@ import typer
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import NAME as BEST
-from shuffledp.calibration.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
-from shuffledp.cli import figure as figures
-from shuffledp.cli import options, show
+from shuffledp.calibration.calibrate import Calibration, calibrate
+from shuffledp.calibration.risk_target import RiskTarget
+from shuffledp.cli import figure as figures, options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
@@ -127,9 +127,9 @@ def _shuffled_report(
         if colluding:
             raise ValueError("tradeoff: --colluding does not go with a target.")
         found = _calibrated(choice, users, target, bound)
-        curve, randomizer = found.curve, found.randomizer
-        extra["calibrated"] = {"users" if users is None else "epsilon_local": found.value, "risk": found.risk.value}
-        honest = int(found.value if users is None else users)
+        curve, randomizer = found.curve, found.mechanism
+        extra["calibrated"] = {found.setting: found.value, "risk": found.risk.value}
+        honest = found.users
     else:
         if users is None:
             raise ValueError("tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv).")
@@ -164,13 +164,12 @@ def _target(
     return RiskTarget(advantage, tpr, bayes_risk, ppv, level, chance)
 
 
-def _calibrated(choice: Choice, users: float | None, target: RiskTarget, bound: str) -> RiskCalibration:
+def _calibrated(choice: Choice, users: float | None, target: RiskTarget, bound: str) -> Calibration:
     if users is None:
-        return calibrate_users(choice.build(), target, bound=bound)
+        return calibrate(choice.build(), find="users", target=target, bound=bound)
     if choice.epsilon_local is not None or choice.p is not None or choice.table is not None:
         raise ValueError("tradeoff: a target asks for --users or for the local ε: leave out one of the two.")
-
-    return calibrate_local(choice.with_setting("epsilon"), users, target, bound=bound)
+    return calibrate(choice.with_setting("epsilon"), users=users, target=target, bound=bound)
 
 
 def _others(randomizer: Randomizer, honest: int, messages: int, against: list[str]) -> dict[str, TradeOff]:

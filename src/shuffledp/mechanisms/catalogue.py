@@ -1,4 +1,4 @@
-"""Every mechanism of the package by name: a new file with a new class is found by itself."""
+"""Every mechanism of the package by name: a new file with a new class is found by itself; visitors come after."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import shuffledp.mechanisms
 from shuffledp import argument
+from shuffledp.mechanisms import visitor
 from shuffledp.mechanisms.combined.compressed import PREFIX, Compressed
 from shuffledp.mechanisms.mechanism import Mechanism
 
@@ -54,13 +55,19 @@ def construct(kind: type[Mechanism], epsilon: float | None, chosen: Mapping[str,
     return kind(**chosen) if epsilon is None else kind(epsilon=epsilon, **chosen)  # type: ignore[call-arg]
 
 
+def find(name: str) -> type[Mechanism] | None:
+    """The class of a name: this package's own first, then what files and installed packages brought along."""
+    return all_mechanisms().get(name) or visitor.find(name)
+
+
 def kind_of(name: str) -> type[Mechanism]:
     """The mechanism of a name, or the one around which it is built, among those that numbers suffice to build."""
     _, name = wrapper_of(name)
-    kinds = {known: kind for known, kind in all_mechanisms().items() if kind.built_from_numbers}
-    if name not in kinds:
-        raise ValueError(f"mechanism must be one of {', '.join(kinds)}, got {name!r}.")
-    return kinds[name]
+    kind = find(name)
+    if kind is None or not kind.built_from_numbers:
+        kinds = [known for known, own in all_mechanisms().items() if own.built_from_numbers]
+        raise ValueError(f"mechanism must be one of {', '.join([*kinds, *visitor.names()])}, got {name!r}.")
+    return kind
 
 
 def wrapper_of(name: str) -> tuple[type[Mechanism] | None, str]:

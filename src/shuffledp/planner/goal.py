@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from shuffledp import argument
-from shuffledp.calibration.search import Target
+from shuffledp.calibration.target import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.yardstick import Yardstick, yardstick

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp.calibration.search import Target
+from shuffledp.calibration.target import Target
 from shuffledp.numerics.root import find_crossing
 from shuffledp.tasks.task import Sensitivity
 from shuffledp.tradeoff.gaussian import gaussian_delta
