@@ -30,9 +30,9 @@ def test_parameters_are_the_corrected_ones(d: int, m: int, k: int) -> None:
     assert parameters.p == pytest.approx(ratio, rel=1e-14)
     assert parameters.beta == pytest.approx((ratio - 1) * (comb(d - m, k) - choose(d - 2 * m, k)) / omega, rel=1e-13)
     outside = choose(d - m - 1, k - 1)
-    assert float(mechanism.own_support) == pytest.approx(ratio * comb(d - 1, k - 1) / omega, rel=1e-14)
+    assert float(mechanism.reading.own) == pytest.approx(ratio * comb(d - 1, k - 1) / omega, rel=1e-14)
     other = (ratio * (comb(d - 1, k - 1) - outside) + outside) / omega
-    assert float(mechanism.other_support) == pytest.approx(other, rel=1e-14)
+    assert float(mechanism.reading.other) == pytest.approx(other, rel=1e-14)
 
 
 def table_divergence(rows: Table, a: int, b: int, users: int, ratio: Fraction) -> Fraction:

@@ -24,9 +24,9 @@ def test_parameters_are_the_published_ones(options: int, size: int) -> None:
     parameters = mechanism.variation_ratio()
     assert parameters.beta == pytest.approx((ratio - 1) * comb(options - 2, size - 1) / scale, rel=1e-14)
     assert parameters.p == pytest.approx(ratio, rel=1e-14)
-    assert float(mechanism.own_support) == pytest.approx(ratio * comb(options - 1, size - 1) / scale, rel=1e-14)
+    assert float(mechanism.reading.own) == pytest.approx(ratio * comb(options - 1, size - 1) / scale, rel=1e-14)
     other = (ratio * (comb(options - 2, size - 2) if size > 1 else 0) + comb(options - 2, size - 1)) / scale
-    assert float(mechanism.other_support) == pytest.approx(other, rel=1e-14)
+    assert float(mechanism.reading.other) == pytest.approx(other, rel=1e-14)
 
 
 def test_the_best_size_is_next_to_the_rule_of_thumb() -> None:
