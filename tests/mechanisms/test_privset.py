@@ -53,16 +53,18 @@ def test_the_worst_pair_shares_the_fewest_options(mechanism: PrivSet) -> None:
     for users, ratio in ((1, Fraction(5, 4)), (2, Fraction(3, 2)), (3, Fraction(11, 10))):
         epsilon = math.log(ratio)
         values = []
-        for overlap in range(mechanism.least_overlap, mechanism.items):
+        for overlap in range(mechanism.subsets.least_overlap, mechanism.items):
             other = next(place for place, row in enumerate(own) if len(row & own[0]) == overlap)
             truth = float(table_divergence(table.probabilities, 0, other, users, ratio))
-            pair = mechanism.region.pair(mechanism.only_one(overlap))
+            pair = mechanism.region.pair(mechanism.subsets.only_one(overlap))
             claimed = PositivePartMean(pair.law, users).bracket(epsilon).upper_float()
             assert claimed == pytest.approx(truth, rel=1e-9, abs=1e-15)
             values.append(truth)
         assert values == sorted(values, reverse=True)
         # With 5 options, 3 items and size 2 every subset meets one of the two users, whichever way they overlap.
-        strict = mechanism.only_one(mechanism.least_overlap) > mechanism.only_one(mechanism.items - 1)
+        strict = mechanism.subsets.only_one(mechanism.subsets.least_overlap) > mechanism.subsets.only_one(
+            mechanism.items - 1
+        )
         assert strict == (values[0] > values[-1])
 
 

@@ -58,7 +58,7 @@ def test_a_large_instance() -> None:
     few = Subset(12.0, 10**6)
     messages = few.encode(np.full(1000, 999_999), rng=np.random.default_rng(2))
     assert messages.shape == (1000, few.subset_size)
-    assert (messages == 999_999).any(axis=1).mean() == pytest.approx(float(few.own_support), abs=0.1)
+    assert (messages == 999_999).any(axis=1).mean() == pytest.approx(float(few.reading.own), abs=0.1)
 
 
 @pytest.mark.parametrize(("epsilon", "options"), [(1.0, 40), (4.0, 300)])
