@@ -125,7 +125,7 @@ def test_the_hash_of_a_truthful_message_is_that_of_the_option(epsilon: float, op
 def test_the_default_length_has_the_least_variance(epsilon: float) -> None:
     def variance(length: int) -> Fraction:
         mechanism = LocalHash(epsilon, 200, length)
-        s, r = mechanism.own_support, mechanism.other_support
+        s, r = mechanism.reading.own, mechanism.reading.other
         return r * (1 - r) / (s - r) ** 2
 
     primes = [length for length in range(2, 2 * best_prime(epsilon, 1) + 10) if is_prime(length)]

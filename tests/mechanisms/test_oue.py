@@ -18,7 +18,7 @@ def test_parameters_of_the_ideal_law(epsilon: float) -> None:
     parameters = mechanism.variation_ratio()
     assert parameters.beta == pytest.approx(math.tanh(epsilon / 2) / 2, rel=1e-14)
     assert parameters.p == pytest.approx(math.exp(epsilon), rel=1e-14)
-    assert mechanism.own_support == Fraction(1, 2)
+    assert mechanism.reading.own == Fraction(1, 2)
 
 
 def test_variance_of_the_ideal_law() -> None:

@@ -69,9 +69,9 @@ def test_the_deletion_variant_takes_the_deletion_epsilon() -> None:
     """Every law is within e^ε of the uniform one, two laws within e^{2ε}, which is what is amplified."""
     mechanism = PIRAPPOR.deletion(1.0, 5, 101)
     assert mechanism.epsilon == 2.0
-    assert mechanism.other_support == Fraction(math.ceil(101 / (math.e + 1)), 101)
-    assert mechanism.own_support == 1 - mechanism.other_support
-    a0 = float(mechanism.other_support)
+    assert mechanism.reading.other == Fraction(math.ceil(101 / (math.e + 1)), 101)
+    assert mechanism.reading.own == 1 - mechanism.reading.other
+    a0 = float(mechanism.reading.other)
     assert mechanism.deletion_epsilon == pytest.approx(math.log((1 - a0) / a0), rel=1e-14)
     assert mechanism.deletion_epsilon <= 1.0
     assert mechanism.variation_ratio().p == pytest.approx(((1 - a0) / a0) ** 2, rel=1e-14)
@@ -99,7 +99,7 @@ def test_the_variance_is_that_of_the_lemma() -> None:
     """[LC] Lemma B.2, for options held by many, few and no users."""
     mechanism = PIRAPPOR(1.5, 6, prime=47)
     values = np.repeat([0, 1, 2], [700, 20, 1])
-    a0, a1 = float(mechanism.other_support), float(mechanism.own_support)
+    a0, a1 = float(mechanism.reading.other), float(mechanism.reading.own)
     counts = np.array([700, 20, 1, 0, 0, 0])
     lemma = counts * (1 - a0 - a1) / (a1 - a0) + 721 * a0 * (1 - a0) / (a1 - a0) ** 2
     np.testing.assert_allclose(mechanism.variance(values), lemma, rtol=1e-12)

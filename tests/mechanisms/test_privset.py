@@ -30,9 +30,9 @@ def test_parameters_are_the_corrected_ones(d: int, m: int, k: int) -> None:
     assert parameters.p == pytest.approx(ratio, rel=1e-14)
     assert parameters.beta == pytest.approx((ratio - 1) * (comb(d - m, k) - choose(d - 2 * m, k)) / omega, rel=1e-13)
     outside = choose(d - m - 1, k - 1)
-    assert float(mechanism.own_support) == pytest.approx(ratio * comb(d - 1, k - 1) / omega, rel=1e-14)
+    assert float(mechanism.reading.own) == pytest.approx(ratio * comb(d - 1, k - 1) / omega, rel=1e-14)
     other = (ratio * (comb(d - 1, k - 1) - outside) + outside) / omega
-    assert float(mechanism.other_support) == pytest.approx(other, rel=1e-14)
+    assert float(mechanism.reading.other) == pytest.approx(other, rel=1e-14)
 
 
 def table_divergence(rows: Table, a: int, b: int, users: int, ratio: Fraction) -> Fraction:
@@ -53,16 +53,18 @@ def test_the_worst_pair_shares_the_fewest_options(mechanism: PrivSet) -> None:
     for users, ratio in ((1, Fraction(5, 4)), (2, Fraction(3, 2)), (3, Fraction(11, 10))):
         epsilon = math.log(ratio)
         values = []
-        for overlap in range(mechanism.least_overlap, mechanism.items):
+        for overlap in range(mechanism.subsets.least_overlap, mechanism.items):
             other = next(place for place, row in enumerate(own) if len(row & own[0]) == overlap)
             truth = float(table_divergence(table.probabilities, 0, other, users, ratio))
-            pair = mechanism.region.pair(mechanism.only_one(overlap))
+            pair = mechanism.region.pair(mechanism.subsets.only_one(overlap))
             claimed = PositivePartMean(pair.law, users).bracket(epsilon).upper_float()
             assert claimed == pytest.approx(truth, rel=1e-9, abs=1e-15)
             values.append(truth)
         assert values == sorted(values, reverse=True)
         # With 5 options, 3 items and size 2 every subset meets one of the two users, whichever way they overlap.
-        strict = mechanism.only_one(mechanism.least_overlap) > mechanism.only_one(mechanism.items - 1)
+        strict = mechanism.subsets.only_one(mechanism.subsets.least_overlap) > mechanism.subsets.only_one(
+            mechanism.items - 1
+        )
         assert strict == (values[0] > values[-1])
 
 

@@ -69,7 +69,7 @@ def test_no_other_prime_has_a_smaller_variance(options: int, epsilon: float) -> 
 
     def spread(base: int) -> float:
         mechanism = ProjectiveGeometry(epsilon, options, base)
-        s, r = mechanism.own_support, mechanism.other_support
+        s, r = mechanism.reading.own, mechanism.reading.other
         return float(r * (1 - r) / (s - r) ** 2)
 
     every = [base for base in range(2, options + 60) if is_prime(base)]
@@ -83,8 +83,8 @@ def test_closed_forms_are_those_of_the_statement(mechanism: ProjectiveGeometry) 
     c1, c2 = ((q ** (t - i) - 1) // (q - 1) for i in (1, 2))
     ratio, size = math.exp(mechanism.epsilon), (q**t - 1) // (q - 1)
     w = 1 / ((ratio - 1) * c1 + size)
-    assert float(mechanism.own_support) == pytest.approx(ratio * c1 * w, rel=1e-12)
-    assert float(mechanism.other_support) == pytest.approx(w * (ratio * c2 + c1 - c2), rel=1e-12)
+    assert float(mechanism.reading.own) == pytest.approx(ratio * c1 * w, rel=1e-12)
+    assert float(mechanism.reading.other) == pytest.approx(w * (ratio * c2 + c1 - c2), rel=1e-12)
     assert mechanism.variation_ratio().beta == pytest.approx((ratio - 1) * (c1 - c2) * w, rel=1e-12)
 
 

@@ -24,9 +24,9 @@ def test_parameters_are_the_published_ones(options: int, size: int) -> None:
     parameters = mechanism.variation_ratio()
     assert parameters.beta == pytest.approx((ratio - 1) * comb(options - 2, size - 1) / scale, rel=1e-14)
     assert parameters.p == pytest.approx(ratio, rel=1e-14)
-    assert float(mechanism.own_support) == pytest.approx(ratio * comb(options - 1, size - 1) / scale, rel=1e-14)
+    assert float(mechanism.reading.own) == pytest.approx(ratio * comb(options - 1, size - 1) / scale, rel=1e-14)
     other = (ratio * (comb(options - 2, size - 2) if size > 1 else 0) + comb(options - 2, size - 1)) / scale
-    assert float(mechanism.other_support) == pytest.approx(other, rel=1e-14)
+    assert float(mechanism.reading.other) == pytest.approx(other, rel=1e-14)
 
 
 def test_the_best_size_is_next_to_the_rule_of_thumb() -> None:
@@ -58,7 +58,7 @@ def test_a_large_instance() -> None:
     few = Subset(12.0, 10**6)
     messages = few.encode(np.full(1000, 999_999), rng=np.random.default_rng(2))
     assert messages.shape == (1000, few.subset_size)
-    assert (messages == 999_999).any(axis=1).mean() == pytest.approx(float(few.own_support), abs=0.1)
+    assert (messages == 999_999).any(axis=1).mean() == pytest.approx(float(few.reading.own), abs=0.1)
 
 
 @pytest.mark.parametrize(("epsilon", "options"), [(1.0, 40), (4.0, 300)])

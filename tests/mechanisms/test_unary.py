@@ -17,18 +17,17 @@ from flint import arb, ctx
 
 from shuffledp.mechanisms.frequency.oue import OUE
 from shuffledp.mechanisms.frequency.rappor import RAPPOR
-from shuffledp.mechanisms.parts.unary import UnaryEncoding
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle import exact
 
-KINDS = [RAPPOR, OUE]
+KINDS: list[type[RAPPOR | OUE]] = [RAPPOR, OUE]
 SMALL = [kind(epsilon, options) for kind in KINDS for epsilon in (0.1, 1.0, 5.0) for options in (2, 3, 4, 6)]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_small = pytest.mark.parametrize("mechanism", SMALL, ids=str)
 
 
 @every_small
-def test_parameters_are_the_least_ones(mechanism: UnaryEncoding) -> None:
+def test_parameters_are_the_least_ones(mechanism: RAPPOR | OUE) -> None:
     """p, beta, q and q_common are those of the enumerated table, for every pair of inputs."""
     stated = mechanism.variation_ratio().describe()
     for found in exact.variation_ratio_of_table(mechanism.table().probabilities).values():
@@ -41,7 +40,7 @@ def test_parameters_are_the_least_ones(mechanism: UnaryEncoding) -> None:
 
 
 @every_small
-def test_blanket_classes_are_those_of_the_table(mechanism: UnaryEncoding) -> None:
+def test_blanket_classes_are_those_of_the_table(mechanism: RAPPOR | OUE) -> None:
     """Outputs of the table with the same likelihood ratios, added up, are the stated classes, to 60 digits."""
     rows = mechanism.table().probabilities
     groups: dict[Any, list[Fraction]] = defaultdict(lambda: [Fraction(0)] * 3)
@@ -61,7 +60,7 @@ def test_blanket_classes_are_those_of_the_table(mechanism: UnaryEncoding) -> Non
 
 
 @every_small
-def test_attacks_are_real_datasets(mechanism: UnaryEncoding) -> None:
+def test_attacks_are_real_datasets(mechanism: RAPPOR | OUE) -> None:
     """The others all hold a third option, or, where there are only two, the first, or either by a fair coin."""
     rows = mechanism.table().probabilities
     mixed = tuple((a + b) / 2 for a, b in zip(rows[0], rows[1], strict=True))
@@ -82,7 +81,7 @@ def _divergence(first: Any, second: Any, hiding: Any, users: int, ratio: Fractio
 
 
 @every_kind
-def test_large_domain(kind: type[UnaryEncoding]) -> None:
+def test_large_domain(kind: type[RAPPOR | OUE]) -> None:
     """A million options: the law of G is normalised with mean 1 - e^epsilon and amplifies more than the parameters."""
     mechanism = kind(2.0, 1_000_000)
     (pair,) = mechanism.blankets()
@@ -99,7 +98,7 @@ def test_large_domain(kind: type[UnaryEncoding]) -> None:
 
 @every_kind
 @pytest.mark.parametrize("options", [2, 13, 64, 1000])
-def test_estimates_of_a_crowd(kind: type[UnaryEncoding], options: int) -> None:
+def test_estimates_of_a_crowd(kind: type[RAPPOR | OUE], options: int) -> None:
     """Estimates are within 6.5 standard errors of the true counts."""
     mechanism = kind(1.5, options)
     values = np.random.default_rng(1).integers(0, options, 30_000) ** 2 // options
@@ -110,7 +109,7 @@ def test_estimates_of_a_crowd(kind: type[UnaryEncoding], options: int) -> None:
 
 
 @every_kind
-def test_no_bit_beyond_the_options_is_set(kind: type[UnaryEncoding]) -> None:
+def test_no_bit_beyond_the_options_is_set(kind: type[RAPPOR | OUE]) -> None:
     """Unused bits of the last byte are 0, and a wire row with one of them set is refused."""
     mechanism = kind(1.0, 11)
     messages = mechanism.encode(np.zeros(5000, dtype=int), rng=np.random.default_rng(3))
@@ -131,10 +130,10 @@ def test_no_bit_beyond_the_options_is_set(kind: type[UnaryEncoding]) -> None:
 
 @every_kind
 @pytest.mark.parametrize("epsilon", [1e-17, 1e-6, 40.0, 100.0, 1e308])
-def test_extreme_epsilon(kind: type[UnaryEncoding], epsilon: float) -> None:
+def test_extreme_epsilon(kind: type[RAPPOR | OUE], epsilon: float) -> None:
     """The executed law stays strictly between useless and revealing, and inside the promise."""
     mechanism = kind(epsilon, 3)
-    s, r = mechanism.own_support, mechanism.other_support
+    s, r = mechanism.reading.own, mechanism.reading.other
     assert 0 < r < s < 1
     ratio = s * (1 - r) / (r * (1 - s))
     with ctx.workprec(256):
@@ -143,11 +142,11 @@ def test_extreme_epsilon(kind: type[UnaryEncoding], epsilon: float) -> None:
 
 
 @every_kind
-def test_gap_of_supports_is_exact(kind: type[UnaryEncoding]) -> None:
+def test_gap_of_supports_is_exact(kind: type[RAPPOR | OUE]) -> None:
     """One supporting message moves the estimate by 1/(s - r), also where s and r are nearly the same float."""
     mechanism = kind(1e-12, 2)
     with_one, without = mechanism.finish(np.array([1, 0]), 1).value
-    gap = mechanism.own_support - mechanism.other_support
+    gap = mechanism.reading.own - mechanism.reading.other
     assert with_one - without == pytest.approx(float(1 / gap), rel=1e-12)
 
 
@@ -163,14 +162,14 @@ def test_gap_of_supports_is_exact(kind: type[UnaryEncoding]) -> None:
         ((1e-18, 2), "epsilon must be at least 1e-17, got 1e-18."),
     ],
 )
-def test_bad_settings(kind: type[UnaryEncoding], arguments: Any, sentence: str) -> None:
+def test_bad_settings(kind: type[RAPPOR | OUE], arguments: Any, sentence: str) -> None:
     """One sentence that names the mechanism."""
     with pytest.raises(ValueError, match=f"^{re.escape(f'{kind.__name__}: {sentence}')}$"):
         kind(*arguments)
 
 
 @every_kind
-def test_bad_values(kind: type[UnaryEncoding]) -> None:
+def test_bad_values(kind: type[RAPPOR | OUE]) -> None:
     """Nothing is encoded if any value is bad; no table of a large instance."""
     mechanism = kind(1.0, 100)
     with pytest.raises(ValueError, match=rf"^{kind.__name__}: values must be from 0 to 99, got 100\.$"):
@@ -184,7 +183,7 @@ def test_bad_values(kind: type[UnaryEncoding]) -> None:
 
 
 @every_kind
-def test_whole_floats_are_counts(kind: type[UnaryEncoding]) -> None:
+def test_whole_floats_are_counts(kind: type[RAPPOR | OUE]) -> None:
     """1e6 options are a million, kept as a whole number."""
     mechanism = kind(1.0, 1e6)  # type: ignore[arg-type]
     assert mechanism.options == 1_000_000

@@ -30,8 +30,9 @@ from shuffledp import (
 )
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.simulation import Outcome, Simulates, Simulation, task_of
+from shuffledp.planner.simulation import Outcome, Simulation, task_of
 from shuffledp.tasks.domain import Area, Interval, KeyedInterval, Options
 from tests.planner.goals import LETTERS
 
@@ -43,7 +44,7 @@ EVERY = [
     example
     for kind in catalogue.all_mechanisms().values()
     for example in kind.examples()
-    if isinstance(example, Simulates) and example.task == "frequency" and example.has_table
+    if isinstance(example.reading, SimulatedReading) and example.task == "frequency" and example.has_table
     if example.message_bits * example.messages_per_user <= MOST_BITS
 ]
 
@@ -81,7 +82,7 @@ def assert_same_law(law: dict[float, float], seen: Counter[float]) -> None:
 def test_every_short_cut_is_among_them() -> None:
     """No mechanism that simulates frequencies escapes the exact test."""
     kinds = [kind for kind in catalogue.all_mechanisms().values() if kind.task == "frequency"]
-    able = {kind.name for kind in kinds if hasattr(kind, "simulate")}
+    able = {kind.name for kind in kinds if isinstance(kind.examples()[0].reading, SimulatedReading)}
     assert {mechanism.name for mechanism in EVERY} == able
 
 
@@ -93,7 +94,7 @@ def test_each_estimate_has_its_exact_law(mechanism: Any) -> None:
     rng = np.random.default_rng(7)
     for component in (0, len(held) - 1):
         law = {key: float(chance) for key, chance in exact_law(mechanism, (0, 1), component).items()}
-        draws = (round(float(mechanism.simulate(held, 2, rng).value[component]), 6) for _ in range(3000))
+        draws = (round(float(mechanism.reading.simulate(held, 2, rng).value[component]), 6) for _ in range(3000))
         assert_same_law(law, Counter(draws))
 
 
@@ -120,7 +121,7 @@ def test_estimates_hang_together_as_real_ones_do(mechanism: Any) -> None:
     if mechanism.task == "location":
         inputs = mechanism.centres
     values = np.repeat(inputs, held, axis=0)
-    drawn = np.array([mechanism.simulate(held, 40, rng).value for _ in range(3000)])
+    drawn = np.array([mechanism.reading.simulate(held, 40, rng).value for _ in range(3000)])
     real = np.array([mechanism.estimate(mechanism.encode(values, rng)).value for _ in range(1500)])
     # Standard errors of means and covariances; 6 of them on a side fail by chance less than once in 1e7 cells.
     spread = np.sqrt(real.var(axis=0) / 1500 + drawn.var(axis=0) / 3000) + 1e-12

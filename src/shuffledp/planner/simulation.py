@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from shuffledp import argument
-from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.planner import cost
 from shuffledp.planner.plan_file import Plan
 from shuffledp.tasks import task as tasks
@@ -29,13 +30,6 @@ MOST_ENCODED = 1_000_000
 ENCODING_SECONDS = 10.0
 """Where messages must really be drawn: most users, and about how long it may take."""
 USERS_AT_ONCE = 1 << 12
-
-
-@runtime_checkable
-class Simulates(Protocol):
-    """Draws the estimate from how many users hold each option, without drawing messages."""
-
-    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate: ...
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ class Simulation:
     def run(self, advance: Callable[[int], None] = lambda done: None) -> Outcome:
         """All repeats; ``advance`` is called after each."""
         rng = np.random.default_rng(self.seed)
-        exact = isinstance(self.mechanism, Simulates)
+        exact = isinstance(self.mechanism.reading, SimulatedReading)
         users = self.users if exact else self._encodable()
         square, inside, total = 0.0, 0, 0
         for _ in range(self.repeats):
@@ -103,8 +97,9 @@ class Simulation:
 
     def _drawn(self, users: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Errors and standard errors of estimates drawn by their law."""
-        assert isinstance(self.mechanism, Simulates)
-        return self.task.compare(self.mechanism, self.mechanism.simulate(self._held, users, rng), self._held)
+        reading = self.mechanism.reading
+        assert isinstance(reading, SimulatedReading)
+        return self.task.compare(self.mechanism, reading.simulate(self._held, users, rng), self._held)
 
     @cached_property
     def _held(self) -> Any:

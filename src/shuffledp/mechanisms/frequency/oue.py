@@ -1,4 +1,4 @@
-"""Optimised unary encoding: a fair own bit among rare ones."""
+"""Optimised unary encoding, a frequency oracle: a fair own bit among rare ones."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from shuffledp.mechanisms.parts.bit_response import flip_probability
-from shuffledp.mechanisms.parts.unary import UnaryEncoding
+from shuffledp import argument
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
+from shuffledp.mechanisms.parts.support import SummedBits
+from shuffledp.mechanisms.parts.unary import UnaryBits, UnaryLaw, UnaryReference
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import BitRowWire
+from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class OUE(UnaryEncoding):
+class OUE(Mechanism):
     """Send one bit for each option: the own one is a fair coin, every other one is 1 with probability r.
 
     r = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−r)/r is at most e^ε.
@@ -21,21 +29,52 @@ class OUE(UnaryEncoding):
     Deviates: not in [VR]; β is the total variation, by enumeration.
     """
 
+    epsilon: float
+    options: int
+
     name = "oue"
+    task = "frequency"
     summary = "optimised unary encoding: one bit for each option, a fair one for the own, rare ones for the others"
+
+    def __post_init__(self) -> None:
+        informative_epsilon("OUE", self.epsilon)
+        object.__setattr__(self, "options", argument.count("OUE", "options", self.options, at_least=2))
 
     @cached_property
     def rare(self) -> Fraction:
         """r: the probability that the bit of an option that is not the own one is 1."""
         return flip_probability(self.epsilon)
 
-    @property
-    def own_support(self) -> Fraction:
-        return Fraction(1, 2)
+    @cached_property
+    def row(self) -> UnaryBits:
+        """The bits of a message."""
+        return UnaryBits(self.options, own=Fraction(1, 2), other=self.rare)
 
-    @property
-    def other_support(self) -> Fraction:
-        return self.rare
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("OUE", self.options)
+
+    @cached_property
+    def law(self) -> UnaryLaw:
+        return UnaryLaw(self.row)
+
+    @cached_property
+    def wire(self) -> BitRowWire:
+        return BitRowWire("OUE", self.options)
+
+    @cached_property
+    def reading(self) -> SummedBits:
+        return SummedBits(self.options, self.row.own, self.row.other)
+
+    @cached_property
+    def reference(self) -> UnaryReference:
+        return UnaryReference(self.row)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.row.draw(values, source)
+
+    def table(self) -> OutputTable:
+        return self.row.table("OUE")
 
     @classmethod
     def examples(cls) -> Sequence[OUE]:

@@ -1,22 +1,33 @@
-"""Subset selection: report a set of options that is likelier to contain the true one."""
+"""Subset selection, a frequency oracle: report a set of options that is likelier to contain the true one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import OutputTable
-from shuffledp.mechanisms.parts.subset_response import SubsetResponse
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.subset_response import (
+    MeetingSubsets,
+    SubsetReading,
+    SubsetWire,
+    UniformSubset,
+    chosen_size,
+    meets,
+)
+from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.sampling import combination
 from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class Subset(SubsetResponse):
+class Subset(Mechanism):
     """Report a uniform k-subset of the options with probability γ, else a uniform one of those with the true option.
 
     γ = d/(k·e^ε + d − k), rounded up to a multiple of 2^-64, which keeps the ratio at most e^ε; the subsets are drawn
@@ -33,15 +44,51 @@ class Subset(SubsetResponse):
     size: int | None = None
 
     name = "subset"
+    task = "frequency"
     summary = "subset selection: a set of options that is likelier to contain the true one"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("Subset", "options", self.options, at_least=2))
-        self._settle()
+        object.__setattr__(self, "epsilon", argument.positive_finite("Subset", "epsilon", self.epsilon))
+        size = chosen_size("Subset", self.epsilon, self.options, 1, self.size)
+        object.__setattr__(self, "size", size)
+        _ = self.region
 
     @property
-    def held(self) -> int:
-        return 1
+    def subset_size(self) -> int:
+        """k: as given, or as chosen when the mechanism was made."""
+        assert self.size is not None, "the constructor has chosen it"
+        return self.size
+
+    @cached_property
+    def subsets(self) -> MeetingSubsets:
+        """All messages, and which of them meet what a user holds."""
+        return MeetingSubsets(self.options, self.subset_size, held=1)
+
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The region of a user is all subsets with the true option."""
+        return OwnRegion("Subset", self.epsilon, self.subsets.share)
+
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("Subset", self.options)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        return self.subsets.law(self.region)
+
+    @cached_property
+    def wire(self) -> SubsetWire:
+        return SubsetWire("Subset", self.options, self.subset_size)
+
+    @cached_property
+    def reading(self) -> SubsetReading:
+        return self.subsets.reading(self.region)
+
+    @cached_property
+    def reference(self) -> UniformSubset:
+        return UniformSubset(self.region, meets, self.options, self.subset_size)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         truthful = ~source.coins(self.region.uniform_share, len(values))
@@ -49,7 +96,7 @@ class Subset(SubsetResponse):
 
     def table(self) -> OutputTable:
         every = np.arange(self.options)
-        return self._table(every, [[int(x)] for x in every])
+        return self.subsets.table(self.region, every, [[int(x)] for x in every])
 
     @classmethod
     def examples(cls) -> Sequence[Subset]:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import OutputTable
-from shuffledp.mechanisms.parts import user_values
-from shuffledp.mechanisms.parts.subset_response import SubsetResponse
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.subset_response import (
+    MeetingSubsets,
+    SubsetReading,
+    SubsetWire,
+    UniformSubset,
+    chosen_size,
+    meets,
+)
+from shuffledp.mechanisms.parts.user_values import ItemSet
 from shuffledp.sampling import combination
 from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class PrivSet(SubsetResponse):
+class PrivSet(Mechanism):
     """Report a uniform k-subset of the options with probability γ, else a uniform one of those that meet the user's.
 
     Each user holds ``items`` different options, one row of option numbers; the estimate is how many users hold each
@@ -49,17 +58,46 @@ class PrivSet(SubsetResponse):
         object.__setattr__(self, "items", argument.count("PrivSet", "items", self.items))
         if self.items >= self.options:
             raise ValueError(f"PrivSet: items must be below the {self.options} options, got {self.items}.")
-        self._settle()
+        object.__setattr__(self, "epsilon", argument.positive_finite("PrivSet", "epsilon", self.epsilon))
+        size = chosen_size("PrivSet", self.epsilon, self.options, self.items, self.size)
+        object.__setattr__(self, "size", size)
+        _ = self.region
 
     @property
-    def held(self) -> int:
-        return self.items
+    def subset_size(self) -> int:
+        """k: as given, or as chosen when the mechanism was made."""
+        assert self.size is not None, "the constructor has chosen it"
+        return self.size
 
-    def check(self, values: Any) -> Array:
-        return user_values.item_sets("PrivSet", values, self.options, self.items)
+    @cached_property
+    def subsets(self) -> MeetingSubsets:
+        """All messages, and which of them meet what a user holds."""
+        return MeetingSubsets(self.options, self.subset_size, held=self.items)
 
-    def probe(self) -> Array:
-        return user_values.farthest_sets(self.options, self.items)
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The region of a user is all subsets that meet the user's options."""
+        return OwnRegion("PrivSet", self.epsilon, self.subsets.share)
+
+    @cached_property
+    def values(self) -> ItemSet:
+        return ItemSet("PrivSet", self.options, self.items)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        return self.subsets.law(self.region)
+
+    @cached_property
+    def wire(self) -> SubsetWire:
+        return SubsetWire("PrivSet", self.options, self.subset_size)
+
+    @cached_property
+    def reading(self) -> SubsetReading:
+        return self.subsets.reading(self.region)
+
+    @cached_property
+    def reference(self) -> UniformSubset:
+        return UniformSubset(self.region, meets, self.options, self.subset_size)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         """Draws, and for truthful users draws again until one is accepted.
@@ -91,15 +129,9 @@ class PrivSet(SubsetResponse):
         first = _first_met(rows, own.astype(rows.dtype))
         return rows, truthful & (first != picks if around else first == self.items)
 
-    def truth(self, values: Any) -> Floats:
-        return np.bincount(self.check(values).reshape(-1), minlength=self.options).astype(np.float64)
-
-    def variance(self, values: Any) -> Floats:
-        return self._variance_of_counts(self.truth(values), len(values))
-
     def table(self) -> OutputTable:
         inputs = list(combinations(range(self.options), self.items))
-        return self._table(np.array(inputs), inputs)
+        return self.subsets.table(self.region, np.array(inputs), inputs)
 
     @classmethod
     def examples(cls) -> Sequence[PrivSet]:

@@ -1,11 +1,10 @@
-"""Randomizers whose message is a set of options of a fixed size, likelier if it meets what the user holds."""
+"""Messages that are a set of options of a fixed size, likelier if it meets what the user holds."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import combinations, product
 from math import comb
 
@@ -14,104 +13,36 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Bytes
-from shuffledp.mechanisms.mechanism import OutputTable
-from shuffledp.mechanisms.parts import reference
-from shuffledp.mechanisms.parts.old_reference import UniformReference
-from shuffledp.mechanisms.parts.old_support import SupportOracle
-from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
+from shuffledp.array import Array, Bytes, Words
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
+from shuffledp.mechanisms.parts.reference import WORDS_OF_AN_INTEGER, UniformReference, integers_below
+from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.wire import Wire
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import combination
 from shuffledp.sampling.combination import missing_share
 
 
-class SubsetResponse(UniformReference, SupportOracle):
-    """The message is a uniform k-subset of the options with probability γ, else uniform among those that meet mine."""
+@dataclass(frozen=True)
+class MeetingSubsets:
+    """The k-subsets of d options, and how many of them meet the s options that a user holds: the user's region."""
 
-    covers_mixtures = True
-    size: int | None
-
-    @property
-    @abstractmethod
-    def held(self) -> int:
-        """How many options a user holds."""
-
-    def _settle(self) -> None:
-        """Check and store the fields; for the constructors."""
-        who = type(self).__name__
-        object.__setattr__(self, "epsilon", argument.positive_finite(who, "epsilon", self.epsilon))
-        if self.size is not None:
-            object.__setattr__(self, "size", argument.count(who, "size", self.size))
-            most = self.options - self.held
-            if self.size > most:
-                raise ValueError(f"{who}: size must be at most {most}, got {self.size}.")
-        _ = self.region
-
-    @cached_property
-    def subset_size(self) -> int:
-        """k: the given size, or else the one with the smallest total variance."""
-        return best_size(self.epsilon, self.options, self.held) if self.size is None else self.size
-
-    @cached_property
-    def region(self) -> OwnRegion:
-        """The law: the region of a user is all subsets that meet what the user holds."""
-        share = 1 - missing_share(self.options, self.subset_size, self.held)
-        return OwnRegion(type(self).__name__, self.epsilon, share)
+    options: int
+    size: int
+    """k."""
+    held: int
+    """s."""
 
     @property
-    def own_support(self) -> Fraction:
-        return Fraction(self.subset_size, self.options) * self.region.inside
-
-    @property
-    def other_support(self) -> Fraction:
-        d, k, s = self.options, self.subset_size, self.held
-        without_mine = missing_share(d, k, s) * Fraction(k, d - s)
-        with_mine = Fraction(k, d) - without_mine
-        return with_mine * self.region.inside + without_mine * self.region.outside
-
-    @property
-    def message_bits(self) -> int:
-        return combination.wire_bits(self.options, self.subset_size)
-
-    def pack(self, messages: Array) -> Bytes:
-        return combination.pack(messages, self.options)
-
-    def unpack(self, wire: Bytes) -> Array:
-        return combination.unpack(type(self).__name__, wire, self.options, self.subset_size)
-
-    def accumulate(self, messages: Array) -> Array:
-        flat = messages.reshape(-1)
-        total = np.zeros(self.options, dtype=np.int64)
-        batch = max(self.options, combination.WORKING_CELLS)
-        for start in range(0, len(flat), batch):
-            total += np.bincount(flat[start : start + batch], minlength=self.options)
-        return total
-
-    @property
-    def reference_words(self) -> int:
-        return reference.WORDS_OF_AN_INTEGER * self.subset_size
-
-    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
-        """One option after another: the number of one of those left, raised past each smaller one that is chosen."""
-        chosen = np.empty((len(words), 0), dtype=np.int64)
-        for place in range(self.subset_size):
-            first = reference.WORDS_OF_AN_INTEGER * place
-            left = words[:, first : first + reference.WORDS_OF_AN_INTEGER]
-            option = reference.integers_below(self.options - place, left)
-            for column in chosen.T:
-                option += option >= column
-            chosen = np.sort(np.column_stack([chosen, option]), axis=1)
-        return chosen.astype(combination.number_type(self.options))
-
-    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
-        held = values.reshape(len(values), -1)
-        return np.asarray((messages[:, :, None] == held[:, None, :]).any(axis=(1, 2)))
+    def share(self) -> Fraction:
+        """Of all subsets, those that meet a user's options."""
+        return 1 - missing_share(self.options, self.size, self.held)
 
     def only_one(self, overlap: int) -> Fraction:
         """The share of subsets that meet one user's options and not another's, who share ``overlap`` of them."""
-        d, k, s = self.options, self.subset_size, self.held
+        d, k, s = self.options, self.size, self.held
         return missing_share(d, k, s) - missing_share(d, k, 2 * s - overlap)
 
     @property
@@ -119,15 +50,13 @@ class SubsetResponse(UniformReference, SupportOracle):
         """The worst pair of inputs shares as few options as possible; see ``OwnRegion.pair``."""
         return max(0, 2 * self.held - self.options)
 
-    def variation_ratio(self) -> VariationRatio:
+    def law(self, region: OwnRegion) -> RegionLaw:
         # A message that meets both is p times likelier than for a user whom it does not meet.
-        meets_one_user_only = self.held == self.subset_size == 1
-        return self.region.variation_ratio(self.only_one(self.least_overlap), 1.0 if meets_one_user_only else None)
+        q_common = 1.0 if self.held == self.size == 1 else None
+        only_one, attacked = self.only_one(self.least_overlap), (self._attack(region),)
+        return RegionLaw(region, only_one, q_common=q_common, attacked=attacked, tight=True, covers_mixtures=True)
 
-    def blankets(self) -> Sequence[HidingPair]:
-        return [self.region.pair(self.only_one(self.least_overlap))]
-
-    def attacks(self) -> Sequence[HidingPair]:
+    def _attack(self, region: OwnRegion) -> HidingPair:
         """The worst pair, where all others hold options outside both, and where these are too few, the first's."""
         both = 2 * self.held - self.least_overlap
         outside = min(self.held, self.options - both)
@@ -139,15 +68,84 @@ class SubsetResponse(UniformReference, SupportOracle):
             (True, True, True): both + outside,
         }
         unions.update({key: self.held for key in product((False, True), repeat=3) if sum(key) == 1})
-        missing = {key: missing_share(self.options, self.subset_size, union) for key, union in unions.items()}
-        return [self.region.attack(_shares(missing), symmetric=outside == self.held)]
+        missing = {key: missing_share(self.options, self.size, union) for key, union in unions.items()}
+        return region.attack(_shares(missing), symmetric=outside == self.held)
 
-    def _table(self, inputs: Array, held: Sequence[Sequence[int]]) -> OutputTable:
-        messages = list(combinations(range(self.options), self.subset_size))
-        uniform = Fraction(1, comb(self.options, self.subset_size))
-        inside, outside = self.region.inside * uniform, self.region.outside * uniform
+    def reading(self, region: OwnRegion) -> SubsetReading:
+        d, k, s = self.options, self.size, self.held
+        without_mine = missing_share(d, k, s) * Fraction(k, d - s)
+        with_mine = Fraction(k, d) - without_mine
+        other = with_mine * region.inside + without_mine * region.outside
+        return SubsetReading(d, Fraction(k, d) * region.inside, other)
+
+    def table(self, region: OwnRegion, inputs: Array, held: Sequence[Sequence[int]]) -> OutputTable:
+        """The exact law of users who hold these options, for few of them."""
+        messages = list(combinations(range(self.options), self.size))
+        uniform = Fraction(1, comb(self.options, self.size))
+        inside, outside = region.inside * uniform, region.outside * uniform
         rows = tuple(tuple(outside if set(own).isdisjoint(y) else inside for y in messages) for own in held)
         return OutputTable(inputs, np.array(messages, dtype=combination.number_type(self.options)), rows)
+
+
+@dataclass(frozen=True)
+class SubsetWire(Wire):
+    """A message is ``size`` option numbers in increasing order, or a bit for each option where that is shorter."""
+
+    who: str
+    options: int
+    size: int
+
+    @property
+    def bits(self) -> int:
+        return combination.wire_bits(self.options, self.size)
+
+    def pack(self, messages: Array) -> Bytes:
+        return combination.pack(messages, self.options)
+
+    def unpack(self, wire: Bytes) -> Array:
+        return combination.unpack(self.who, wire, self.options, self.size)
+
+
+@dataclass(frozen=True)
+class SubsetReading(SupportReading):
+    """A message supports the options that it names."""
+
+    def accumulate(self, messages: Array) -> Array:
+        flat = messages.reshape(-1)
+        total = np.zeros(self.options, dtype=np.int64)
+        batch = max(self.options, combination.WORKING_CELLS)
+        for start in range(0, len(flat), batch):
+            total += np.bincount(flat[start : start + batch], minlength=self.options)
+        return total
+
+
+@dataclass(frozen=True)
+class UniformSubset(UniformReference):
+    """The reference law: every subset of this size alike."""
+
+    options: int
+    size: int
+
+    @property
+    def words(self) -> int:
+        return WORDS_OF_AN_INTEGER * self.size
+
+    def messages(self, words: Words) -> Array:
+        """One option after another: the number of one of those left, raised past each smaller one that is chosen."""
+        chosen = np.empty((len(words), 0), dtype=np.int64)
+        for place in range(self.size):
+            first = WORDS_OF_AN_INTEGER * place
+            option = integers_below(self.options - place, words[:, first : first + WORDS_OF_AN_INTEGER])
+            for column in chosen.T:
+                option += option >= column
+            chosen = np.sort(np.column_stack([chosen, option]), axis=1)
+        return chosen.astype(combination.number_type(self.options))
+
+
+def meets(values: Array, messages: Array) -> NDArray[np.bool_]:
+    """Whether each message contains an option of the user beside it."""
+    held = values.reshape(len(values), -1)
+    return np.asarray((messages[:, :, None] == held[:, None, :]).any(axis=(1, 2)))
 
 
 def _shares(missing: Mapping[Regions, Fraction]) -> dict[Regions, Fraction]:
@@ -159,6 +157,16 @@ def _shares(missing: Mapping[Regions, Fraction]) -> dict[Regions, Fraction]:
         beyond = [key for key in every if all(k or not m for k, m in zip(key, missed, strict=True))]
         result[meets] = sum((missing[key] * (-1) ** (sum(key) - sum(missed)) for key in beyond), Fraction(0))
     return result
+
+
+def chosen_size(who: str, epsilon: float, options: int, held: int, size: int | None) -> int:
+    """k: the given size, or else the one with the smallest total variance."""
+    if size is None:
+        return best_size(epsilon, options, held)
+    number, most = argument.count(who, "size", size), options - held
+    if number > most:
+        raise ValueError(f"{who}: size must be at most {most}, got {number}.")
+    return number
 
 
 def best_size(epsilon: float, options: int, held: int) -> int:
