@@ -10,7 +10,6 @@ from math import comb
 import numpy as np
 import pytest
 
-from shuffledp.mechanisms.parts.signed_mean import SignedMean
 from shuffledp.mechanisms.vector.duchi import Duchi
 from shuffledp.mechanisms.vector.harmony import Harmony
 from tests.oracle.exact import hockey_stick_of_counts
@@ -26,9 +25,9 @@ def test_duchi_against_the_formulas(dimension: int) -> None:
     """Own share, scale and β are those of the definition, with ties of low weight."""
     epsilon, ratio = 1.3, math.exp(1.3)
     mechanism, own, cube = Duchi(epsilon, dimension), own_size(dimension), 2**dimension
-    assert mechanism.own_share == Fraction(own, cube)
+    assert mechanism.region.share == Fraction(own, cube)
     scale = (cube + own * (ratio - 1)) / (comb(dimension - 1, dimension // 2) * (ratio - 1))
-    assert mechanism.scale == pytest.approx(scale, rel=1e-12)
+    assert mechanism.reading.scale == pytest.approx(scale, rel=1e-12)
     beta = (ratio - 1) * own / (ratio * own + cube - own)
     assert mechanism.variation_ratio().beta == pytest.approx(beta, rel=1e-14)
     if dimension % 2:
@@ -45,18 +44,18 @@ def test_ties_do_not_break_the_promise(dimension: int) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [Duchi(0.8, 2), Duchi(0.8, 3), Harmony(0.8, 2), Harmony(0.8, 3)])
-def test_opposite_corners_are_the_worst_pair(mechanism: SignedMean) -> None:
+def test_opposite_corners_are_the_worst_pair(mechanism: Duchi | Harmony) -> None:
     """Over all pairs of corners, against the uniform blanket: disjoint own sets diverge most."""
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=mechanism.dimension)))
     rows = [_corner_row(mechanism, corner) for corner in corners]
     floor = [min(column) for column in zip(*rows, strict=True)]
-    assert sum(floor) == mechanism.uniform_share
+    assert sum(floor) == mechanism.region.uniform_share
     for ratio in (Fraction(6, 5), Fraction(2)):
         opposite = hockey_stick_of_counts(rows[0], rows[-1], floor, 2, ratio)
         assert all(hockey_stick_of_counts(a, b, floor, 2, ratio) <= opposite for a in rows for b in rows)
 
 
-def _corner_row(mechanism: SignedMean, corner: np.ndarray) -> list[Fraction]:
+def _corner_row(mechanism: Duchi | Harmony, corner: np.ndarray) -> list[Fraction]:
     """The definition at a corner, for either mechanism."""
     signs = corner.astype(int).tolist()
     if isinstance(mechanism, Duchi):
@@ -64,14 +63,14 @@ def _corner_row(mechanism: SignedMean, corner: np.ndarray) -> list[Fraction]:
         own = [sum(a * b for a, b in zip(t, signs, strict=True)) > 0 for t in cube]
     else:
         own = [sign == s for s in signs for sign in (-1, 1)]
-    assert Fraction(sum(own), len(own)) == mechanism.own_share
-    low = mechanism.uniform_share / len(own)
-    high = low + (1 - mechanism.uniform_share) / sum(own)
+    assert Fraction(sum(own), len(own)) == mechanism.region.share
+    low = mechanism.region.uniform_share / len(own)
+    high = low + (1 - mechanism.region.uniform_share) / sum(own)
     return [high if inside else low for inside in own]
 
 
 @pytest.mark.parametrize("mechanism", [Duchi(1.0, 3), Duchi(1.0, 4), Harmony(1.0, 4)])
-def test_the_table_at_a_corner_is_the_definition(mechanism: SignedMean) -> None:
+def test_the_table_at_a_corner_is_the_definition(mechanism: Duchi | Harmony) -> None:
     """Rows of the table for corners, against the definition."""
     table = mechanism.table()
     for vector, row in zip(table.inputs, table.probabilities, strict=True):
@@ -82,14 +81,14 @@ def test_the_table_at_a_corner_is_the_definition(mechanism: SignedMean) -> None:
 def test_harmony_against_the_formulas() -> None:
     """Sign + with probability ((e^ε−1)x + e^ε + 1)/(2(e^ε+1)), value ±d(e^ε+1)/(e^ε−1)."""
     mechanism, ratio = Harmony(2.0, 5), math.exp(2)
-    assert mechanism.scale == pytest.approx(5 * (ratio + 1) / (ratio - 1), rel=1e-14)
+    assert mechanism.reading.scale == pytest.approx(5 * (ratio + 1) / (ratio - 1), rel=1e-14)
     plus = float(mechanism._chance(Fraction(1, 4), 1)) * 5
     assert plus == pytest.approx(((ratio - 1) / 4 + ratio + 1) / (2 * (ratio + 1)), rel=1e-14)
     assert mechanism.variation_ratio().beta == pytest.approx(math.tanh(1.0), rel=1e-14)
 
 
 @pytest.mark.parametrize("mechanism", [Duchi(1.5, 300), Duchi(1.5, 301), Harmony(1.5, 300)])
-def test_large_vectors(mechanism: SignedMean) -> None:
+def test_large_vectors(mechanism: Duchi | Harmony) -> None:
     """Mean and stated variance at d = 300: each coordinate's error, squared and scaled, averages 1.
 
     The sum of 300 squares of about normal numbers is within six of its standard deviations, √600: a false alarm in
@@ -133,7 +132,7 @@ def test_harmony_messages_are_a_coordinate_and_a_sign() -> None:
 
 
 @pytest.mark.parametrize("kind", [Duchi, Harmony])
-def test_errors(kind: type[SignedMean]) -> None:
+def test_errors(kind: type[Duchi] | type[Harmony]) -> None:
     """One sentence each."""
     who = kind.__name__
     with pytest.raises(ValueError, match=rf"^{who}: dimension must be at least 1, got 0\.$"):
@@ -152,7 +151,7 @@ def test_errors(kind: type[SignedMean]) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [Duchi(1.2, 1), Duchi(1.2, 4), Duchi(1.2, 5), Harmony(1.2, 3)])
-def test_attacks_are_the_laws_of_real_datasets(mechanism: SignedMean) -> None:
+def test_attacks_are_the_laws_of_real_datasets(mechanism: Duchi | Harmony) -> None:
     """The others at the first corner, or at 0: class by class what the table says."""
     table = mechanism.table()
     first, second = table.probabilities[0], table.probabilities[1]

@@ -23,7 +23,7 @@ def test_a_fine_grid_is_the_published_mechanism(epsilon: float) -> None:
     for x in (-1.0, 0.0, 0.4):
         published = x * x / (root - 1) + (root + 3) / (3 * (root - 1) ** 2)
         assert mechanism.variance([x])[0] == pytest.approx(published, rel=1e-3)
-    assert 1 / (float(1 - mechanism.uniform_share) * mechanism.places) * mechanism.grid == pytest.approx(
+    assert 1 / (float(1 - mechanism.region.uniform_share) * mechanism.places) * mechanism.grid == pytest.approx(
         (root + 1) / (root - 1), rel=1e-3
     )
 
@@ -32,7 +32,7 @@ def test_a_fine_grid_is_the_published_mechanism(epsilon: float) -> None:
 def test_windows_at_the_two_ends_are_the_worst_pair(epsilon: float, grid: int) -> None:
     """Over all pairs of window places, the divergence against the blanket is largest for disjoint windows."""
     mechanism = Piecewise(epsilon, grid=grid)
-    gamma, window = mechanism.uniform_share, mechanism.window
+    gamma, window = mechanism.region.uniform_share, mechanism.window
     low = gamma / grid
     high = low + (1 - gamma) / window
     rows = [

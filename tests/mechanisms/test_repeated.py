@@ -53,7 +53,7 @@ def test_the_product_of_two_levels_dominates_products(seed: int) -> None:
     """Two runs of any laws with densities between the levels diverge less than the product; exact fractions."""
     rng = Random(seed)
     inner = SQKR(0.8, 2)
-    gamma, share = inner.uniform_share, inner.own_share
+    gamma, share = inner.region.uniform_share, inner.region.share
     high = gamma + (1 - gamma) / share
     weights = [Fraction(1, 6), Fraction(1, 3), Fraction(1, 2)]
     laws = [
@@ -73,7 +73,7 @@ def test_the_product_of_two_levels_dominates_products(seed: int) -> None:
 def test_parameters_against_the_product_table() -> None:
     """Ratio, total variation and blanket of three runs, from the eight-fold product of three classes each."""
     inner = SQKR(0.7, 2)
-    gamma, share = inner.uniform_share, inner.own_share
+    gamma, share = inner.region.uniform_share, inner.region.share
     high = gamma + (1 - gamma) / share
     first = [share * high, share * gamma, (1 - 2 * share) * gamma]
     second = [first[1], first[0], first[2]]

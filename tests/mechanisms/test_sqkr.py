@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
+from shuffledp.mechanisms.vector import sqkr
 from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.sampling.frame import HadamardFrame, transform
 from tests.oracle.tables import hadamard_sign
@@ -92,8 +93,10 @@ def test_there_is_no_bias(epsilon: float, dimension: int) -> None:
     """Over the exact law: E[reported sign of k] = (b/N)(1−γ)·a_k/c, and what finish makes of it is the vector."""
     mechanism = SQKR(epsilon, dimension)
     for vector in unit_vectors(3, dimension):
-        shares = mechanism.coefficients(vector[None])[0]
-        mean_signs = shares * float(1 - mechanism.uniform_share) * mechanism._signs / mechanism.public_frame.size
+        shares = mechanism.written.coefficients(vector[None])[0]
+        mean_signs = (
+            shares * float(1 - mechanism.region.uniform_share) * mechanism.sign_count / mechanism.public_frame.size
+        )
         np.testing.assert_allclose(mechanism.finish(mean_signs, 1).value, vector, atol=1e-12)
 
 
@@ -123,16 +126,26 @@ def test_the_best_number_of_signs(epsilon: float, signs: int) -> None:
     assert error == pytest.approx(inflation(signs) * 4 / signs, rel=0.01)
 
 
+def test_a_saved_mechanism_keeps_its_number_of_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was chosen is a setting: a later, other default makes no other mechanism of the saved settings."""
+    mechanism = SQKR(4.0, 64)
+    saved = mechanism.settings()
+    monkeypatch.setattr(sqkr, "_best_signs", lambda epsilon, most: 1)
+    assert SQKR(4.0, 64).signs == 1
+    assert saved["signs"] == mechanism.signs == 4
+    assert SQKR(**saved) == mechanism
+
+
 @pytest.mark.parametrize(("signs", "dimension"), [(1, 3), (2, 2), (3, 2), (4, 2)])
 def test_the_table_is_randomized_response_on_the_signs(signs: int, dimension: int) -> None:
     """Each set of coefficients is equally likely; given the set, the signs' law is 2^b-ary randomized response."""
     mechanism = SQKR(1.5, dimension, signs=signs)
     table = mechanism.table()
     sets = math.comb(mechanism.public_frame.size, signs)
-    keep = 1 - mechanism.uniform_share
+    keep = 1 - mechanism.region.uniform_share
     for value, row in zip(table.inputs, table.probabilities, strict=True):
         chances = dict(zip(map(tuple, table.messages.tolist()), row, strict=True))
-        plus = (1 + mechanism.coefficients(value[None])[0]) / 2
+        plus = (1 + mechanism.written.coefficients(value[None])[0]) / 2
         for places in itertools.combinations(range(mechanism.public_frame.size), signs):
             messages = [
                 tuple(2 * k + s for k, s in zip(places, bits, strict=True))

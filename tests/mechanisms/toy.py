@@ -122,7 +122,7 @@ def both_ways(first: Law, second: Law, epsilon: float) -> Fraction:
 def executed_acceptance(randomizer: Any, value: Any, messages: Any) -> Law:
     """The probabilities that the coins have: rounded down to multiples of 2^-64, at most 1."""
     values = np.repeat(np.asarray(value)[None, ...], len(messages), axis=0)
-    chances = randomizer.acceptance(values, messages).tolist()
+    chances = randomizer.reference.acceptance(values, messages).tolist()
     exact = {c: min(Fraction(1), Fraction(math.floor(Fraction(c) * (1 << 64)), 1 << 64)) for c in set(chances)}
     return [exact[chance] for chance in chances]
 
@@ -130,7 +130,7 @@ def executed_acceptance(randomizer: Any, value: Any, messages: Any) -> Law:
 def law_of_seeds(compressed: Any, value: Any) -> Law:
     """Algorithm 1 (and 4), every seed and every number of tries: a geometric series, exactly."""
     randomizer = compressed.randomizer
-    messages = randomizer.reference_messages(compressed.generator.words(randomizer.reference_words))
+    messages = randomizer.reference.messages(compressed.generator.words(randomizer.reference.words))
     chances = executed_acceptance(randomizer, value, messages)
     refused = 1 - sum(chances) / SEEDS
     exhausted = refused**compressed.tries
@@ -141,10 +141,10 @@ def law_of_seeds(compressed: Any, value: Any) -> Law:
 
 def measured_advantage(randomizer: Any, generator: ToyGenerator, table: Any, inputs: Any) -> float:
     """The largest advantage of the tests of the lemmas and of the total variation: π_x ≥ θ, π_x − π_x' ≥ θ."""
-    messages = randomizer.reference_messages(generator.words(randomizer.reference_words))
+    messages = randomizer.reference.messages(generator.words(randomizer.reference.words))
     seeds = [executed_acceptance(randomizer, value, messages) for value in inputs]
     every = [executed_acceptance(randomizer, value, table.messages) for value in inputs]
-    ratio = Fraction(randomizer.reference_ratio)
+    ratio = Fraction(randomizer.reference.ratio)
     first = executed_acceptance(randomizer, table.inputs[0], table.messages)
     law = [p / (a * ratio) for p, a in zip(table.probabilities[0], first, strict=True)]
     worst = Fraction(0)

@@ -16,6 +16,7 @@ from flint import fmpq
 from shuffledp import argument
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism, OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.unit_ball import UnitBall
 from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.numerics.ball import above, rational
@@ -36,10 +37,10 @@ class Repeated(Mechanism):
     runs in either own set put together.
 
     Theorem: [LC] Lemma C.1: mε, error α/m, m times the bits. The product of dominating two-level pairs dominates: given
-    the other runs, the density of one enters G linearly, and ``TwoLevel``'s argument holds run by run.
+    the other runs, the density of one enters G linearly, and ``RegionLaw``'s argument holds run by run.
     """
 
-    mechanism: UnitBall
+    mechanism: Mechanism
     runs: int
     epsilon: float = field(init=False)
 
@@ -51,14 +52,25 @@ class Repeated(Mechanism):
     tight = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, UnitBall):
+        inner = self.mechanism
+        vectors = isinstance(inner, Mechanism) and isinstance(inner.values, UnitBall)
+        if not (vectors and isinstance(inner.law, RegionLaw)):
             raise TypeError(f"Repeated: mechanism must be one for vectors in the unit ball, got {self.mechanism!r}.")
         object.__setattr__(self, "runs", argument.count("Repeated", "runs", self.runs))
         object.__setattr__(self, "epsilon", above(self.runs * Fraction(self.mechanism.epsilon)))
 
     @property
     def dimension(self) -> int:
-        return self.mechanism.dimension
+        ball = self.mechanism.values
+        assert isinstance(ball, UnitBall)
+        return ball.dimension
+
+    @property
+    def region(self) -> OwnRegion:
+        """The law of one run."""
+        law = self.mechanism.law
+        assert isinstance(law, RegionLaw)
+        return law.region
 
     def settings(self) -> dict[str, Any]:
         """The settings of the mechanism that is run, and how often."""
@@ -111,8 +123,8 @@ class Repeated(Mechanism):
     @cached_property
     def _classes(self) -> list[tuple[fmpq, fmpq, fmpq]]:
         """Runs in the first own set, in the second, elsewhere: the product law of each number of them."""
-        share = rational(self.mechanism.own_share)
-        low = rational(self.mechanism.uniform_share)
+        share = rational(self.region.share)
+        low = rational(self.region.uniform_share)
         high = low + (1 - low) / share
         classes = []
         for first, second in _two_parts(self.runs):
@@ -131,8 +143,8 @@ class Repeated(Mechanism):
         return ()
 
     def variation_ratio(self) -> VariationRatio:
-        one = self.mechanism.uniform_share
-        ratio = above((1 + (1 - one) / (one * self.mechanism.own_share)) ** self.runs)
+        one = self.region.uniform_share
+        ratio = above((1 + (1 - one) / (one * self.region.share)) ** self.runs)
         gap = sum((first - second for first, second, _ in self._classes if first > second), fmpq(0))
         return VariationRatio(p=ratio, beta=above(Fraction(int(gap.p), int(gap.q))), q=ratio)
 

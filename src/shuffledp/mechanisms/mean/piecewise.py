@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
-from shuffledp.mechanisms.parts import user_values
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
-from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
-from shuffledp.mechanisms.parts.two_level import TwoLevel
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.user_values import RealNumber
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.sampling import rounding
@@ -28,7 +31,57 @@ USERS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
-class Piecewise(WholeNumber, TwoLevel):
+class WindowReading(Reading):
+    """The mean from points of which a share 1−γ lies in a window that follows the value.
+
+    ``uniform_share`` is γ, ``grid`` N, ``window`` w; the mean of 2y−N+1 is (1−γ)(N−w)x.
+    """
+
+    uniform_share: Fraction
+    grid: int
+    window: int
+
+    @property
+    def places(self) -> int:
+        """N−w: steps of the window from one end to the other."""
+        return self.grid - self.window
+
+    def accumulate(self, messages: Array) -> Array:
+        """The sum of 2y−N+1 and of its square."""
+        centred = 2 * messages - (self.grid - 1)
+        return np.array([centred.sum(), np.dot(centred, centred)])
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        """The mean, and its variance.
+
+        The mean square of the messages tells that of the windows' places; of this, up to 1 (in half steps, squared)
+        may come from the rounding, and is counted as if it did.
+        """
+        first, second = np.asarray(total, dtype=np.float64) / users
+        told = float(1 - self.uniform_share)
+        places = np.clip((second - self._mean_square(0.0)) / told, 0.0, self.places**2 + 1.0)
+        spread = self._mean_square(places) - told**2 * max(0.0, places - 1.0)
+        factor = 1 / (told * self.places)
+        return Estimate(np.array([first * factor]), np.array([spread * factor**2 / users]), users)
+
+    def truth(self, values: Array) -> Floats:
+        return np.array([values.mean()])
+
+    def variance(self, values: Array) -> Floats:
+        units = rounding.units_of_signed(values)
+        told, left = float(1 - self.uniform_share), rounding.grid_position(units, self.places)[1] / rounding.WHOLE
+        centre = (2.0 * units / rounding.WHOLE - 1.0) * self.places
+        spread = self._mean_square(centre**2 + 4 * left * (1 - left)) - (told * centre) ** 2
+        return np.array([spread.mean() / (told * self.places) ** 2 / len(units)])
+
+    def _mean_square(self, places: Any) -> Any:
+        """The mean of (2y−N+1)², given that of the square of twice the window's distance from the middle."""
+        gamma, told = float(self.uniform_share), float(1 - self.uniform_share)
+        return gamma * (self.grid**2 - 1) / 3 + told * ((self.window**2 - 1) / 3 + places)
+
+
+@dataclass(frozen=True)
+class Piecewise(Mechanism):
     """Report one of N points on a line: one of a window around the value, or any.
 
     A message is a whole number y from 0 to N−1, N = ``grid``. The window is w ≈ N/(e^(ε/2)+1) points in a row, and the
@@ -58,16 +111,30 @@ class Piecewise(WholeNumber, TwoLevel):
         return min(max(1, round(self.grid * smaller / (1 + smaller))), self.grid // 2)
 
     @property
-    def own_share(self) -> Fraction:
-        return Fraction(self.window, self.grid)
-
-    @property
     def places(self) -> int:
         """N−w: steps of the window from one end to the other."""
-        return self.grid - self.window
+        return self.reading.places
 
-    def check(self, values: Any) -> Array:
-        return user_values.reals("Piecewise", values, -1.0, 1.0)
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The own set: a window."""
+        return OwnRegion("Piecewise", self.epsilon, Fraction(self.window, self.grid))
+
+    @cached_property
+    def values(self) -> RealNumber:
+        return RealNumber("Piecewise")
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        return RegionLaw.of_disjoint(self.region, attacked=self._attacked(), tight=True)
+
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("Piecewise", self.grid)
+
+    @cached_property
+    def reading(self) -> WindowReading:
+        return WindowReading(self.region.uniform_share, self.grid, self.window)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         messages = np.empty(len(values), dtype=np.int64)
@@ -76,50 +143,13 @@ class Piecewise(WholeNumber, TwoLevel):
             near = rounding.to_grid(rounding.units_of_signed(part), self.places, source)
             near += source.below(self.window, len(part))
             anywhere = source.below(self.grid, len(part))
-            uniform = source.coins(self.uniform_share, len(part))
+            uniform = source.coins(self.region.uniform_share, len(part))
             messages[start : start + USERS_AT_ONCE] = np.where(uniform, anywhere, near)
         return messages
 
-    @property
-    def outputs(self) -> int:
-        return self.grid
-
-    def accumulate(self, messages: Array) -> Array:
-        """The sum of 2y−N+1 and of its square."""
-        centred = 2 * messages - (self.grid - 1)
-        return np.array([centred.sum(), np.dot(centred, centred)])
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        """The mean, and its variance.
-
-        The mean square of the messages tells that of the windows' places; of this, up to 1 (in half steps, squared)
-        may come from the rounding, and is counted as if it did.
-        """
-        first, second = np.asarray(total, dtype=np.float64) / users
-        told = float(1 - self.uniform_share)
-        places = np.clip((second - self._mean_square(0.0)) / told, 0.0, self.places**2 + 1.0)
-        spread = self._mean_square(places) - told**2 * max(0.0, places - 1.0)
-        factor = 1 / (told * self.places)
-        return Estimate(np.array([first * factor]), np.array([spread * factor**2 / users]), users)
-
-    def truth(self, values: Any) -> Floats:
-        return np.array([self.check(values).mean()])
-
-    def variance(self, values: Any) -> Floats:
-        units = rounding.units_of_signed(self.check(values))
-        told, left = float(1 - self.uniform_share), rounding.grid_position(units, self.places)[1] / rounding.WHOLE
-        centre = (2.0 * units / rounding.WHOLE - 1.0) * self.places
-        spread = self._mean_square(centre**2 + 4 * left * (1 - left)) - (told * centre) ** 2
-        return np.array([spread.mean() / (told * self.places) ** 2 / len(units)])
-
-    def _mean_square(self, places: Any) -> Any:
-        """The mean of (2y−N+1)², given that of the square of twice the window's distance from the middle."""
-        gamma, told = float(self.uniform_share), float(1 - self.uniform_share)
-        return gamma * (self.grid**2 - 1) / 3 + told * ((self.window**2 - 1) / 3 + places)
-
-    def attacks(self) -> Sequence[HidingPair]:
+    def _attacked(self) -> list[HidingPair]:
         """The others all hold the first of the two inputs; or all hold 0, where their windows are clear of the ends."""
-        found = list(super().attacks())
+        found = [self.region.disjoint_attack()]
         law = rounding.grid_law(rounding.WHOLE // 2, self.places)
         if min(law) >= self.window and max(law) + self.window <= self.places:
             found.append(self._attack_from_the_middle(law))
@@ -127,9 +157,9 @@ class Piecewise(WholeNumber, TwoLevel):
 
     def _attack_from_the_middle(self, places: dict[int, Fraction]) -> HidingPair:
         """Points of the middle window are alike, but for one at either side where its place is rounded."""
-        high, low, _ = self._masses
-        point = rational(self.uniform_share / self.grid)
-        likelier = rational((1 - self.uniform_share) / self.window)
+        high, low = (rational(self.region.share * chance) for chance in (self.region.inside, self.region.outside))
+        point = rational(self.region.uniform_share / self.grid)
+        likelier = rational((1 - self.region.uniform_share) / self.window)
         first, last = min(places), max(places)
         edges = 2 * (last - first)
         whole = self.window - edges // 2
@@ -147,14 +177,11 @@ class Piecewise(WholeNumber, TwoLevel):
         return OutputTable(inputs, np.arange(self.grid), rows)
 
     def _row(self, unit: int) -> tuple[Fraction, ...]:
-        row = [self.uniform_share / self.grid] * self.grid
+        row = [self.region.uniform_share / self.grid] * self.grid
         for place, chance in rounding.grid_law(unit, self.places).items():
             for y in range(place, place + self.window):
-                row[y] += chance * (1 - self.uniform_share) / self.window
+                row[y] += chance * (1 - self.region.uniform_share) / self.window
         return tuple(row)
-
-    def probe(self) -> Array:
-        return np.array([-1.0, 1.0])
 
     @classmethod
     def examples(cls) -> Sequence[Piecewise]:

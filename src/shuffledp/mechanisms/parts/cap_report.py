@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from flint import arb
 
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import OutputTable
-from shuffledp.mechanisms.parts.unit_ball import LatticeVector
+from shuffledp.mechanisms.parts.own_region import OwnRegion
+from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, drawn_directions, in_parts
 from shuffledp.numerics.ball import rational
 from shuffledp.sampling import dyadic
 from shuffledp.sampling.cap import Cap
@@ -33,7 +32,7 @@ LARGEST_DIMENSION = 1 << 20
 
 
 @dataclass(frozen=True)
-class CapReport(LatticeVector):
+class CapReport:
     """With probability γ a uniform point V of the sphere, else a uniform point of the cap ⟨V, x⟩ ≥ height.
 
     This is PrivUnit(p, height) with p = γq + 1 − γ, q the cap's share of the sphere. Reals cannot be sent, so V is:
@@ -41,8 +40,8 @@ class CapReport(LatticeVector):
     steps, coordinate by coordinate. Coins, rounding and noise are exact. The point itself is computed in float
     arithmetic, which moves it by at most 2^-38; the noise bounds what this can do: no message's probability changes
     by more than a factor e^κ, κ = √d·2^-38/step + …, about 1e-6 at d = 1024. A cap's law is then at most e^2κ/q times
-    the law of a message of a uniform point, and q·e^−2κ, certified, is the own share s of ``TwoLevel``: γ follows
-    from it, and with it the guarantee. Only this is taken on trust: the accuracy of log, cos and √ in float
+    the law of a message of a uniform point, and q·e^−2κ, certified, is the own ``share`` s: γ follows from it as in
+    ``OwnRegion``, and with it the guarantee. Only this is taken on trust: the accuracy of log, cos and √ in float
     arithmetic, of which a thousandth is used.
 
     Theorem: R(x) = γρ + (1−γ)·C_x with C_x ≤ ρ/s is dominated by two disjoint own sets of share s: for densities
@@ -51,16 +50,10 @@ class CapReport(LatticeVector):
     Requires: d from 2 to 2^20.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        who = type(self).__name__
-        if self.dimension > LARGEST_DIMENSION:
-            raise ValueError(f"{who}: dimension must be at most {LARGEST_DIMENSION}, got {self.dimension}.")
-
-    @property
-    @abstractmethod
-    def height(self) -> float:
-        """Where the cap begins."""
+    who: str
+    dimension: int
+    height: float
+    """Where the cap begins."""
 
     @cached_property
     def cap(self) -> Cap:
@@ -72,11 +65,8 @@ class CapReport(LatticeVector):
 
     @property
     def step(self) -> float:
+        """What one whole number stands for."""
         return 2.0**-self._places
-
-    @property
-    def coordinate_bytes(self) -> int:
-        return 2 if self._places <= 14 else 4
 
     @cached_property
     def realisation_error(self) -> float:
@@ -86,28 +76,39 @@ class CapReport(LatticeVector):
         return (distance + rounding) * (1 + 2.0**-40) + ALLOWED_DENSITY
 
     @cached_property
-    def own_share(self) -> Fraction:
+    def share(self) -> Fraction:
+        """s: what a cap's law is at most 1/s times the law of."""
         loss = rational(-2 * self.realisation_error)
         return dyadic.at_most(lambda: self.cap.share() * arb(loss).exp(), SHARE_BITS)
 
     @cached_property
-    def scale(self) -> float:
-        return 1 / (float(1 - self.uniform_share) * self.cap.moments[0])
+    def wire(self) -> LatticeWire:
+        return LatticeWire(self.who, self.dimension, 2 if self._places <= 14 else 4)
 
-    @cached_property
-    def square_moments(self) -> tuple[float, float]:
-        d, caps = self.dimension, float(1 - self.uniform_share)
+    def reading(self, region: OwnRegion) -> LatticeReading:
+        """How messages are read where γ is that of the region."""
+        d, caps = self.dimension, float(1 - region.uniform_share)
         along = (1 - caps) / d + caps * self.cap.moments[1]
         across = (1 - along) / (d - 1)
-        return across + (NOISE_VARIANCE + ROUNDING_VARIANCE) * self.step**2, along - across
+        scale = 1 / (float(1 - region.uniform_share) * self.cap.moments[0])
+        noise = (NOISE_VARIANCE + ROUNDING_VARIANCE) * self.step**2
+        return LatticeReading(d, self.step, scale, across + noise, along - across)
 
-    def _randomize(self, values: Floats, source: RandomSource) -> Array:
-        poles = self.drawn_directions(values, source)
-        in_cap = ~source.coins(self.uniform_share, len(values))
+    def randomize(self, uniform_share: Fraction, values: Floats, source: RandomSource) -> Array:
+        """Messages of checked vectors."""
+        return in_parts(values, self.wire.coordinate_bytes, partial(self._draw, uniform_share, source))
+
+    def _draw(self, uniform_share: Fraction, source: RandomSource, values: Floats) -> Array:
+        poles = drawn_directions(values, source)
+        in_cap = ~source.coins(uniform_share, len(values))
         points = self.cap.points(source, poles, in_cap)
         points *= 1 / self.step
-        largest = (1 << (8 * self.coordinate_bytes - 1)) - 1
+        largest = (1 << (8 * self.wire.coordinate_bytes - 1)) - 1
         return np.clip(noisy_rounding(points, source, self._places + 1), -largest, largest)
 
-    def table(self) -> OutputTable:
-        raise ValueError(f"{type(self).__name__}: points of a sphere cannot be written down as a table.")
+
+def checked_dimension(who: str, dimension: int) -> int:
+    """A dimension for which the proof holds."""
+    if dimension > LARGEST_DIMENSION:
+        raise ValueError(f"{who}: dimension must be at most {LARGEST_DIMENSION}, got {dimension}.")
+    return dimension

@@ -12,10 +12,16 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp import argument
 from shuffledp.array import Array, Bytes, Integers
-from shuffledp.mechanisms.mechanism import OutputTable
-from shuffledp.mechanisms.parts.signed_mean import SignedMean
-from shuffledp.sampling import bits, rounding
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.bit_response import informative_epsilon
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.signed_mean import SignRow, sign_law, table_inputs
+from shuffledp.mechanisms.parts.user_values import BoxVector
+from shuffledp.mechanisms.parts.wire import BitRowWire
+from shuffledp.sampling import rounding
 from shuffledp.sampling.random import RandomSource
 
 COINS_AT_ONCE = 1 << 17
@@ -23,7 +29,7 @@ MOST_COORDINATES_OF_A_TABLE = 8
 
 
 @dataclass(frozen=True)
-class Duchi(SignedMean):
+class Duchi(Mechanism):
     """Report a vector of signs t, likelier if t·v > 0, where v is the user's vector rounded to signs.
 
     The own set is {t : t·v > 0}, N₊ of the 2^d vectors: 2^(d−1) of them for odd d, fewer for even d by half the ties.
@@ -38,25 +44,43 @@ class Duchi(SignedMean):
     ratio is e^ε + 1.
     """
 
+    epsilon: float
+    dimension: int
+
     name = "duchi"
+    task = "vector mean"
     summary = "vector mean: signs of all coordinates, turned towards the user's vector"
 
+    def __post_init__(self) -> None:
+        informative_epsilon("Duchi", self.epsilon)
+        object.__setattr__(self, "dimension", argument.count("Duchi", "dimension", self.dimension))
+
     @cached_property
-    def own_share(self) -> Fraction:
+    def region(self) -> OwnRegion:
+        """The own set: the vectors of signs on the user's side."""
         d = self.dimension
         ties = comb(d, d // 2) if d % 2 == 0 else 0
-        return Fraction((1 << d) - ties, 1 << (d + 1))
+        return OwnRegion("Duchi", self.epsilon, Fraction((1 << d) - ties, 1 << (d + 1)))
 
     @cached_property
-    def scale(self) -> float:
-        """1/E[t_j·v_j]: over the own set, the sum of t·v is d·C(d−1, ⌊d/2⌋)."""
-        d = self.dimension
-        towards = Fraction(comb(d - 1, d // 2), 1 << d) / self.own_share
-        return float(1 / ((1 - self.uniform_share) * towards))
+    def values(self) -> BoxVector:
+        return BoxVector("Duchi", self.dimension)
 
-    @property
-    def second_moment(self) -> float:
-        return self.scale**2
+    @cached_property
+    def law(self) -> RegionLaw:
+        return sign_law(self.region, self.dimension)
+
+    @cached_property
+    def wire(self) -> BitRowWire:
+        return BitRowWire("Duchi", self.dimension)
+
+    @cached_property
+    def reading(self) -> SignRow:
+        """The scale is 1/E[t_j·v_j]: over the own set, the sum of t·v is d·C(d−1, ⌊d/2⌋)."""
+        d = self.dimension
+        towards = Fraction(comb(d - 1, d // 2), 1 << d) / self.region.share
+        scale = float(1 / ((1 - self.region.uniform_share) * towards))
+        return SignRow(d, scale, scale**2)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         messages = np.empty((len(values), self.message_bytes), dtype=np.uint8)
@@ -68,7 +92,7 @@ class Duchi(SignedMean):
     def _randomize(self, values: Array, source: RandomSource) -> Array:
         own = self._packed(rounding.coins(rounding.units_of_signed(values), source))
         drawn = self._uniform(source, len(values))
-        waiting = np.flatnonzero(~source.coins(self.uniform_share, len(values)))
+        waiting = np.flatnonzero(~source.coins(self.region.uniform_share, len(values)))
         while waiting.size:
             balance = self._balance(drawn[waiting], own[waiting])
             drawn[waiting[balance < 0]] ^= self._every_bit
@@ -95,33 +119,13 @@ class Duchi(SignedMean):
     def _every_bit(self) -> Bytes:
         return self._packed(np.ones((1, self.dimension), dtype=np.bool_)).reshape(-1)
 
-    @property
-    def message_bits(self) -> int:
-        return self.dimension
-
-    def pack(self, messages: Array) -> Bytes:
-        return np.ascontiguousarray(messages)
-
-    def unpack(self, wire: Bytes) -> Array:
-        rows, width = np.asarray(wire), self.message_bytes
-        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-            raise ValueError(f"Duchi: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
-        if (rows[:, -1] & ~self._every_bit[-1]).any():
-            raise ValueError(f"Duchi: expected rows of {self.dimension} bits, got a 1 in a bit beyond them.")
-        return rows
-
-    def accumulate(self, messages: Array) -> Array:
-        """The sum of the signs of each coordinate."""
-        return np.asarray(2 * bits.column_sums(messages, self.dimension) - len(messages))
-
     def table(self) -> OutputTable:
         if self.dimension > MOST_COORDINATES_OF_A_TABLE:
             most = MOST_COORDINATES_OF_A_TABLE
             raise ValueError(f"Duchi: a table needs at most {most} coordinates, got {self.dimension}.")
-        inputs, cube = self.table_inputs(), list(itertools.product((-1, 1), repeat=self.dimension))
+        inputs, cube = table_inputs(self.dimension), list(itertools.product((-1, 1), repeat=self.dimension))
         messages = self._packed(np.array(cube) > 0)
-        low = self.uniform_share / len(cube)
-        high = low + (1 - self.uniform_share) / (self.own_share * len(cube))
+        low, high = self.region.outside / len(cube), self.region.inside / len(cube)
         laws = [[high if np.dot(t, v) > 0 else low for t in cube] for v in cube]
         rows = tuple(_mixture(_chances(vector, cube), laws) for vector in inputs.tolist())
         return OutputTable(inputs, messages, rows)

@@ -11,16 +11,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.parts.reference_report import ReferenceReport
-from shuffledp.mechanisms.parts.two_level import TwoLevel
-from shuffledp.numerics.ball import rational
-from shuffledp.privacy.pair import HidingPair
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.reference_report import COORDINATE_BYTES, ReferenceReport, heights
+from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
 from shuffledp.sampling.cap import Cap
 from shuffledp.sampling.random import RandomSource
 
+STEP = 2.0**-28
+
 
 @dataclass(frozen=True)
-class PrivHS(ReferenceReport):
+class HalfSpaceReport(ReferenceReport):
+    """Uniform points of the sphere; the own set of a direction is its side."""
+
+    def points(self, normal: Floats) -> Floats:
+        normal *= (1 / (self.step * np.sqrt(np.add.reduce(normal * normal, axis=1))))[:, None]
+        return normal
+
+    def in_own_set(self, directions: Floats, messages: Array) -> NDArray[np.bool_]:
+        height = heights(directions, messages)
+        ahead = height > 0
+        even = np.flatnonzero(height == 0)
+        if even.size:
+            ahead[even] = _first_signs(messages[even]) == _first_signs(directions[even])
+        return np.asarray(ahead)
+
+    def move(self, messages: Array, directions: Floats, chosen: NDArray[np.int64], source: RandomSource) -> None:
+        behind = chosen[~self.in_own_set(directions[chosen], messages[chosen])]
+        messages[behind] *= -1
+
+
+@dataclass(frozen=True)
+class PrivHS(Mechanism):
     """A uniform point V of the sphere; with probability 1−γ it is moved to the user's side, V or −V.
 
     A row of words and the row with turned sign bits give V and −V, so both are equally likely, and exactly one of them
@@ -31,47 +55,52 @@ class PrivHS(ReferenceReport):
     Theorem: [LC] Appendix C, PrivHS: p = q = e^ε, β = (e^ε−1)/(e^ε+1), scale (e^ε+1)/(e^ε−1)·√π·Γ((d+1)/2)/Γ(d/2).
     """
 
+    epsilon: float
+    dimension: int
+
     name = "privhs"
-    tight = True
+    task = "vector mean"
     summary = "mean of vectors in the unit ball: a point of the sphere on the vector's side; a seed can stand for it"
+    has_table = False
 
-    @property
-    def own_share(self) -> Fraction:
-        return Fraction(1, 2)
-
-    @property
-    def step(self) -> float:
-        return 2.0**-28
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimension", checked_settings("PrivHS", self.epsilon, self.dimension))
 
     @cached_property
-    def scale(self) -> float:
+    def region(self) -> OwnRegion:
+        """The own set: the points on the user's side."""
+        return OwnRegion("PrivHS", self.epsilon, Fraction(1, 2))
+
+    @cached_property
+    def values(self) -> UnitBall:
+        return UnitBall("PrivHS", self.dimension)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        """Attacked by a direction against the opposite one; the others all hold the first, or all hold 0."""
+        half = self.region.share
+        attacked = (self.region.disjoint_attack(), self.region.disjoint_attack((half, half, 1 - 2 * half)))
+        return RegionLaw.of_disjoint(self.region, attacked=attacked, tight=True)
+
+    @cached_property
+    def wire(self) -> LatticeWire:
+        return LatticeWire("PrivHS", self.dimension, COORDINATE_BYTES)
+
+    @cached_property
+    def reading(self) -> LatticeReading:
         """E|⟨V, x⟩| is the mean height of the upper half of the sphere."""
-        return 1 / (float(1 - self.uniform_share) * Cap(self.dimension, 0.0).moments[0])
+        scale = 1 / (float(1 - self.region.uniform_share) * Cap(self.dimension, 0.0).moments[0])
+        return LatticeReading(self.dimension, STEP, scale, 1 / self.dimension, 0.0)
 
-    @property
-    def square_moments(self) -> tuple[float, float]:
-        return 1 / self.dimension, 0.0
+    @cached_property
+    def reference(self) -> HalfSpaceReport:
+        return HalfSpaceReport(self.region, self.dimension, STEP)
 
-    def reference_points(self, normal: Floats) -> Floats:
-        normal *= (1 / (self.step * np.sqrt(np.add.reduce(normal * normal, axis=1))))[:, None]
-        return normal
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.reference.randomize(values, source)
 
-    def in_own_set(self, directions: Floats, messages: Array) -> NDArray[np.bool_]:
-        height = self.heights(directions, messages)
-        ahead = height > 0
-        even = np.flatnonzero(height == 0)
-        if even.size:
-            ahead[even] = _first_signs(messages[even]) == _first_signs(directions[even])
-        return np.asarray(ahead)
-
-    def _move(self, messages: Array, directions: Floats, chosen: NDArray[np.int64], source: RandomSource) -> None:
-        behind = chosen[~self.in_own_set(directions[chosen], messages[chosen])]
-        messages[behind] *= -1
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """A direction against the opposite one; the others all hold the first, or all hold 0."""
-        half = rational(self.own_share)
-        return [*TwoLevel.attacks(self), self._pair_against(half, half, 1 - 2 * half)]
+    def table(self) -> OutputTable:
+        raise ValueError("PrivHS: vectors of many digits cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[PrivHS]:

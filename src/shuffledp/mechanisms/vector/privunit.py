@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from flint import arb
 
-from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport, checked_dimension
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
 from shuffledp.sampling import dyadic
+from shuffledp.sampling.random import RandomSource
 
 SPLITS = 64
 """How finely the best split of ε between the coin and the cap is sought."""
 
 
 @dataclass(frozen=True)
-class PrivUnit(CapReport):
+class PrivUnit(Mechanism):
     """A point of the sphere, often from the cap around the user's vector; the cap by the published condition.
 
     ε = ε0 + ε1: the cap is chosen with probability p = e^ε0/(1+e^ε0), and begins at the largest height that a closed
@@ -31,10 +36,19 @@ class PrivUnit(CapReport):
     vector of whole numbers with noise of a few steps; see ``CapReport``.
     """
 
+    epsilon: float
+    dimension: int
+
     name = "privunit"
+    task = "vector mean"
     summary = (
         "mean of vectors in the unit ball: a point of the sphere near the vector, as published; ε covers float error"
     )
+    has_table = False
+
+    def __post_init__(self) -> None:
+        dimension = checked_settings("PrivUnit", self.epsilon, self.dimension)
+        object.__setattr__(self, "dimension", checked_dimension("PrivUnit", dimension))
 
     @cached_property
     def _best(self) -> tuple[float, float]:
@@ -59,11 +73,38 @@ class PrivUnit(CapReport):
         return self._best[0]
 
     @cached_property
-    def uniform_share(self) -> Fraction:
+    def report(self) -> CapReport:
+        """The cap and what is sent of its points."""
+        return CapReport("PrivUnit", self.dimension, self.height)
+
+    @cached_property
+    def region(self) -> OwnRegion:
         """γ = (1−p)/(1−q) of the published p, but never below what ε asks for."""
-        coin = self._best[1]
-        published = dyadic.at_least(lambda: 1 / ((1 + arb(coin).exp()) * (1 - self.cap.share())))
-        return max(published, super().uniform_share)
+        coin, asked = self._best[1], OwnRegion("PrivUnit", self.epsilon, self.report.share)
+        published = dyadic.at_least(lambda: 1 / ((1 + arb(coin).exp()) * (1 - self.report.cap.share())))
+        return replace(asked, own_uniform_share=max(published, asked.uniform_share))
+
+    @cached_property
+    def values(self) -> UnitBall:
+        return UnitBall("PrivUnit", self.dimension)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        return RegionLaw.of_disjoint(self.region)
+
+    @cached_property
+    def wire(self) -> LatticeWire:
+        return self.report.wire
+
+    @cached_property
+    def reading(self) -> LatticeReading:
+        return self.report.reading(self.region)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.report.randomize(self.region.uniform_share, values, source)
+
+    def table(self) -> OutputTable:
+        raise ValueError("PrivUnit: points of a sphere cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[PrivUnit]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +12,11 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.parts.reference_report import ReferenceReport
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.reference_report import COORDINATE_BYTES, ReferenceReport, heights
+from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.sampling import dyadic
 from shuffledp.sampling.random import RandomSource
@@ -25,16 +28,36 @@ HIGHEST = 3.4
 """The own set is at least 1/3000 of all vectors: they are found by trying."""
 LENGTH_BEYOND = 12
 """A normal vector is longer than √d + 12 with probability below e^-72."""
+STEP = 2.0**-27
 
 
 @dataclass(frozen=True)
-class PrivUnitG(ReferenceReport):
+class NormalReport(ReferenceReport):
+    """Normal vectors; the own set of a direction is those that reach the ``height`` in it."""
+
+    height: float = 0.0
+
+    def points(self, normal: Floats) -> Floats:
+        normal *= 1 / self.step
+        return normal
+
+    def in_own_set(self, directions: Floats, messages: Array) -> NDArray[np.bool_]:
+        return np.asarray(heights(directions, messages) >= self.height / self.step)
+
+    def move(self, messages: Array, directions: Floats, chosen: NDArray[np.int64], source: RandomSource) -> None:
+        while chosen.size:
+            chosen = chosen[~self.in_own_set(directions[chosen], messages[chosen])]
+            messages[chosen] = self.draws(source, chosen.size)
+
+
+@dataclass(frozen=True)
+class PrivUnitG(Mechanism):
     """A vector V of d standard normal numbers, often one with ⟨V, x⟩ ≥ height; found by trying again and again.
 
     Real normal vectors have a share q = P(N ≥ height) in every own set. The finite law that is run is near to theirs:
     but for an event of probability below d·2^-51 + e^-72, V is within √d·2^-28 + (√d + 12)·2^-43 of a real normal
     vector, and the computed height within as much and its own rounding. So each own set's share is between
-    P(N ≥ height + t) and P(N ≥ height − t), up to that probability; the lower end, certified, is ``own_share``.
+    P(N ≥ height + t) and P(N ≥ height − t), up to that probability; the lower end, certified, is ``region.share``.
 
     The height makes the error least: m = φ(h)(e^ε−1)/(1+q(e^ε−1)) is largest at h = m.
 
@@ -42,14 +65,19 @@ class PrivUnitG(ReferenceReport):
     Deviates: h at most 3.4, which binds from about ε = 8.9 on.
     """
 
+    epsilon: float
+    dimension: int
+
     name = "privunit-g"
+    task = "vector mean"
     summary = "mean of vectors in the unit ball: a normal vector near the vector; a seed can stand for it"
+    has_table = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epsilon <= 4 * self.own_share_error:
+        object.__setattr__(self, "dimension", checked_settings("PrivUnitG", self.epsilon, self.dimension))
+        if self.epsilon <= 4 * self.share_error:
             raise ValueError(
-                f"PrivUnitG: epsilon must be above {4 * self.own_share_error:.3g} for {self.dimension} numbers, "
+                f"PrivUnitG: epsilon must be above {4 * self.share_error:.3g} for {self.dimension} numbers, "
                 f"or float arithmetic would drown it, got {self.epsilon!r}."
             )
 
@@ -58,16 +86,9 @@ class PrivUnitG(ReferenceReport):
         """In standard deviations."""
         return min(HIGHEST, _best_height(self.epsilon))
 
-    @property
-    def step(self) -> float:
-        return 2.0**-27
-
     @cached_property
-    def own_share(self) -> Fraction:
-        return dyadic.at_most(lambda: self._share(1), SHARE_BITS)
-
-    @cached_property
-    def own_share_error(self) -> float:
+    def share_error(self) -> float:
+        """log of the ratio between the largest and the smallest share of an own set, at most."""
         with precision(SHARE_BITS):
             return round_up((self._share(-1) / self._share(1)).log())
 
@@ -79,37 +100,42 @@ class PrivUnitG(ReferenceReport):
         return tail - side * (self.dimension * arb(2) ** -51 + arb(-72).exp())
 
     @cached_property
-    def uniform_share(self) -> Fraction:
-        """As in ``TwoLevel``, with room for laws in proportion to ``acceptance``."""
-        share, less = rational(self.own_share), min(self.epsilon, LARGEST_EXPONENT) - 2 * self.own_share_error
-        return dyadic.at_least(lambda: 1 / (1 + arb(share) * (arb(less).exp() - 1)))
+    def region(self) -> OwnRegion:
+        """The own set: vectors that reach the height. γ as ever, with room for laws in proportion to ``acceptance``."""
+        own_share = dyadic.at_most(lambda: self._share(1), SHARE_BITS)
+        share, less = rational(own_share), min(self.epsilon, LARGEST_EXPONENT) - 2 * self.share_error
+        gamma = dyadic.at_least(lambda: 1 / (1 + arb(share) * (arb(less).exp() - 1)))
+        return OwnRegion("PrivUnitG", self.epsilon, own_share, gamma)
 
     @cached_property
-    def _mean_height(self) -> float:
-        """E[N | N ≥ h] = φ(h)/q."""
+    def values(self) -> UnitBall:
+        return UnitBall("PrivUnitG", self.dimension)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        return RegionLaw.of_disjoint(self.region)
+
+    @cached_property
+    def wire(self) -> LatticeWire:
+        return LatticeWire("PrivUnitG", self.dimension, COORDINATE_BYTES)
+
+    @cached_property
+    def reading(self) -> LatticeReading:
+        """E[N | N ≥ h] = φ(h)/q and E[N² | N ≥ h] = 1 + h·φ(h)/q."""
         share = math.erfc(self.height / math.sqrt(2)) / 2
-        return math.exp(-(self.height**2) / 2) / math.sqrt(2 * math.pi) / share
+        mean_height = math.exp(-(self.height**2) / 2) / math.sqrt(2 * math.pi) / share
+        told = float(1 - self.region.uniform_share)
+        return LatticeReading(self.dimension, STEP, 1 / (told * mean_height), 1.0, told * self.height * mean_height)
 
     @cached_property
-    def scale(self) -> float:
-        return 1 / (float(1 - self.uniform_share) * self._mean_height)
+    def reference(self) -> NormalReport:
+        return NormalReport(self.region, self.dimension, STEP, self.share_error, self.height)
 
-    @property
-    def square_moments(self) -> tuple[float, float]:
-        """E[N² | N ≥ h] = 1 + h·φ(h)/q."""
-        return 1.0, float(1 - self.uniform_share) * self.height * self._mean_height
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.reference.randomize(values, source)
 
-    def reference_points(self, normal: Floats) -> Floats:
-        normal *= 1 / self.step
-        return normal
-
-    def in_own_set(self, directions: Floats, messages: Array) -> NDArray[np.bool_]:
-        return np.asarray(self.heights(directions, messages) >= self.height / self.step)
-
-    def _move(self, messages: Array, directions: Floats, chosen: NDArray[np.int64], source: RandomSource) -> None:
-        while chosen.size:
-            chosen = chosen[~self.in_own_set(directions[chosen], messages[chosen])]
-            messages[chosen] = self.reference_draws(source, chosen.size)
+    def table(self) -> OutputTable:
+        raise ValueError("PrivUnitG: vectors of many digits cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[PrivUnitG]:

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport, checked_dimension
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
+from shuffledp.sampling.random import RandomSource
 
 HALVINGS = 60
 
 
 @dataclass(frozen=True)
-class PrivUnitOptimized(CapReport):
+class PrivUnitOptimized(Mechanism):
     """A point of the sphere, often from the cap around the user's vector; the cap that makes the error least.
 
     The error 1/m²−1 is least where m = f·(e^ε−1)/(1+q(e^ε−1)) is largest, f = C(1−h²)^((d−1)/2)/(d−1) for a cap from
@@ -23,14 +29,55 @@ class PrivUnitOptimized(CapReport):
     Deviates: a message is a vector of whole numbers with noise of a few steps; see ``CapReport``.
     """
 
+    epsilon: float
+    dimension: int
+
     name = "privunit-optimized"
+    task = "vector mean"
     summary = (
         "mean of vectors in the unit ball: a point of the sphere near the vector, least error; ε covers float error"
     )
+    has_table = False
+
+    def __post_init__(self) -> None:
+        dimension = checked_settings("PrivUnitOptimized", self.epsilon, self.dimension)
+        object.__setattr__(self, "dimension", checked_dimension("PrivUnitOptimized", dimension))
 
     @cached_property
     def height(self) -> float:
         return best_height(self.dimension, self.epsilon)
+
+    @cached_property
+    def report(self) -> CapReport:
+        """The cap and what is sent of its points."""
+        return CapReport("PrivUnitOptimized", self.dimension, self.height)
+
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The own set: the cap, less what float arithmetic may cost."""
+        return OwnRegion("PrivUnitOptimized", self.epsilon, self.report.share)
+
+    @cached_property
+    def values(self) -> UnitBall:
+        return UnitBall("PrivUnitOptimized", self.dimension)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        return RegionLaw.of_disjoint(self.region)
+
+    @cached_property
+    def wire(self) -> LatticeWire:
+        return self.report.wire
+
+    @cached_property
+    def reading(self) -> LatticeReading:
+        return self.report.reading(self.region)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.report.randomize(self.region.uniform_share, values, source)
+
+    def table(self) -> OutputTable:
+        raise ValueError("PrivUnitOptimized: points of a sphere cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[PrivUnitOptimized]:

@@ -14,8 +14,13 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Bytes, Floats
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
-from shuffledp.mechanisms.parts.unit_ball import NUMBERS_AT_ONCE, UnitBall
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.unit_ball import NUMBERS_AT_ONCE, UnitBall, checked_settings
+from shuffledp.mechanisms.parts.wire import Wire, rows_of_bytes
 from shuffledp.sampling import rounding
 from shuffledp.sampling.frame import HadamardFrame
 from shuffledp.sampling.random import RandomSource
@@ -25,7 +30,115 @@ MOST_MESSAGES_OF_A_TABLE = 1000
 
 
 @dataclass(frozen=True)
-class SQKR(UnitBall):
+class SmallCoefficients:
+    """A vector's coefficients in the frame, all of size at most ``limit`` = level/√N."""
+
+    frame: HadamardFrame
+    level: float
+
+    @property
+    def limit(self) -> float:
+        """c: the size of a rounded coefficient."""
+        return self.level / math.sqrt(self.frame.size)
+
+    def coefficients(self, vectors: Floats) -> Floats:
+        """The vectors' coefficients as shares of the limit, from −1 to 1."""
+        found, within = self.frame.small_coefficients(vectors, self.limit)
+        if not within.all():
+            row = int(np.argmin(within))
+            raise ValueError(
+                f"SQKR: vector {row} cannot be written with coefficients within level {self.level:g}; "
+                "raise level or choose another frame."
+            )
+        return np.clip(found / self.limit, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class SignedPlacesWire(Wire):
+    """A message is ``signs`` pairs (coefficient, sign) in ascending order, each a number below 2·``size``."""
+
+    signs: int
+    size: int
+
+    @property
+    def pair_bits(self) -> int:
+        """Bits of one pair."""
+        return self.size.bit_length()
+
+    @property
+    def bits(self) -> int:
+        return self.signs * self.pair_bits
+
+    def pack(self, messages: Array) -> Bytes:
+        places = np.arange(self.pair_bits - 1, -1, -1)
+        digits = (np.asarray(messages)[:, :, None] >> places & 1).astype(np.uint8)
+        return np.packbits(digits.reshape(len(messages), self.bits), axis=1)
+
+    def unpack(self, wire: Bytes) -> Array:
+        rows = rows_of_bytes("SQKR", wire, self.bytes)
+        digits = np.unpackbits(rows, axis=1)
+        if digits[:, self.bits :].any():
+            raise ValueError(f"SQKR: expected rows of {self.bits} bits, got a 1 in a bit beyond them.")
+        pairs = digits[:, : self.bits].reshape(len(rows), self.signs, self.pair_bits).astype(np.int64)
+        messages = pairs @ (1 << np.arange(self.pair_bits - 1, -1, -1))
+        if (np.diff(messages >> 1, axis=1) <= 0).any():
+            raise ValueError("SQKR: expected coefficients in ascending order, got others.")
+        return np.asarray(messages)
+
+
+@dataclass(frozen=True)
+class FrameReading(Reading):
+    """The mean from signs of coefficients: each reported sign counts for (N/b)·κ·c, κ = 1/(1−γ)."""
+
+    written: SmallCoefficients
+    signs: int
+    uniform_share: Fraction
+
+    @property
+    def scale(self) -> float:
+        """What a reported sign counts for: (N/b)·κ·c."""
+        return self.written.frame.size / self.signs / float(1 - self.uniform_share) * self.written.limit
+
+    def accumulate(self, messages: Array) -> Array:
+        """The sum of the signs reported for each coefficient."""
+        counts = np.bincount(np.asarray(messages).reshape(-1), minlength=2 * self.written.frame.size)
+        return np.asarray(counts[1::2] - counts[::2])
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        """The mean; its variance as if the signs of a message were independent and all users held the mean."""
+        signs = np.asarray(total, dtype=np.float64)[None, :]
+        value = self.written.frame.combine(signs)[0] * (self.scale / users)
+        alone = self.scale**2 * self.signs / self.written.frame.size
+        together = self._pair_weight * self.written.frame.size * value**2
+        return Estimate(value, (alone + together - np.clip(value, -1.0, 1.0) ** 2) / users, users)
+
+    @property
+    def _pair_weight(self) -> float:
+        """The weight of (Σ_{k≠l} U_ik·U_il·a_k·a_l)/N in a message's mean square: scale²·P(k and l reported)·…"""
+        size, count = self.written.frame.size, self.signs
+        if count == 1:
+            return 0.0
+        both = count * (count - 1) / (size * (size - 1))
+        return self.scale**2 * both * float(1 - self.uniform_share) / self.written.limit**2 / size
+
+    def truth(self, values: Array) -> Floats:
+        return np.asarray(values.mean(axis=0))
+
+    def variance(self, values: Array) -> Floats:
+        """From the mean square scale²·(b/N) + w·(N·x_i² − |a|²), w the weight of a pair of coefficients."""
+        size = self.written.frame.size
+        at_once = max(1, NUMBERS_AT_ONCE // size)
+        total = np.zeros(self.written.frame.dimension)
+        for start in range(0, len(values), at_once):
+            part = values[start : start + at_once]
+            lengths = ((self.written.coefficients(part) * self.written.limit) ** 2).sum(axis=1)
+            total += (self._pair_weight * (size * part**2 - lengths[:, None]) - part**2).sum(axis=0)
+        alone = self.scale**2 * self.signs / size
+        return np.asarray((alone + total / len(values)) / len(values))
+
+
+@dataclass(frozen=True)
+class SQKR(Mechanism):
     """The signs of b random coefficients of the vector in a public frame, through randomized response on all 2^b.
 
     The vector is written with coefficients of size at most c = level/√N (``HadamardFrame``); each is rounded to ±c
@@ -37,11 +150,14 @@ class SQKR(UnitBall):
     Deviates: the frame is random, as published; public implementations take the first rows, and are biased.
     """
 
+    epsilon: float
+    dimension: int
     signs: int | None = None
     level: float = 2.0
     frame: int = 0
 
     name = "sqkr"
+    task = "vector mean"
     summary = "mean of vectors in the unit ball: the signs of a few random coefficients; the shortest messages"
 
     @classmethod
@@ -50,7 +166,7 @@ class SQKR(UnitBall):
         yield from ({"level": level} for level in (1.5, 2.0, 2.5, 3.0, 4.0))
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        object.__setattr__(self, "dimension", checked_settings("SQKR", self.epsilon, self.dimension))
         object.__setattr__(self, "frame", argument.count("SQKR", "frame", self.frame, at_least=0))
         level = argument.positive_finite("SQKR", "level", self.level)
         if level < 1.0:
@@ -66,36 +182,38 @@ class SQKR(UnitBall):
         return HadamardFrame(self.dimension, self.frame)
 
     @property
-    def _signs(self) -> int:
+    def sign_count(self) -> int:
+        """b, chosen where it was left out."""
         assert self.signs is not None
         return self.signs
 
-    @property
-    def own_share(self) -> Fraction:
-        return Fraction(1, 1 << self._signs)
+    @cached_property
+    def region(self) -> OwnRegion:
+        """The own set: the right signs, one of 2^b messages for each set of coefficients."""
+        return OwnRegion("SQKR", self.epsilon, Fraction(1, 1 << self.sign_count))
 
-    @property
-    def limit(self) -> float:
-        """c: the size of a rounded coefficient."""
-        return self.level / math.sqrt(self.public_frame.size)
+    @cached_property
+    def written(self) -> SmallCoefficients:
+        """Vectors by their coefficients."""
+        return SmallCoefficients(self.public_frame, self.level)
 
-    @property
-    def scale(self) -> float:
-        """What a reported sign counts for: (N/b)·κ·c."""
-        return self.public_frame.size / self._signs / float(1 - self.uniform_share) * self.limit
+    @cached_property
+    def values(self) -> UnitBall:
+        return UnitBall("SQKR", self.dimension)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        return RegionLaw.of_disjoint(self.region)
+
+    @cached_property
+    def wire(self) -> SignedPlacesWire:
+        return SignedPlacesWire(self.sign_count, self.public_frame.size)
+
+    @cached_property
+    def reading(self) -> FrameReading:
+        return FrameReading(self.written, self.sign_count, self.region.uniform_share)
 
     # --- running it -------------------------------------------------------------------------------------------
-
-    def coefficients(self, vectors: Floats) -> Floats:
-        """The vectors' coefficients as shares of the limit, from −1 to 1."""
-        found, within = self.public_frame.small_coefficients(vectors, self.limit)
-        if not within.all():
-            row = int(np.argmin(within))
-            raise ValueError(
-                f"SQKR: vector {row} cannot be written with coefficients within level {self.level:g}; "
-                "raise level or choose another frame."
-            )
-        return np.clip(found / self.limit, -1.0, 1.0)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         at_once = max(1, NUMBERS_AT_ONCE // self.public_frame.size)
@@ -103,17 +221,17 @@ class SQKR(UnitBall):
         return np.concatenate([self._randomize(values[start : start + at_once], source) for start in parts])
 
     def _randomize(self, values: Floats, source: RandomSource) -> Array:
-        users, count = len(values), self._signs
+        users, count = len(values), self.sign_count
         chosen = self._different_places(source, users)
-        shares = np.take_along_axis(self.coefficients(values), chosen, axis=1)
+        shares = np.take_along_axis(self.written.coefficients(values), chosen, axis=1)
         own = rounding.coins(rounding.units_of_signed(shares), source)
         fair = source.below(2, users * count).reshape(users, count).astype(np.bool_)
-        uniform = source.coins(self.uniform_share, users)[:, None]
+        uniform = source.coins(self.region.uniform_share, users)[:, None]
         return np.asarray(2 * chosen + np.where(uniform, fair, own))
 
     def _different_places(self, source: RandomSource, users: int) -> Array:
         """Sets of b coefficients, all equally likely: rows with a repeated number are drawn again."""
-        size, count = self.public_frame.size, self._signs
+        size, count = self.public_frame.size, self.sign_count
         rows = np.empty((users, count), dtype=np.int64)
         left = np.arange(users)
         while left.size:
@@ -121,91 +239,24 @@ class SQKR(UnitBall):
             left = left[(np.diff(rows[left], axis=1) == 0).any(axis=1)]
         return rows
 
-    # --- the wire ---------------------------------------------------------------------------------------------
-
-    @property
-    def _pair_bits(self) -> int:
-        return self.public_frame.size.bit_length()
-
-    @property
-    def message_bits(self) -> int:
-        return self._signs * self._pair_bits
-
-    def pack(self, messages: Array) -> Bytes:
-        places = np.arange(self._pair_bits - 1, -1, -1)
-        digits = (np.asarray(messages)[:, :, None] >> places & 1).astype(np.uint8)
-        return np.packbits(digits.reshape(len(messages), self.message_bits), axis=1)
-
-    def unpack(self, wire: Bytes) -> Array:
-        rows = np.asarray(wire)
-        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != self.message_bytes:
-            raise ValueError(
-                f"SQKR: expected rows of {self.message_bytes} bytes, got {rows.dtype} of shape {rows.shape}."
-            )
-        digits = np.unpackbits(rows, axis=1)
-        if digits[:, self.message_bits :].any():
-            raise ValueError(f"SQKR: expected rows of {self.message_bits} bits, got a 1 in a bit beyond them.")
-        pairs = digits[:, : self.message_bits].reshape(len(rows), self._signs, self._pair_bits).astype(np.int64)
-        messages = pairs @ (1 << np.arange(self._pair_bits - 1, -1, -1))
-        if (np.diff(messages >> 1, axis=1) <= 0).any():
-            raise ValueError("SQKR: expected coefficients in ascending order, got others.")
-        return np.asarray(messages)
-
-    # --- reading the messages ---------------------------------------------------------------------------------
-
-    def accumulate(self, messages: Array) -> Array:
-        """The sum of the signs reported for each coefficient."""
-        counts = np.bincount(np.asarray(messages).reshape(-1), minlength=2 * self.public_frame.size)
-        return np.asarray(counts[1::2] - counts[::2])
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        """The mean; its variance as if the signs of a message were independent and all users held the mean."""
-        signs = np.asarray(total, dtype=np.float64)[None, :]
-        value = self.public_frame.combine(signs)[0] * (self.scale / users)
-        alone = self.scale**2 * self._signs / self.public_frame.size
-        together = self._pair_weight * self.public_frame.size * value**2
-        return Estimate(value, (alone + together - np.clip(value, -1.0, 1.0) ** 2) / users, users)
-
-    @property
-    def _pair_weight(self) -> float:
-        """The weight of (Σ_{k≠l} U_ik·U_il·a_k·a_l)/N in a message's mean square: scale²·P(k and l reported)·…"""
-        size, count = self.public_frame.size, self._signs
-        if count == 1:
-            return 0.0
-        both = count * (count - 1) / (size * (size - 1))
-        return self.scale**2 * both * float(1 - self.uniform_share) / self.limit**2 / size
-
-    def variance(self, values: Any) -> Floats:
-        """From the mean square scale²·(b/N) + w·(N·x_i² − |a|²), w the weight of a pair of coefficients."""
-        vectors = self.check(values)
-        size = self.public_frame.size
-        at_once = max(1, NUMBERS_AT_ONCE // size)
-        total = np.zeros(self.dimension)
-        for start in range(0, len(vectors), at_once):
-            part = vectors[start : start + at_once]
-            lengths = ((self.coefficients(part) * self.limit) ** 2).sum(axis=1)
-            total += (self._pair_weight * (size * part**2 - lengths[:, None]) - part**2).sum(axis=0)
-        alone = self.scale**2 * self._signs / size
-        return np.asarray((alone + total / len(vectors)) / len(vectors))
-
     # --- its law ----------------------------------------------------------------------------------------------
 
     def table(self) -> OutputTable:
-        size, count = self.public_frame.size, self._signs
+        size, count = self.public_frame.size, self.sign_count
         if math.comb(size, count) << count > MOST_MESSAGES_OF_A_TABLE:
             raise ValueError(f"SQKR: a table needs fewer messages, got sets of {count} of {size} coefficients.")
         inputs = self._table_inputs()
         messages = list(_all_messages(size, count))
         rows = []
-        for shares in self.coefficients(inputs):
+        for shares in self.written.coefficients(inputs):
             plus = [Fraction(int(unit), rounding.WHOLE) for unit in rounding.units_of_signed(shares)]
             rows.append(tuple(self._chance(plus, message) for message in messages))
         return OutputTable(inputs, np.array(messages), tuple(rows))
 
     def _chance(self, plus: Sequence[Fraction], message: Sequence[int]) -> Fraction:
         own = math.prod((plus[pair >> 1] if pair & 1 else 1 - plus[pair >> 1] for pair in message), start=Fraction(1))
-        share = self.uniform_share * self.own_share + (1 - self.uniform_share) * own
-        return share / math.comb(self.public_frame.size, self._signs)
+        share = self.region.uniform_share * self.region.share + (1 - self.region.uniform_share) * own
+        return share / math.comb(self.public_frame.size, self.sign_count)
 
     def _table_inputs(self) -> Array:
         axis = np.zeros(self.dimension)
