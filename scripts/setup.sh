@@ -36,7 +36,8 @@ print(seen.hexdigest())' "$root" "${@:2}" 2>/dev/null
 }
 
 fingerprint_of_level() {
-  local files=("$root/pyproject.toml" "$root/requirements.txt")
+  # The version is part of what is installed beside the packages.
+  local files=("$root/pyproject.toml" "$root/requirements.txt" "$root/src/shuffledp/version.py")
   [ "$1" = run ] || files+=("$root/requirements-test.txt")
   fingerprint "${SHUFFLEDP_PYTHON:-$python}" "${files[@]}"
 }

@@ -17,6 +17,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 # How long a child may take before a test calls it hung; no test passes or fails by being slower than another.
 PATIENCE = 120
+VERSION = "src/shuffledp/version.py"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 # The stand-in notes each call, waits while a file "hold" exists, and installs by writing tiny modules.
@@ -61,7 +62,7 @@ class Checkout:
         self.tools = folder / "tools"
         (self.root / "src/shuffledp").mkdir(parents=True)
         self.tools.mkdir()
-        for name in ("run", "test", "pyproject.toml", "requirements.txt", "requirements-test.txt"):
+        for name in ("run", "test", "pyproject.toml", "requirements.txt", "requirements-test.txt", VERSION):
             shutil.copy(REPOSITORY / name, self.root / name)
         shutil.copytree(REPOSITORY / "scripts", self.root / "scripts")
         (self.root / "src/shuffledp/__init__.py").touch()
@@ -179,7 +180,7 @@ def test_run_works_without_home(checkout: Checkout) -> None:
     assert checkout.run()[0] == 0
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml"])
+@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml", VERSION])
 def test_a_changed_pin_file_installs_again(checkout: Checkout, name: str) -> None:
     checkout.run()
     checkout.calls()

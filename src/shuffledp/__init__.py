@@ -28,8 +28,7 @@ from shuffledp.tradeoff.guaranteed import trade_off
 from shuffledp.tradeoff.risk import AttackRisk
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, TradeOff
 from shuffledp.tradeoff.trade_off_curve import privacy_curve
-
-__version__ = "0.1.0"
+from shuffledp.version import __version__ as __version__
 
 _CATALOGUE = {kind.__name__: kind for kind in all_mechanisms().values()}
 globals().update(_CATALOGUE)

@@ -9,7 +9,7 @@ import typer
 
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
-from shuffledp.collection import role
+from shuffledp.collection import plot, role
 from shuffledp.collection.collect import Request, collect
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.ledger import Ledger
@@ -126,4 +126,5 @@ def _tell(report: Report, out: Path, json: bool) -> None:
     if len(quantity.labels) > len(largest):
         pairs.append(("…", f"{len(quantity.labels) - len(largest):,} more in estimates.csv"))
     show.rows(f"Collection: {held.plan.task}", pairs)
-    typer.echo(f"\n{report.parties}\nReport, estimates and plot are in {out}.")
+    left = "Report, estimates and plot" if plot.can_draw() else "Report and estimates"
+    typer.echo(f"\n{report.parties}\n{left} are in {out}.")

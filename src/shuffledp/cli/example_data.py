@@ -70,7 +70,7 @@ def _directory() -> Path:
     found = find_spec(PACKAGE)
     places = None if found is None else found.submodule_search_locations
     if not places:
-        raise ShuffledpError(f"example data: the package {PACKAGE} is not installed; install it with pip.")
+        raise ShuffledpError(f"example data: the package {PACKAGE} is not installed; install shuffledp[tour].")
     return Path(next(iter(places))) / "data"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ def demand_place(who: str, path: Path | None) -> None:
     """Refuse a figure that could not be written, before anything is computed."""
     if path is None:
         return
+    if find_spec("matplotlib") is None:
+        raise ValueError(f"{who}: --plot needs matplotlib; install shuffledp[plot].")
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"{who}: --plot must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {str(path)!r}.")
     if path.is_dir():

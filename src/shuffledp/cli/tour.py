@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from shuffledp.collection.column import Quantity, column_of
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.report import Report
 from shuffledp.collection.table import Table as Input
+from shuffledp.errors import ShuffledpError
 from shuffledp.planner.goal import Goal, Limits
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking
@@ -41,6 +43,8 @@ MOST_BITS = 128
 UNITED_STATES = Area(west=-160.0, east=-65.0, south=20.0, north=62.0)
 ROWS_SHOWN = 6
 WHOLE_FILE = 1 << 20
+PACKAGES = (example_data.PACKAGE, "pyarrow", "matplotlib")
+"""What the tour needs beside the command line."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ def questions() -> Sequence[Question]:
 
 def run() -> None:
     """The whole tour, into a new folder."""
+    _demand_packages()
     console = Console()
     folder = _new_folder(Path(FOLDER))
     flights = example_data.flights()
@@ -116,6 +121,13 @@ def run() -> None:
         console.print(
             f"  {os.environ.get('SHUFFLEDP_COMMAND', 'shuffledp')} {example}", highlight=False, soft_wrap=True
         )
+
+
+def _demand_packages() -> None:
+    """Refuse before anything is written, as the last of them is needed only at the end."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise ShuffledpError(f"the tour needs {' and '.join(missing)}; install shuffledp[tour].")
 
 
 def _examples(folder: Path) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,11 @@ from shuffledp.collection.column import Quantity
 
 MOST_BARS, LONGEST_LABEL = 30, 40
 """How many of the largest estimates are drawn, and how much of their names."""
+
+
+def can_draw() -> bool:
+    """Matplotlib, an extra, is there; a collection must not fail at its last step for want of a picture."""
+    return find_spec("matplotlib") is not None
 
 
 def draw(quantities: Sequence[Quantity], path: Path, confidence: float) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shuffledp.collection import plot
 from shuffledp.collection.column import Quantity
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
@@ -123,8 +124,9 @@ class Report:
             "## Estimates",
             f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv.",
             *(self._shown(quantity) for quantity in self.quantities),
-            "![estimates](estimates.png)",
         ]
+        if plot.can_draw():
+            parts.append("![estimates](estimates.png)")
         if self.standing is not None:
             parts += ["## Ledger", _ledger_words(self.standing)]
         return "\n\n".join(parts) + "\n"
@@ -142,13 +144,12 @@ class Report:
 
     def write(self, directory: Path) -> None:
         """All files of the report into a directory."""
-        from shuffledp.collection import plot
-
         claim = self.guarantee.claim()
         if claim is not None:
             (directory / "certificate.json").write_text(claim.text(), encoding="utf-8")
         write_estimates(self.quantities, directory)
-        plot.draw(self.quantities, directory / "estimates.png", CONFIDENCE)
+        if plot.can_draw():
+            plot.draw(self.quantities, directory / "estimates.png", CONFIDENCE)
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
         (directory / "report.md").write_text(self.markdown(claim is not None), encoding="utf-8")
         (directory / "report.json").write_text(json_text(self.document(), indent=1) + "\n", encoding="utf-8")
