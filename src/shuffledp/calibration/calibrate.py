@@ -14,8 +14,9 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.search import WHO, Search, Target
 from shuffledp.composition.sequential import compose
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
+from shuffledp.privacy.value import BoundValue
 
 LOCAL = "epsilon_local"
 """What a caller calls the local ε, because ``epsilon`` is the central target."""

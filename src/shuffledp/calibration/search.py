@@ -10,7 +10,8 @@ from shuffledp import argument
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.mechanism import Tuning
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.value import BoundValue
 
 WHO = "calibrate"
 RELATIVE = 2e-5
