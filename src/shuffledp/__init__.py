@@ -21,8 +21,9 @@ from shuffledp.mechanisms.given.sent_point import SentPoint
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
 from shuffledp.metric.amplified import AmplifiedMetric, MechanismMetric
 from shuffledp.metric.solver import LocalMetricSolver
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.space import Box, DistanceMatrix, Segment
+from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.tradeoff.guaranteed import trade_off
 from shuffledp.tradeoff.risk import AttackRisk

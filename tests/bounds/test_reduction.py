@@ -158,7 +158,7 @@ def test_it_equals_the_reduction_at_small_n(
     value = amplify(parameters, users, bound="variation-ratio").delta(epsilon)
     with mp.workdps(50):
         exact = max(delta_sound(p, beta, *q, q_common, users, epsilon) for q in ((q0, q1), (q1, q0)))
-        raised = any(pair._raised_q1(epsilon) is not None for pair in (parameters, parameters.swapped()))
+        raised = any(pair.raised_q1(epsilon) is not None for pair in (parameters, parameters.swapped()))
         assert mpf(value.upper) >= exact
         if not raised or (math.isinf(p) and beta == 1):
             assert abs(mpf(value.upper) - exact) <= mpf("1e-12") * max(exact, mpf("1e-3"))

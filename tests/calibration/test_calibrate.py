@@ -16,7 +16,8 @@ from shuffledp.calibration.target import Target
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import PrivacyCurve, Source
+from shuffledp.privacy.value import BoundValue
 from tests.cli.test_catalogue_commands import SETTINGS
 from tests.oracle.floating import epsilon_published_float
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 from flint import arb
 
 from shuffledp.numerics.ball import precision
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import PrivacyCurve, Source
+from shuffledp.privacy.value import BoundValue
 
 from ..oracle.exact import add_one_message, multinomial_law
 

@@ -14,7 +14,8 @@ from mpmath import mp
 
 from shuffledp import BoundValue, PrivacyCurve, VariationRatio, amplify
 from shuffledp.errors import NotApplicable
-from shuffledp.privacy.curve import AttackCurve, ClosedFormCurve, DeltaFormCurve, NumericCurve, Source
+from shuffledp.privacy.attack import AttackCurve
+from shuffledp.privacy.curve import ClosedFormCurve, DeltaFormCurve, NumericCurve, Source
 from shuffledp.privacy.pair import exact_pair
 
 SETTINGS: dict[str, VariationRatio] = {

@@ -103,7 +103,7 @@ def test_swapping_twice_is_the_identity() -> None:
             assert one.first.overlaps(back.first)
     assert pair.exact is not None
     assert pair.swapped().exact == tuple((second, first, hiding) for first, second, hiding in pair.exact)
-    assert HidingPair(pair.classes, False).swapped().exact is None
+    assert HidingPair(lambda: pair.classes(), False).swapped().exact is None
 
 
 def test_the_divergence_vanishes_beyond_the_largest_log_ratio() -> None:

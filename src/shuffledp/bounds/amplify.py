@@ -9,7 +9,8 @@ from shuffledp import argument
 from shuffledp.bounds import BOUND_OF, BOUNDS, best, exact_binary
 from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.own import curve_of, demand_own_names
-from shuffledp.privacy.curve import AttackCurve, PrivacyCurve
+from shuffledp.privacy.attack import AttackCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
 

@@ -13,8 +13,9 @@ from shuffledp.bounds import BOUND_OF, BOUNDS
 from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.own import curve_of
 from shuffledp.errors import NotApplicable
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 
 NAME = "best"
 FEW, PROBES, PROBE_RATIO, CLOSE = 4, 10, 2.0, 1e-4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from flint import arb
@@ -12,7 +11,7 @@ from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.clone import local_ratio
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import DeltaFormCurve, NumericCurve, PrivacyCurve
-from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.pair import AtEvery, HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -44,11 +43,7 @@ class OptimalBound(Bound):
     def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         pairs = blankets_of(self, randomizer)
         largest = max(pair.largest_log_ratio() for pair in pairs)
-        return NumericCurve(self.source(users), tuple(_constant(pair) for pair in pairs), largest, fixed=True)
-
-
-def _constant(pair: HidingPair) -> Callable[[float], HidingPair]:
-    return lambda epsilon: pair
+        return NumericCurve(self.source(users), tuple(map(AtEvery, pairs)), largest, fixed=True)
 
 
 @dataclass(frozen=True)
@@ -95,6 +90,47 @@ class _Moments:
         return cls(gamma, top - bottom, top, square, drift)
 
 
+@dataclass(frozen=True)
+class _MomentsOfPairs:
+    """The exact moments of some pairs, at any e^ε."""
+
+    pairs: tuple[HidingPair, ...]
+
+    def __call__(self, ratio: arb) -> list[_Moments]:
+        return [_Moments.of_pair(pair, ratio) for pair in self.pairs]
+
+
+@dataclass(frozen=True)
+class _GenericMoments:
+    """Moments that hold for every randomizer with e^ε0 = ``local``, at any e^ε."""
+
+    local: float
+    published: bool
+
+    def __call__(self, ratio: arb) -> list[_Moments]:
+        make = _Moments.published if self.published else _Moments.generic
+        return [make(arb(self.local), ratio)]
+
+
+@dataclass(frozen=True)
+class _TailFormula:
+    """δ(ε) of a tail bound: the worst of all moments."""
+
+    bound: _TailBound
+    moments: _MomentsOfPairs | _GenericMoments
+    users: int
+
+    def __call__(self, epsilon: arb) -> arb:
+        ratio = epsilon.exp()
+        worst = arb(0)
+        for moment in self.moments(ratio):
+            if not moment.drift > 0:
+                return arb(1)
+            if not moment.top <= 0:
+                worst = worst.max(self.bound.delta(moment, self.users))
+        return worst
+
+
 class _TailBound(Bound):
     """δ(ε) from a concentration inequality for the sum of the G's."""
 
@@ -104,37 +140,24 @@ class _TailBound(Bound):
     def delta(self, moments: _Moments, users: int) -> arb:
         """δ as a ball, for a positive drift."""
 
-    def moments(self, randomizer: Randomizer) -> tuple[Callable[[arb], list[_Moments]], float]:
+    def moments(self, randomizer: Randomizer) -> tuple[_MomentsOfPairs | _GenericMoments, float]:
         """What is known of G at e^ε, for each kind of input pair, and an ε at which δ = 0."""
         if not randomizer.blankets():
-            return generic_moments(self, randomizer, _Moments.generic)
+            return generic_moments(self, randomizer, published=False)
         pairs = blankets_of(self, randomizer)
         largest = max(pair.largest_log_ratio() for pair in pairs)
-        return lambda ratio: [_Moments.of_pair(pair, ratio) for pair in pairs], largest
+        return _MomentsOfPairs(tuple(pairs)), largest
 
     def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         moments, largest = self.moments(randomizer)
-
-        def formula(epsilon: arb) -> arb:
-            ratio = epsilon.exp()
-            worst = arb(0)
-            for moment in moments(ratio):
-                if not moment.drift > 0:
-                    return arb(1)
-                if not moment.top <= 0:
-                    worst = worst.max(self.delta(moment, users))
-            return worst
-
-        return DeltaFormCurve(self.source(users), formula, largest)
+        return DeltaFormCurve(self.source(users), _TailFormula(self, moments, users), largest)
 
 
-def generic_moments(
-    bound: Bound, randomizer: Randomizer, make: Callable[[arb, arb], _Moments]
-) -> tuple[Callable[[arb], list[_Moments]], float]:
+def generic_moments(bound: Bound, randomizer: Randomizer, *, published: bool) -> tuple[_GenericMoments, float]:
     """The moments that hold for every randomizer with this local ratio."""
     local = local_ratio(bound, randomizer)
     largest = VariationRatio(p=local, beta=0.0, q=local).largest_log_ratio()
-    return lambda ratio: [make(arb(local), ratio)], largest
+    return _GenericMoments(local, published), largest
 
 
 class BlanketHoeffdingBound(_TailBound):
@@ -192,8 +215,8 @@ class GenericHoeffdingBound(BlanketHoeffdingBound):
     summary = "any ε0-LDP randomizer; closed form"
     guarantees = True
 
-    def moments(self, randomizer: Randomizer) -> tuple[Callable[[arb], list[_Moments]], float]:
-        return generic_moments(self, randomizer, _Moments.published)
+    def moments(self, randomizer: Randomizer) -> tuple[_GenericMoments, float]:
+        return generic_moments(self, randomizer, published=True)
 
 
 class GenericBennettBound(BlanketBennettBound):
@@ -209,5 +232,5 @@ class GenericBennettBound(BlanketBennettBound):
     summary = "any ε0-LDP randomizer; closed form"
     guarantees = True
 
-    def moments(self, randomizer: Randomizer) -> tuple[Callable[[arb], list[_Moments]], float]:
-        return generic_moments(self, randomizer, _Moments.published)
+    def moments(self, randomizer: Randomizer) -> tuple[_GenericMoments, float]:
+        return generic_moments(self, randomizer, published=True)

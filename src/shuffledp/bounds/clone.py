@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
 
 from flint import arb
@@ -65,6 +66,18 @@ class CloneBound(Bound):
         return numeric_curve(self, VariationRatio(p=ratio, beta=(ratio - 1.0) / (ratio + 1.0), q=hiding), users)
 
 
+@dataclass(frozen=True)
+class _LocalFormula:
+    """ε(δ) of a closed form at e^ε0 = ``ratio``."""
+
+    bound: _LocalClosedForm
+    ratio: float
+    users: int
+
+    def __call__(self, delta: arb) -> arb:
+        return self.bound.formula(arb(self.ratio), self.users, delta)
+
+
 class _LocalClosedForm(Bound):
     """A closed form of e^ε0, n and δ alone."""
 
@@ -75,7 +88,7 @@ class _LocalClosedForm(Bound):
     def curve(self, randomizer: Randomizer, users: int) -> ClosedFormCurve:
         ratio = local_ratio(self, randomizer)
         largest = VariationRatio(p=ratio, beta=0.0, q=ratio).largest_log_ratio()
-        return ClosedFormCurve(self.source(users), lambda delta: self.formula(arb(ratio), users, delta), largest)
+        return ClosedFormCurve(self.source(users), _LocalFormula(self, ratio, users), largest)
 
 
 class StrongerCloneAnalyticBound(_LocalClosedForm):

@@ -12,8 +12,9 @@ from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.clone import local_ratio
 from shuffledp.bounds.reduction import numeric_curve
 from shuffledp.numerics.ball import above, precision, round_down, round_up
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, NumericCurve, PrivacyCurve
+from shuffledp.privacy.curve import LARGEST_EPSILON, NumericCurve, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 128

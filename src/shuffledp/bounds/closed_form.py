@@ -40,6 +40,19 @@ class _Letters:
         )
 
 
+@dataclass(frozen=True)
+class _LettersFormula:
+    """ε(δ) of a closed form at some parameters."""
+
+    bound: _ClosedForm
+    parameters: VariationRatio
+    users: int
+
+    def __call__(self, delta: arb) -> arb:
+        letters = _Letters.of(self.parameters, self.users)
+        return arb(0) if letters.beta.is_zero() else self.bound.formula(letters, delta)
+
+
 class _ClosedForm(Bound):
     """A formula of the parameters, n and δ."""
 
@@ -55,13 +68,8 @@ class _ClosedForm(Bound):
         parameters = self.parameters_of(randomizer)
         sound = self.guarantees or (self.sound_without_common_part and parameters.gamma == 0)
         note = "" if sound else "Not a privacy guarantee: the published theorem is not an upper bound when γ > 0."
-
-        def evaluate(delta: arb) -> arb:
-            letters = _Letters.of(parameters, users)
-            return arb(0) if letters.beta.is_zero() else self.formula(letters, delta)
-
         source = self.source(users, guarantee=sound, note=note)
-        return ClosedFormCurve(source, evaluate, parameters.largest_log_ratio())
+        return ClosedFormCurve(source, _LettersFormula(self, parameters, users), parameters.largest_log_ratio())
 
 
 class AnalyticBound(_ClosedForm):

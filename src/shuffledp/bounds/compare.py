@@ -8,8 +8,8 @@ from shuffledp import argument
 from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.amplify import amplify
 from shuffledp.errors import NotApplicable
-from shuffledp.privacy.curve import BoundValue
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.two_coins import TwoCoins
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 
 ROOM, FEW_LOOKS = 2e-6, 60
 """Relative distance in ε between the answer and the worst dataset found that is tried first, and the number of blocks

@@ -17,8 +17,9 @@ from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, masses_between, window
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import BoundValue, NumericCurve, PrivacyCurve
+from shuffledp.privacy.curve import NumericCurve, PrivacyCurve
 from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
+from shuffledp.privacy.value import BoundValue
 
 BITS = 128
 ROOM = 2.0**-12
@@ -51,6 +52,16 @@ class Strata:
     """At most the chance of each stratum."""
     below: float
     """At least the chance of a smaller crowd."""
+
+
+@dataclass(frozen=True)
+class _Among:
+    """The curve of the hiding law alone, among any number of messages."""
+
+    randomizer: Randomizer
+
+    def __call__(self, messages: int) -> NumericCurve:
+        return OptimalBound().curve(self.randomizer, messages)
 
 
 @dataclass(frozen=True)
@@ -209,8 +220,4 @@ class NoisyCrowdBound(Bound):
         others, chance = randomizer.noisy_others(users)
         if others < 1:
             raise NotApplicable(self.name, "needs other users, got none.")
-
-        def among(messages: int) -> NumericCurve:
-            return OptimalBound().curve(randomizer, messages)
-
-        return NoisyCrowdCurve(self.source(users), among, others, chance)
+        return NoisyCrowdCurve(self.source(users), _Among(randomizer), others, chance)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from shuffledp.array import Floats
 from shuffledp.bounds import BOUND_OF
 from shuffledp.bounds.bound import Bound
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+
+from flint import arb
 
 from shuffledp.bounds.bound import Bound
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import ClosedFormCurve, Source
 from shuffledp.privacy.randomizer import HasPublishedGuarantee, Randomizer
+
+
+@dataclass(frozen=True)
+class _Printed:
+    """ε(δ) as a protocol's paper prints it."""
+
+    protocol: HasPublishedGuarantee
+    messages: int
+
+    def __call__(self, delta: arb) -> arb:
+        return self.protocol.published_epsilon(self.messages, delta)
 
 
 class ProtocolPublishedBound(Bound):
@@ -27,4 +41,4 @@ class ProtocolPublishedBound(Bound):
             raise NotApplicable(self.name, f"{type(randomizer).__name__} gives no published analysis of its own.")
         note = "Not a guarantee of ours: the printed analysis, for comparison."
         source = Source(self.name, randomizer.published_theorem, users, guarantee=False, note=note)
-        return ClosedFormCurve(source, lambda delta: randomizer.published_epsilon(users, delta), math.inf)
+        return ClosedFormCurve(source, _Printed(randomizer, users), math.inf)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from shuffledp.bounds.bound import Bound
 from shuffledp.privacy.curve import NumericCurve
-from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.pair import AtEvery
 from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.privacy.variation_ratio import ReducedPairs, VariationRatio
 
 
 def numeric_curve(bound: Bound, parameters: VariationRatio, users: int) -> NumericCurve:
     """The sound reduction's curve under a bound's name, both directions."""
     ways = (parameters,) if parameters.symmetric else (parameters, parameters.swapped())
-    directions = tuple(way.pair for way in ways)
-    return NumericCurve(bound.source(users), directions, parameters.largest_log_ratio())
+    return NumericCurve(bound.source(users), tuple(map(ReducedPairs, ways)), parameters.largest_log_ratio())
 
 
 class VariationRatioBound(Bound):
@@ -57,8 +54,4 @@ class PublishedVariationRatioBound(Bound):
         pair = parameters.published_pair()
         pairs = (pair,) if pair.symmetric else (pair, pair.swapped())
         source = self.source(users, guarantee=sound, note=note)
-        return NumericCurve(source, tuple(map(_same_at_every, pairs)), parameters.largest_log_ratio())
-
-
-def _same_at_every(pair: HidingPair) -> Callable[[float], HidingPair]:
-    return lambda epsilon: pair
+        return NumericCurve(source, tuple(map(AtEvery, pairs)), parameters.largest_log_ratio())

@@ -16,8 +16,9 @@ from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
 from shuffledp.composition.sequential import compose
 from shuffledp.document import aligned, html_table
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
+from shuffledp.privacy.value import BoundValue
 from shuffledp.tradeoff.risk import Risk
 
 LOCAL = "epsilon_local"

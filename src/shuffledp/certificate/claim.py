@@ -21,9 +21,10 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.given.from_table import FromTable
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import precision
-from shuffledp.privacy.curve import BoundValue, NumericCurve
+from shuffledp.privacy.curve import NumericCurve
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 FORMAT = "shuffledp certificate"

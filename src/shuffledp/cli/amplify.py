@@ -19,8 +19,9 @@ from shuffledp.composition.sequential import compose
 from shuffledp.composition.subsampling import subsample
 from shuffledp.document import json_text
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 

@@ -12,7 +12,8 @@ from shuffledp.certificate.claim import PROVABLE, Claim, claim_of
 from shuffledp.composition.sequential import compose
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.value import BoundValue
 
 
 class TooWeak(ShuffledpError):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
+from shuffledp.privacy.value import BoundValue
 
 NAME = "gaussian-limit"
 NOTE = "Approximate: the limit of many users, not an upper bound."

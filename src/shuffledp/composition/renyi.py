@@ -12,8 +12,10 @@ from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.composition.sequential import REACH, SURVEYED
 from shuffledp.numerics.hull import Kinked
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.loss import LossGrid, Survey, round_step
+from shuffledp.privacy.record import Record
+from shuffledp.privacy.value import BoundValue
 
 _WHO = "renyi"
 ACCURACY = 1e-4
@@ -25,7 +27,7 @@ THEOREM = "Rényi divergence of the dominating pair; conversion [Canonne, Kamath
 
 
 @dataclass(frozen=True)
-class RenyiCurve:
+class RenyiCurve(Record):
     """Certified Rényi divergences by order, the larger of both directions, all rounds added up."""
 
     curve: PrivacyCurve

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from shuffledp.privacy.curve import Attack, BoundValue, PrivacyCurve
+from shuffledp.privacy.attack import Attack
+from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.value import BoundValue
 
 
 @dataclass(frozen=True)
-class RepeatedAttack:
+class RepeatedAttack(Attack):
     """Several rounds, each attacked in the same way: certified lower bounds of δ(ε) and ε(δ).
 
     The rounds are independent given the data, so the pair of all rounds is a product, and what composition proves

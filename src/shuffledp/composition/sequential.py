@@ -17,8 +17,9 @@ from shuffledp.errors import NumericalError
 from shuffledp.numerics.convolution import UNIT, GridMeasure, GridSum, TiltedSum, TooLong
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
 from shuffledp.privacy.loss import LossGrid, Survey, round_step
+from shuffledp.privacy.value import BoundValue
 
 _WHO = "compose"
 ACCURACY, ACCURACY_OF_MANY, MANY = 1e-4, 2.5e-4, 10

@@ -22,8 +22,9 @@ from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, point_mass, window
 from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.law import Bracket
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 
 BITS = 128
 SHIFT = 1e-13

@@ -12,8 +12,9 @@ from flint import arb
 from shuffledp.bounds.amplify import amplify
 from shuffledp.metric.noise import AnyNoise, Noise
 from shuffledp.numerics.ball import precision, round_up
-from shuffledp.privacy.curve import BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.space import Surroundings
+from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 192

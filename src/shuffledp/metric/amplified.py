@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio
-from shuffledp.privacy.curve import BoundValue
 from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
+from shuffledp.privacy.record import Record
 from shuffledp.privacy.space import DistanceMatrix, Space, Surroundings, worst_surroundings
+from shuffledp.privacy.value import BoundValue
 
 
 @dataclass(frozen=True)
-class AmplifiedMetric:
+class AmplifiedMetric(Record):
     """The distances of a space after ``users`` messages are shuffled, each with the same δ.
 
     ``metric(a, b)`` is the value of one pair; ``metric.matrix`` all of them on a finite space;

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 
 from flint import arb
 
 from shuffledp import argument
 from shuffledp.numerics.ball import precision
-from shuffledp.privacy.curve import AttackCurve
+from shuffledp.privacy.attack import AttackCurve
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.space import DistanceMatrix
 
@@ -55,13 +55,20 @@ def attacked_pair(space: DistanceMatrix, first: int, second: int) -> HidingPair:
     chosen = list(dict.fromkeys([a, b, c]))
     part = DistanceMatrix(space.matrix[chosen][:, chosen])
     part.must_be_metric("lower bound")
-    return HidingPair(partial(_classes, part, chosen.index(c)), symmetric=False)
+    return HidingPair(_PaddedClasses(part, chosen.index(c)), symmetric=False)
 
 
-def _classes(part: DistanceMatrix, crowd: int) -> Classes:
-    rows = padded_rows([[arb(float(distance)) for distance in row] for row in part.matrix])
-    triples = zip(rows[0], rows[1], rows[crowd], strict=True)
-    return [MessageClass(*triple) for triple in triples if not triple[2].is_zero()]
+@dataclass(frozen=True)
+class _PaddedClasses:
+    """Every message of the padded mechanism on at most three inputs, the first two of them user 1's."""
+
+    part: DistanceMatrix
+    crowd: int
+
+    def __call__(self) -> Classes:
+        rows = padded_rows([[arb(float(distance)) for distance in row] for row in self.part.matrix])
+        triples = zip(rows[0], rows[1], rows[self.crowd], strict=True)
+        return [MessageClass(*triple) for triple in triples if not triple[2].is_zero()]
 
 
 def _worst_crowd(space: DistanceMatrix, a: int, b: int) -> int:

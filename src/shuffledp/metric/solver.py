@@ -17,6 +17,7 @@ from shuffledp.metric.amplification import Amplification, MetricVariationRatio
 from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.root import find_crossing
+from shuffledp.privacy.record import Record
 from shuffledp.privacy.space import LARGEST_DISTANCE, DistanceMatrix, Surroundings
 
 Progress = Callable[[str], None]
@@ -31,8 +32,8 @@ WORTH_RAISING = 0.009
 MOST_SWEEPS = 60
 
 
-@dataclass(frozen=True)
-class LocalMetric:
+@dataclass(frozen=True, eq=False)
+class LocalMetric(Record):
     """One answer: local distances, every pair of which was checked against the bound."""
 
     raw: DistanceMatrix
@@ -53,7 +54,7 @@ class LocalMetric:
 
 
 @dataclass(frozen=True)
-class LocalMetricSolver:
+class LocalMetricSolver(Record):
     """Finds local distances D with D̂ ≤ target for every pair, as large as the bound allows.
 
     Theorem: [MDP] Algorithms 1 and 3: for each diameter m, D(a,b) = min(m, max(target, v)), v the largest distance

@@ -17,7 +17,7 @@ from shuffledp.planner import cost
 from shuffledp.planner.cost import Cost
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.plan_file import Plan
-from shuffledp.privacy.curve import BoundValue
+from shuffledp.privacy.value import BoundValue
 
 NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""

@@ -15,8 +15,9 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
 from shuffledp.privacy.loss import LossGrid, Survey
+from shuffledp.privacy.value import BoundValue
 
 try:
     import attr

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Protocol, Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from flint import arb
@@ -19,109 +18,22 @@ from shuffledp.array import Floats
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.numerics.inversion import Decreasing, invert
+from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.law import Bracket
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.profile import Profile, checked_epsilons, largest_of
+from shuffledp.privacy.record import Record
+from shuffledp.privacy.value import BoundValue
+
+if TYPE_CHECKING:
+    from shuffledp.privacy.attack import Attack
 
 FORMULA_BITS = 256
 LEAST_LOG, MOST_LOG = 1e-9, 700.0
 """The range of log(1/δ) in which a closed form is inverted."""
 LARGEST_EPSILON = 700.0
 """Beyond this a guarantee says nothing, and e^ε leaves the floats."""
-
-
-@dataclass(frozen=True)
-class BoundValue:
-    """One number of a privacy statement and what stands behind it.
-
-    ``upper`` is the certified guarantee (also ``float()``); ``lower`` is attained by an attack on a real dataset,
-    None if none is known; ``slack`` is how far ``upper`` may be above the exact value of the same bound, in the
-    same unit.
-    """
-
-    upper: float
-    slack: float
-    bound: str
-    theorem: str
-    certified: bool
-    guarantee: bool
-    note: str = ""
-    """What the reader must know besides."""
-    origin: str = ""
-    """Who stands behind the bound, where it is not shuffledp's own."""
-    attacked: Callable[[], float | None] = field(default=lambda: None, repr=False, compare=False)
-
-    @cached_property
-    def lower(self) -> float | None:
-        """Computed when it is first asked for."""
-        return self.attacked()
-
-    def __float__(self) -> float:
-        return self.upper
-
-
-class Attack(Protocol):
-    """What is attained on some real dataset: certified lower bounds."""
-
-    def delta(self, epsilon: float) -> float:
-        """A dataset whose divergence at ε is at least this."""
-        ...
-
-    def epsilon(self, delta: float) -> float:
-        """No ε below this is (ε, δ)-private for every dataset."""
-        ...
-
-    def exact_curves(self) -> Sequence[PrivacyCurve]:
-        """Curves of attacked datasets whose two directions are equal: all that is known of them, from both sides."""
-        ...
-
-
-@dataclass(frozen=True)
-class AttackCurve:
-    """What attacks on real datasets attain: certified lower bounds of δ(ε) and ε(δ).
-
-    Each attack is the exact pair of one dataset (or of datasets drawn at random: some dataset attains at least the
-    average, because the divergence is convex). Both directions count.
-    """
-
-    attacks: tuple[HidingPair, ...]
-    messages: int
-    further: tuple[Decreasing, ...] = ()
-    """Divergences of datasets that no pair describes, one direction each."""
-
-    @cached_property
-    def _divergences(self) -> tuple[Decreasing, ...]:
-        ways = [way for pair in self.attacks for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
-        return *(PositivePartMean(way.law, self.messages) for way in ways), *self.further
-
-    def exact_curves(self) -> Sequence[PrivacyCurve]:
-        # Exact for its dataset, hence no upper bound for the others.
-        source = Source("attack", "identity (★)", self.messages, guarantee=False)
-        with precision(FORMULA_BITS):
-            return [
-                NumericCurve(source, (partial(_same_pair, pair),), pair.largest_log_ratio(), fixed=True)
-                for pair in self.attacks
-                if pair.symmetric
-            ]
-
-    def delta(self, epsilon: float) -> float:
-        """A dataset whose divergence at ε is at least this."""
-        return max(d.bracket(min(epsilon, LARGEST_EPSILON)).lower_float() for d in self._divergences)
-
-    def epsilon(self, delta: float) -> float:
-        """No ε below this is (ε, δ)-private for every dataset."""
-        best = 0.0
-        for divergence in self._divergences:
-            if best == 0.0 or divergence.bracket(best).lower > delta:
-                found = invert(divergence, delta, LARGEST_EPSILON, zero_at_high=False)
-                best = max(best, found.lower)
-        return best
-
-
-def _same_pair(pair: HidingPair, epsilon: float) -> HidingPair:
-    return pair
 
 
 @dataclass(frozen=True)
@@ -148,7 +60,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class PrivacyCurve(ABC):
+class PrivacyCurve(Record, ABC):
     """δ(ε) of the shuffled output of ``messages`` messages, both directions of the divergence."""
 
     source: Source
@@ -188,12 +100,12 @@ class PrivacyCurve(ABC):
     def epsilon(self, delta: float) -> BoundValue:
         """The smallest ε for which (ε, δ)-DP is proved; infinity if there is none."""
         delta = argument.open_probability("PrivacyCurve", "delta", delta)
-        return self._with_attack(self._epsilon(delta), lambda attack: attack.epsilon(delta))
+        return replace(self._epsilon(delta), delta=delta, attack=self.source.attack)
 
     def delta(self, epsilon: float) -> BoundValue:
         """The smallest δ for which (ε, δ)-DP is proved."""
         epsilon = argument.non_negative("PrivacyCurve", "epsilon", epsilon)
-        return self._with_attack(self._delta(epsilon), lambda attack: attack.delta(epsilon))
+        return replace(self._delta(epsilon), epsilon=epsilon, attack=self.source.attack)
 
     def profile(self, epsilons: ArrayLike) -> Profile:
         """Certified δ at many ε at once: the fast way where hundreds are needed, and a little wider than ``delta``."""
@@ -225,21 +137,21 @@ class PrivacyCurve(ABC):
 
     def attacked_by(self, attack: Attack | None) -> Self:
         """The same curve with what is known from below."""
-        return dataclasses.replace(self, source=dataclasses.replace(self.source, attack=attack))
+        return replace(self, source=replace(self.source, attack=attack))
 
     def assuming(self, sentence: str) -> Self:
         """The same curve, its note followed by what it rests on besides mathematics; an empty sentence adds nothing."""
         note = f"{self.note} {sentence}".strip()
-        return dataclasses.replace(self, source=dataclasses.replace(self.source, note=note))
+        return replace(self, source=replace(self.source, note=note))
 
     def sent_by(self, users: int, colluding: int = 0) -> Self:
         """The same curve with the number of all users who send, and of those among them who collude."""
-        source = dataclasses.replace(self.source, users=users, colluding=colluding)
-        return dataclasses.replace(self, source=source)
+        source = replace(self.source, users=users, colluding=colluding)
+        return replace(self, source=source)
 
     def for_some_inputs(self) -> Self:
         """The same curve, known to be for chosen pairs of inputs only."""
-        return dataclasses.replace(self, source=dataclasses.replace(self.source, some_inputs=True))
+        return replace(self, source=replace(self.source, some_inputs=True))
 
     @abstractmethod
     def _epsilon(self, delta: float) -> BoundValue:
@@ -254,10 +166,6 @@ class PrivacyCurve(ABC):
         return BoundValue(
             upper, slack, self.bound, self.theorem, self.certified, self.guarantee, self.note, source.origin
         )
-
-    def _with_attack(self, value: BoundValue, ask: Callable[[Attack], float]) -> BoundValue:
-        attack = self.source.attack
-        return value if attack is None else dataclasses.replace(value, attacked=lambda: ask(attack))
 
 
 @dataclass(frozen=True)

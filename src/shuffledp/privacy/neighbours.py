@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 
 from flint import arb, ctx, fmpq
 
@@ -14,6 +15,7 @@ from shuffledp.errors import NumericalError
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.record import Record
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 192
@@ -59,29 +61,18 @@ def of_one_pair(classes: Callable[[], Classes], attacks: Sequence[HidingPair] = 
     convex order. For inputs that differ by less than a millionth the parameters stand for the pair.
     """
 
-    def told() -> list[MessageClass]:
-        return [c for c in classes() if not (c.first.is_zero() and c.second.is_zero())]
-
     with precision(BITS):
-        parameters, corners = _parameters(told()), _Corners.of(told())
+        parameters, corners = _parameters(_told(classes)), _Corners.of(_told(classes))
     if parameters.p < NEARLY_SAME:
         # With one q for all classes the pair is the same at every ε.
         even = VariationRatio(parameters.p, parameters.beta, parameters.largest_ratio)
         return Neighbours(parameters, (even.pair(0.0),))
+    return Neighbours(parameters, (HidingPair(_KeptClasses(classes, corners), symmetric=False),), tuple(attacks))
 
-    @cache
-    def kept_at(bits: int) -> Classes:
-        with precision(bits):
-            all_told = told()
-            rest = 1 - sum((c.hiding for c in all_told), arb(0))
-            result = all_told if corners is None else corners.divided(all_told)
-            return [*result, MessageClass(arb(0), arb(0), rest)] if rest > 0 else result
 
-    def kept() -> Classes:
-        """Every ε asks again, mostly at one precision; at less than this the classes could not be told apart."""
-        return kept_at(max(BITS, ctx.prec))
-
-    return Neighbours(parameters, (HidingPair(kept, symmetric=False),), tuple(attacks))
+def _told(classes: Callable[[], Classes]) -> list[MessageClass]:
+    """The classes that either input can send."""
+    return [c for c in classes() if not (c.first.is_zero() and c.second.is_zero())]
 
 
 def identical() -> Neighbours:
@@ -98,18 +89,7 @@ def attack_of(classes: Callable[[], Classes]) -> HidingPair:
     with precision(BITS):
         told = classes()
         places = _bins(told) if len(told) > MOST_CLASSES else range(len(told))
-
-    @cache
-    def grouped_at(bits: int) -> Classes:
-        groups: dict[object, MessageClass] = {}
-        with precision(bits):
-            for place, c in zip(places, classes(), strict=True):
-                before = groups.get(place, NOTHING)
-                sums = (x + y for x, y in zip(before, c, strict=True))
-                groups[place] = MessageClass(*sums)
-        return list(groups.values())
-
-    return HidingPair(lambda: grouped_at(max(BITS, ctx.prec)), symmetric=False)
+    return HidingPair(_GroupedClasses(classes, places), symmetric=False)
 
 
 def _bins(classes: Classes) -> Sequence[object]:
@@ -119,7 +99,7 @@ def _bins(classes: Classes) -> Sequence[object]:
         logs = [float(ratio.log().mid()) for ratio in ratios]
         low, width = min(logs), max(max(logs) - min(logs), math.ulp(1.0))
         axes.append([round((log - low) / width * BINS) for log in logs])
-    return list(zip(*axes, strict=True))
+    return tuple(zip(*axes, strict=True))
 
 
 def of_parameters(p: float, beta: float, q: float) -> Neighbours:
@@ -151,7 +131,7 @@ class _Corners:
     every ε at once, so that every divergence can only grow.
     """
 
-    lines: tuple[Sequence[float], Sequence[float]]
+    lines: tuple[tuple[float, ...], tuple[float, ...]]
 
     @classmethod
     def of(cls, classes: Classes) -> _Corners | None:
@@ -160,7 +140,7 @@ class _Corners:
             return None
         first = [float((c.first / c.hiding).mid()) for c in classes]
         second = [float((c.second / c.hiding).mid()) for c in classes]
-        return cls((_lines(first), _lines(second)))
+        return cls((tuple(_lines(first)), tuple(_lines(second))))
 
     def divided(self, classes: Classes) -> list[MessageClass]:
         mass: dict[tuple[float, float], arb] = {}
@@ -179,6 +159,59 @@ class _Corners:
         if not (share > 0 and share < 1):
             raise NumericalError(f"Neighbours: a ratio cannot be told from {left!r} or {right!r}; please report.")
         return (left, 1 - share), (right, share)
+
+
+@dataclass(frozen=True)
+class _AtAnyPrecision(Record, ABC):
+    """Classes made from others, once for each precision.
+
+    Every ε asks again, mostly at one precision; at less than BITS the classes could not be told apart.
+    """
+
+    classes: Callable[[], Classes]
+
+    def __call__(self) -> Classes:
+        bits = max(BITS, ctx.prec)
+        if bits not in self._known:
+            with precision(bits):
+                self._known[bits] = self._made()
+        return self._known[bits]
+
+    @cached_property
+    def _known(self) -> dict[int, Classes]:
+        return {}
+
+    @abstractmethod
+    def _made(self) -> Classes:
+        """At the working precision."""
+
+
+@dataclass(frozen=True)
+class _KeptClasses(_AtAnyPrecision):
+    """What either input can send, divided between corners where there are many, and the revealed rest."""
+
+    corners: _Corners | None
+
+    def _made(self) -> Classes:
+        all_told = _told(self.classes)
+        rest = 1 - sum((c.hiding for c in all_told), arb(0))
+        result = all_told if self.corners is None else self.corners.divided(all_told)
+        return [*result, MessageClass(arb(0), arb(0), rest)] if rest > 0 else result
+
+
+@dataclass(frozen=True)
+class _GroupedClasses(_AtAnyPrecision):
+    """Classes put together: ``places`` has the group of each."""
+
+    places: Sequence[object]
+
+    def _made(self) -> Classes:
+        groups: dict[object, MessageClass] = {}
+        for place, c in zip(self.places, self.classes(), strict=True):
+            before = groups.get(place, NOTHING)
+            sums = (x + y for x, y in zip(before, c, strict=True))
+            groups[place] = MessageClass(*sums)
+        return list(groups.values())
 
 
 def _lines(ratios: Sequence[float]) -> list[float]:

@@ -15,6 +15,7 @@ from flint import arb, fmpq
 
 from shuffledp.numerics.ball import round_up
 from shuffledp.numerics.law import Atoms, FiniteLaw
+from shuffledp.privacy.record import Record
 
 
 class MessageClass(NamedTuple):
@@ -31,7 +32,35 @@ ExactClass = tuple[fmpq, fmpq, fmpq]
 
 
 @dataclass(frozen=True)
-class HidingPair:
+class ExactClasses:
+    """Classes that are known as rationals, of positive hiding probability each."""
+
+    triples: tuple[ExactClass, ...]
+
+    def __call__(self) -> Classes:
+        result = []
+        for first, second, hiding in self.triples:
+            one = arb(first)
+            result.append(MessageClass(one, one if first == second else arb(second), arb(hiding)))
+        return result
+
+    def exchanged(self) -> ExactClasses:
+        """The two inputs exchanged."""
+        return ExactClasses(tuple((second, first, hiding) for first, second, hiding in self.triples))
+
+
+@dataclass(frozen=True)
+class ExchangedClasses:
+    """The classes of another rule with the two inputs exchanged."""
+
+    classes: Callable[[], Classes]
+
+    def __call__(self) -> Classes:
+        return [MessageClass(c.second, c.first, c.hiding) for c in self.classes()]
+
+
+@dataclass(frozen=True)
+class HidingPair(Record):
     """User 1 sends one message by the law ``first`` or ``second``; each other user one by the law ``hiding``.
 
     Theorem: identity (★): with M messages in all, D_{e^ε}(P‖Q) = (1/M)·E[(G_1 + … + G_M)_+], where
@@ -39,27 +68,32 @@ class HidingPair:
     Requires: ``classes()`` gives balls at the working precision; each of the three laws sums to 1; a class of
     hiding probability exactly 0 is allowed only where both of user 1's are 0 too; where both of user 1's are equal
     they are one ball, the same object.
+
+    A pair is data where ``classes`` is: rationals (``exact_pair``), or a frozen dataclass with ``__call__`` that holds
+    the numbers which the classes are computed from. Then pairs, and curves made of them, pickle and compare equal.
     """
 
     classes: Callable[[], Classes] = field(repr=False)
     symmetric: bool
     """Swapping ``first`` and ``second`` leaves the law of G as it is."""
-    exact: tuple[ExactClass, ...] | None = field(default=None, repr=False)
-    """The classes as rationals, where they are known as such."""
     back: Callable[[], Classes] | None = field(default=None, repr=False)
     """The classes of the other direction, where they are more than these with ``first`` and ``second`` exchanged:
     bounds of laws rather than laws, ``first`` from above and ``second`` from below, exchange their sides too."""
+
+    @property
+    def exact(self) -> tuple[ExactClass, ...] | None:
+        """The classes as rationals, where they are known as such."""
+        return self.classes.triples if isinstance(self.classes, ExactClasses) else None
 
     def swapped(self) -> HidingPair:
         """The same pair for the other direction of the divergence."""
         if self.back is not None:
             return HidingPair(self.back, self.symmetric, back=self.classes)
-
-        def classes() -> Classes:
-            return [MessageClass(c.second, c.first, c.hiding) for c in self.classes()]
-
-        exact = None if self.exact is None else tuple((second, first, hiding) for first, second, hiding in self.exact)
-        return HidingPair(classes, self.symmetric, exact)
+        if isinstance(self.classes, ExactClasses):
+            return HidingPair(self.classes.exchanged(), self.symmetric)
+        if isinstance(self.classes, ExchangedClasses):
+            return HidingPair(self.classes.classes, self.symmetric)
+        return HidingPair(ExchangedClasses(self.classes), self.symmetric)
 
     def law(self, epsilon: float) -> FiniteLaw:
         """The law of G at ε."""
@@ -103,11 +137,14 @@ def exact_pair(classes: Sequence[ExactClass], *, symmetric: bool) -> HidingPair:
         raise ValueError(f"exact_pair: hiding probabilities must sum to at most 1, got {float(arb(1 - rest))!r}.")
     kept = tuple(triple for triple in [*classes, (fmpq(0), fmpq(0), rest)] if triple[2] != 0)
 
-    def balls() -> Classes:
-        result = []
-        for first, second, hiding in kept:
-            one = arb(first)
-            result.append(MessageClass(one, one if first == second else arb(second), arb(hiding)))
-        return result
+    return HidingPair(ExactClasses(kept), symmetric)
 
-    return HidingPair(balls, symmetric, kept)
+
+@dataclass(frozen=True)
+class AtEvery:
+    """One and the same pair at every ε."""
+
+    pair: HidingPair
+
+    def __call__(self, epsilon: float) -> HidingPair:
+        return self.pair

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 from shuffledp.array import Floats
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.numerics.law import Bracket
+from shuffledp.privacy.record import Record
 
 MARGIN = 1e-12
 """Relative margin by which a chord in floats must stay below what it is compared with."""
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass(frozen=True, eq=False)
+class Profile(Record):
     """``lower`` ≤ δ(ε) ≤ ``upper`` at each of ``epsilons``: certified, the worse of both directions.
 
     Of several bounds ``upper`` is the smallest, and ``lower`` belongs to the bound that gave it.

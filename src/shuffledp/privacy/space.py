@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_up
+from shuffledp.privacy.record import Record
 
 BITS = 128
 HAIR = 1e-9
@@ -47,7 +48,7 @@ class Surroundings:
     """The largest distance of all."""
 
 
-class Space(ABC):
+class Space(Record, ABC):
     """Inputs with a distance."""
 
     diameter: float

@@ -17,6 +17,7 @@ from shuffledp import argument
 from shuffledp.numerics.ball import above, precision, rational, round_up
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.record import Record
 
 SNAP = 1e-12
 """Relative distance within which β is its maximum, and the condition on the q's holds with equality."""
@@ -25,7 +26,7 @@ _WHO = "VariationRatio"
 
 
 @dataclass(frozen=True)
-class VariationRatio(Randomizer):
+class VariationRatio(Randomizer, Record):
     """(p, β)-variation and q-ratio of a local randomizer.
 
     ``p``: largest ratio between two inputs' output laws (may be infinite). ``beta``: largest total variation
@@ -169,6 +170,12 @@ class VariationRatio(Randomizer):
         q0, q1, q_common = self._raw_ratios
         return q0 * excess, q1 * excess, q_common * excess
 
+    @cached_property
+    def hiding(self) -> tuple[fmpq, fmpq, fmpq]:
+        """(r0, r1, γ/q_common): how likely another user's message is of either extreme part, and of the common one."""
+        q0, q1, q_common = self.ratios
+        return self.p_alpha / q0, self.p_alpha / q1, self.gamma / q_common
+
     def swapped(self) -> VariationRatio:
         """The two inputs exchanged."""
         q0, q1 = self.q_pair
@@ -192,35 +199,18 @@ class VariationRatio(Randomizer):
         q_common·(e^ε − 1) ≤ q1·(e^ε − 1/p). Where q_common > q1 breaks this, q1 is raised until it holds; at p = ∞
         with β = 1 the laws are disjoint and there is nothing to raise for.
         """
-        q0, q1, q_common = self.ratios
-        r0, r1, shared = self.p_alpha / q0, self.p_alpha / q1, self.gamma / q_common
+        r0, r1, shared = self.hiding
         extreme = [(self.p_alpha, self.alpha, r0), (self.alpha, self.p_alpha, r1), (self.gamma, self.gamma, shared)]
         if not self._may_raise_q1:
             return exact_pair(extreme, symmetric=self.symmetric)
-
-        def classes() -> Classes:
-            raised = self._raised_q1(epsilon)
-            rest, common = arb(1 - r0 - r1 - shared), arb(self.gamma)
-            hiding1 = arb(r1)
-            if raised is not None:
-                hiding1 = arb(self.p_alpha) / raised
-                rest += arb(r1) - hiding1
-            result = [
-                MessageClass(arb(self.p_alpha), arb(self.alpha), arb(r0)),
-                MessageClass(arb(self.alpha), arb(self.p_alpha), hiding1),
-                MessageClass(common, common, arb(shared)),
-                MessageClass(arb(0), arb(0), rest),
-            ]
-            return [c for c in result if not c.hiding.is_zero()]
-
-        return HidingPair(classes, self.symmetric)
+        return HidingPair(_ReducedClasses(self, epsilon), self.symmetric)
 
     @property
     def _may_raise_q1(self) -> bool:
         _, q1, q_common = self.ratios
         return q_common > q1 and not self.disjoint
 
-    def _raised_q1(self, epsilon: float) -> arb | None:
+    def raised_q1(self, epsilon: float) -> arb | None:
         """The least q1 with which the reduction grows with β at this ε, where that is more than q1."""
         _, q1, q_common = self.ratios
         ratio = arb(epsilon).exp()
@@ -235,20 +225,61 @@ class VariationRatio(Randomizer):
         Requires: r0 + r1 ≤ 1, which the constructor's stronger condition implies.
         Returns: a pair whose divergence is an upper bound only where ``nothing_in_common``.
         """
-        q0, q1, _ = self.ratios
-        r0, r1 = self.p_alpha / q0, self.p_alpha / q1
+        return HidingPair(_PublishedClasses(self), self.symmetric)
 
-        def classes() -> Classes:
-            result = [
-                MessageClass(arb(self.p_alpha), arb(self.alpha), arb(r0)),
-                MessageClass(arb(self.alpha), arb(self.p_alpha), arb(r1)),
-            ]
-            if r0 + r1 != 1:
-                common = arb(self.gamma)
-                result.append(MessageClass(common, common, arb(1 - r0 - r1)))
-            return result
 
-        return HidingPair(classes, self.symmetric)
+@dataclass(frozen=True)
+class ReducedPairs:
+    """The sound pair of some parameters at each ε."""
+
+    parameters: VariationRatio
+
+    def __call__(self, epsilon: float) -> HidingPair:
+        return self.parameters.pair(epsilon)
+
+
+@dataclass(frozen=True)
+class _ReducedClasses:
+    """The classes of the sound reduction where q1 may have to be raised at ε."""
+
+    parameters: VariationRatio
+    epsilon: float
+
+    def __call__(self) -> Classes:
+        of = self.parameters
+        r0, r1, shared = of.hiding
+        raised = of.raised_q1(self.epsilon)
+        rest, common = arb(1 - r0 - r1 - shared), arb(of.gamma)
+        hiding1 = arb(r1)
+        if raised is not None:
+            hiding1 = arb(of.p_alpha) / raised
+            rest += arb(r1) - hiding1
+        result = [
+            MessageClass(arb(of.p_alpha), arb(of.alpha), arb(r0)),
+            MessageClass(arb(of.alpha), arb(of.p_alpha), hiding1),
+            MessageClass(common, common, arb(shared)),
+            MessageClass(arb(0), arb(0), rest),
+        ]
+        return [c for c in result if not c.hiding.is_zero()]
+
+
+@dataclass(frozen=True)
+class _PublishedClasses:
+    """The classes of the published pair."""
+
+    parameters: VariationRatio
+
+    def __call__(self) -> Classes:
+        of = self.parameters
+        r0, r1, _ = of.hiding
+        result = [
+            MessageClass(arb(of.p_alpha), arb(of.alpha), arb(r0)),
+            MessageClass(arb(of.alpha), arb(of.p_alpha), arb(r1)),
+        ]
+        if r0 + r1 != 1:
+            common = arb(of.gamma)
+            result.append(MessageClass(common, common, arb(1 - r0 - r1)))
+        return result
 
 
 def _upward(value: object) -> object:

@@ -12,6 +12,7 @@ from scipy.special import betainc
 
 from shuffledp import argument
 from shuffledp.array import Floats
+from shuffledp.privacy.record import Record
 from shuffledp.tradeoff.shuffled import BinomialWindow, binomial_window
 
 ROUNDING = 1e-12
@@ -19,7 +20,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class CloneErrors:
+class CloneErrors(Record):
     """Errors of the tests of the stronger clones' pair for ``users`` messages of an ε0-LDP randomizer.
 
     Theorem: [FDP] Proposition 4.1: w = 1/(e^ε0+1), C ~ Bin(n−1, 2w), F_i the distribution function of Bin(i, ½),

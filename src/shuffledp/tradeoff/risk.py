@@ -10,7 +10,8 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_down, round_up
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
+from shuffledp.privacy.value import BoundValue
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff, reach
 
 WHO = "AttackRisk"

@@ -18,13 +18,14 @@ from numpy.typing import ArrayLike
 
 from shuffledp.array import Floats
 from shuffledp.numerics.hull import lower_hull
+from shuffledp.privacy.record import Record
 
 WHO = "TradeOff"
 TOTAL_TOLERANCE = 1e-9
 """Masses that sum to 1 within this are normalised."""
 
 
-class TradeOff(ABC):
+class TradeOff(Record, ABC):
     """A trade-off curve: convex, decreasing, at most 1 − x.
 
     ``guarantee``: no test does better than the curve says. ``certified``: its values are so rounded that this holds

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import LARGEST_EPSILON, BoundValue, PrivacyCurve, Source
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
+from shuffledp.privacy.value import BoundValue
 from shuffledp.tradeoff.trade_off import TradeOff
 
 NAME = "trade-off"
