@@ -15,8 +15,9 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.bounds.bound import all_bounds
-from shuffledp.certificate.claim import BOUNDS, EPSILON_MARGIN, claim_of, parse, provable, rounded_up
+from shuffledp.certificate.claim import BOUNDS, EPSILON_MARGIN, claim_of, provable, rounded_up
 from shuffledp.certificate.proof import Verdict
+from shuffledp.certificate.reader import parse
 from shuffledp.certificate.verify import Parameters, verify
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.rappor import RAPPOR

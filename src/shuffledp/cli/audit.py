@@ -16,10 +16,17 @@ from shuffledp.document import json_text
 from shuffledp.mechanisms.mechanism import Mechanism
 
 
+@options.takes_randomizer(
+    "audit",
+    "mechanism",
+    "mechanism_file",
+    "epsilon_local",
+    "set_",
+    helps={"epsilon_local": "Local ε of the mechanism."},
+)
 def command(
-    mechanism: options.MechanismName = None,
-    epsilon_local: Annotated[float | None, typer.Option(help="Local ε of the mechanism.")] = None,
-    set_: options.Settings = None,
+    *,
+    choice: Choice,
     run: Annotated[
         str | None, typer.Option("--command", help="A program: values on stdin, messages on stdout, one a line.")
     ] = None,
@@ -35,19 +42,19 @@ def command(
 
     Its messages prove a lower bound on ε, with the confidence that is asked for. Exit code 1 if the claim is broken.
     """
-    if (mechanism is None) == (run is None):
+    if (choice.mechanism is None) == (run is None):
         raise ValueError("audit: give either --mechanism or --command.")
     if values is not None and len(values) != 2:
         raise ValueError(f"audit: --value must be given exactly twice, got {len(values)}.")
     subject: Subject
     if run is not None:
-        if epsilon_local is not None or set_:
+        if choice.epsilon_local is not None or choice.settings:
             raise ValueError("audit: --command does not go with --epsilon-local and --set; --claimed is the ε to test.")
         if values is None or claimed is None:
             raise ValueError("audit: --command needs --value twice and --claimed.")
         subject, claim = CommandSubject(run, (values[0], values[1])), claimed
     else:
-        chosen = Choice("audit", mechanism, epsilon_local, tuple(set_ or ())).build()
+        chosen = choice.build()
         assert isinstance(chosen, Mechanism)
         subject = MechanismSubject(chosen, _inputs(chosen, values))
         claim = _claim(chosen) if claimed is None else claimed
