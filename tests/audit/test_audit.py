@@ -58,6 +58,35 @@ def test_randomized_response_is_measured_closely(local: float) -> None:
     assert 0.8 * local <= finding.epsilon_lower <= local
 
 
+def test_the_front_door_takes_a_mechanism() -> None:
+    """Its own promise and probe by default; inputs and a claim of the caller's; the answer reads."""
+    finding = audit(sdp.KRR(1.0, 4), samples=20_000)
+    assert finding.claimed == 1.0
+    assert not finding.violated
+    assert "no violation of ε = 1 found" in str(finding)
+    assert "<td>2 × 20,000</td>" in finding._repr_html_()
+    chosen = audit(sdp.KRR(3.0, 4), 0.5, samples=20_000, inputs=[2, 3])
+    assert chosen.violated
+    assert "on 2 against 3" in chosen.title
+
+
+def test_what_the_front_door_refuses(tmp_path: Path) -> None:
+    """What promises nothing needs a claim; a subject has its own inputs; two inputs are two."""
+    with pytest.raises(ValueError, match=r"promises nothing .* give claimed"):
+        audit(sdp.PureDUMP(options=4, dummies=2), samples=100)
+    program = CommandSubject(command(tmp_path, 0.5), ("0", "1"))
+    with pytest.raises(ValueError, match="give claimed"):
+        audit(program, samples=100)
+    with pytest.raises(ValueError, match="leave inputs out"):
+        audit(program, 1.0, samples=100, inputs=["0", "1"])
+    with pytest.raises(ValueError, match="inputs must be two, got 3"):
+        audit(sdp.KRR(1.0, 4), samples=100, inputs=[0, 1, 2])
+    with pytest.raises(ValueError, match="KRR"):
+        audit(sdp.KRR(1.0, 4), samples=100, inputs=[0, 7])
+    with pytest.raises(TypeError, match="expected a mechanism or a Subject"):
+        audit(3, 1.0)  # type: ignore[arg-type]
+
+
 def test_a_broken_mechanism_is_caught() -> None:
     """A coin that does not fit the claim is proved broken."""
     finding = audit(MechanismSubject(Unmasked(0.5, 4), np.array([0, 1])), 0.5, samples=20_000)

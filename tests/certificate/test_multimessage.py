@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.certificate.claim import claim_of, parse
+from shuffledp.certificate.claim import claim_of
 from shuffledp.certificate.proof import Verdict
+from shuffledp.certificate.reader import parse
 from shuffledp.certificate.verify import verify
 
 PROTOCOLS: dict[str, Any] = {

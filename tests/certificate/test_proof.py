@@ -152,6 +152,20 @@ def test_the_engine_is_not_imported() -> None:
                 assert not FORBIDDEN & set(name.split(".")), f"{file.name} imports {name}"
 
 
+def test_what_the_proof_shares_with_the_engine() -> None:
+    """Of the package: its own three files, and what sets the working precision."""
+    folder = Path(str(shuffledp.certificate.__file__)).parent
+    shared = {
+        (node.module, alias.name)
+        for name in ("proof", "counts", "line")
+        for node in ast.walk(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("shuffledp.")
+        for alias in node.names
+        if not str(node.module).startswith("shuffledp.certificate.")
+    }
+    assert shared == {("shuffledp.numerics.ball", "precision")}
+
+
 @pytest.mark.parametrize("users", [10**9, 10**12])
 def test_many_users(users: int) -> None:
     """At large n the divergence is that of a normal variable: δ(ε) of a Gaussian pair, to a part in a thousand."""

@@ -15,8 +15,9 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.bounds import BOUND_OF
-from shuffledp.certificate.claim import EPSILON_MARGIN, PROVABLE, claim_of, parse, provable, rounded_up
+from shuffledp.certificate.claim import EPSILON_MARGIN, PROVABLE, claim_of, provable, rounded_up
 from shuffledp.certificate.proof import Verdict
+from shuffledp.certificate.reader import parse
 from shuffledp.certificate.verify import Parameters, verify
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.rappor import RAPPOR

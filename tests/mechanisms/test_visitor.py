@@ -6,6 +6,8 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,7 @@ class Toy(KRR):
 def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers is gone after it."""
     before, files, modules = dict(visitor._registered), dict(visitor._files), set(sys.modules)
+    monkeypatch.setenv(visitor.FILES, "")
     yield
     visitor._registered.clear()
     visitor._registered.update(before)
@@ -92,6 +95,7 @@ def test_bad_files_are_one_sentence(tmp_path: Path, text: str, sentence: str) ->
             visitor.load(path)
         assert "\n" not in str(caught.value)
     assert visitor.registered() == {}
+    assert not list(tmp_path.glob("__pycache__"))
 
 
 def test_what_is_no_python_file(tmp_path: Path) -> None:
@@ -107,6 +111,15 @@ def test_two_files_cannot_share_a_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="taken by another class"):
         visitor.load(written(tmp_path, TOY.format(name="toy"), "b.py"))
     assert catalogue.kind_of("toy") is first
+
+
+def test_a_process_that_is_started_afresh_knows_them_too(tmp_path: Path) -> None:
+    """A class travels by its name, and the catalogue of the new process finds it."""
+    kind = visitor.load(written(tmp_path, TOY.format(name="toy")))["toy"]
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        assert pool.submit(visitor.origin, kind).result() == visitor.origin(kind)
+        made = pool.submit(catalogue.build, "toy", 1.0, {"options": "8"}).result()
+    assert made == kind(1.0, 8)  # type: ignore[call-arg]
 
 
 # --- installed packages -------------------------------------------------------------------------------------------

@@ -9,15 +9,18 @@ limits together stay below 1 − confidence.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.audit import interval
-from shuffledp.audit.subject import Rows, Subject
+from shuffledp.audit.subject import MechanismSubject, Rows, Subject
+from shuffledp.document import aligned, html_table
+from shuffledp.mechanisms.mechanism import Mechanism
 
 Scores = NDArray[np.float64]
 Scorer = Callable[[Rows], Scores]
@@ -47,9 +50,49 @@ class AuditResult:
             return f"BROKEN: the true ε is above the claimed {self.claimed:g}"
         return f"no violation of ε = {self.claimed:g} found"
 
+    def rows(self) -> list[tuple[str, str]]:
+        """What is to be read, a name and a text each."""
+        return [
+            ("verdict", self.verdict),
+            ("local ε is at least", f"{self.epsilon_lower:.4f}"),
+            ("claimed", f"{self.claimed:g}"),
+            ("confidence", f"{self.confidence:g}"),
+            ("messages drawn", f"2 × {self.samples:,}"),
+            ("best event", self.event),
+            ("what was audited", self.title),
+        ]
 
-def audit(subject: Subject, claimed: float, *, samples: float = 200_000, confidence: float = 0.999) -> AuditResult:
-    """Draw ``samples`` messages for each of the two inputs and report the largest ε that they prove."""
+    def __str__(self) -> str:
+        return aligned(self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows())
+
+
+def audit(
+    mechanism: Mechanism | Subject,
+    claimed: float | None = None,
+    *,
+    samples: float = 200_000,
+    confidence: float = 0.999,
+    inputs: Sequence[Any] | None = None,
+) -> AuditResult:
+    """Draw messages for two inputs and report the largest local ε that they prove.
+
+    ``mechanism``: a mechanism, or any ``Subject`` (``CommandSubject`` for a program). ``claimed``: the ε to hold it
+    against, by default the mechanism's own. ``samples``: messages for each of the two inputs. ``confidence``: how sure
+    the lower bound is; a sound randomizer is accused with at most the remaining probability. ``inputs``: the two
+    inputs, by default two that the mechanism finds hard to hide from each other. Messages are drawn from the operating
+    system's randomness, so that the number differs from run to run.
+
+    >>> import shuffledp as sdp
+    >>> from shuffledp.audit.empirical import audit
+    >>> found = audit(sdp.KRR(1.0, options=4), samples=4000)
+    >>> found.verdict, 0.3 < found.epsilon_lower
+    ('no violation of ε = 1 found', True)
+    """
+    subject = _subject(mechanism, inputs)
+    claimed = _claim(mechanism) if claimed is None else claimed
     argument.non_negative("audit", "claimed", claimed)
     count = argument.count("audit", "samples", samples, at_least=100)
     argument.open_probability("audit", "confidence", confidence)
@@ -66,6 +109,29 @@ def audit(subject: Subject, claimed: float, *, samples: float = 200_000, confide
         if proved > best:
             best, event = proved, f"{name}, likelier under input {which}"
     return AuditResult(best, claimed, confidence, count, event, subject.title)
+
+
+def _subject(mechanism: Mechanism | Subject, inputs: Sequence[Any] | None) -> Subject:
+    if isinstance(mechanism, Subject):
+        if inputs is not None:
+            raise ValueError("audit: a Subject has its own two inputs; leave inputs out.")
+        return mechanism
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"audit: expected a mechanism or a Subject, got {mechanism!r}.")
+    if inputs is None:
+        return MechanismSubject(mechanism, mechanism.probe())
+    if len(inputs) != 2:
+        raise ValueError(f"audit: inputs must be two, got {len(inputs)}.")
+    return MechanismSubject(mechanism, mechanism.check(inputs))
+
+
+def _claim(mechanism: Mechanism | Subject) -> float:
+    """What a mechanism promises for one user's report alone."""
+    if isinstance(mechanism, Subject):
+        raise ValueError("audit: a Subject promises nothing of itself; give claimed.")
+    if mechanism.local_epsilon is None:
+        raise ValueError(f"audit: {mechanism.name} promises nothing for one user's report alone; give claimed.")
+    return mechanism.local_epsilon
 
 
 def _without_padding(draws: list[Rows]) -> list[Rows]:

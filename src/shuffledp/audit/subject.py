@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +17,21 @@ from shuffledp.mechanisms.mechanism import Mechanism
 Rows = NDArray[np.uint8]
 
 
-class Subject(Protocol):
+class Subject(ABC):
     """Two inputs, and fresh messages for each."""
 
     @property
-    def title(self) -> str: ...
+    @abstractmethod
+    def title(self) -> str:
+        """What is audited, on one line."""
 
+    @abstractmethod
     def draw(self, which: int, count: int) -> Rows:
         """``count`` messages for input 0 or 1, one row of bytes each; rows of all draws have one width."""
-        ...
 
 
 @dataclass(frozen=True)
-class MechanismSubject:
+class MechanismSubject(Subject):
     """A mechanism of the catalogue (or any object like one) with two of its inputs."""
 
     mechanism: Mechanism
@@ -46,7 +49,7 @@ class MechanismSubject:
 
 
 @dataclass(frozen=True)
-class CommandSubject:
+class CommandSubject(Subject):
     """A program that reads one value per line on stdin and writes one message per line on stdout."""
 
     command: str

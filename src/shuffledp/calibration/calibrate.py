@@ -113,11 +113,11 @@ def calibrate(
     values beyond the found one may meet the target again; they are looked for up to half as much again.
 
     >>> import shuffledp as sdp
-    >>> found = sdp.calibrate(sdp.KRR, options=16, users=1000, epsilon=0.5, delta=1e-6)
+    >>> found = sdp.calibrate(sdp.KRR, options=4, users=100, epsilon=0.5, delta=1e-3)
     >>> found.mechanism.epsilon == found.value and found.epsilon.upper <= 0.5
     True
-    >>> sdp.calibrate(sdp.KRR(2.0, 16), find="users", target=sdp.RiskTarget(advantage=0.05)).value
-    230
+    >>> sdp.calibrate(sdp.KRR(2.0, 16), find="users", target=sdp.RiskTarget(advantage=0.1)).value
+    56
     """
     aim = _target(target, epsilon, delta)
     tuning = _tuning(randomizer, find)

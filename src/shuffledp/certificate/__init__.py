@@ -1,1 +1,1 @@
-"""Certificates: a privacy claim as a file, and its proof by code that shares nothing with the engine's."""
+"""Certificates: a privacy claim as a file, and its second proof, which asks the engine for nothing."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import math
 import platform
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from flint import arb, fmpq
 
 from shuffledp.bounds import BOUND_OF
+from shuffledp.document import aligned, html_table
 from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.given.from_table import FromTable
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import precision
@@ -52,13 +54,14 @@ ClassText = dict[str, str]
 PROBABILITIES = ("first", "second", "hiding")
 PARAMETERS = ("p", "beta", "q0", "q1", "q_common")
 SOFTWARE = ("shuffledp", "python-flint", "numpy", "python")
-_FRACTION = re.compile(r"\d+(/[1-9]\d*)?")
-_BALL = re.compile(r"\[-?\d+(\.\d+)?(e[+-]?\d{1,4})? \+/- \d+(\.\d+)?(e[+-]?\d{1,4})?\]")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """(epsilon, delta)-DP of the shuffled messages of ``users`` users who all run ``randomizer``."""
+    """(epsilon, delta)-DP of the shuffled messages of ``users`` users who all run ``randomizer``.
+
+    ``text`` is the file's content, ``save`` writes it; ``print`` shows what is claimed.
+    """
 
     randomizer: Mapping[str, Any]
     users: int
@@ -95,6 +98,46 @@ class Claim:
             "software": self.software,
         }
         return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the file, for ``verify``."""
+        Path(path).write_text(self.text(), encoding="utf-8")
+
+    @property
+    def origin(self) -> str | None:
+        """Whose law it is, where the mechanism is not of this package: the file or module, and the class."""
+        said: str | None = self.randomizer.get("origin")
+        return said
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What is to be read, a name and a text each."""
+        whose = [] if self.origin is None else [("law of", f"{self.origin}: not of shuffledp")]
+        return [
+            ("claim", self.statement),
+            ("randomizer", _short(self.randomizer)),
+            *whose,
+            ("bound", f"{self.bound}: {self.theorem}"),
+            ("software", ", ".join(f"{name} {number}" for name, number in self.software.items())),
+        ]
+
+    def __str__(self) -> str:
+        return aligned(self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows())
+
+
+def _short(randomizer: Mapping[str, Any]) -> str:
+    """The randomizer on one line."""
+    if "table" in randomizer:
+        rows = randomizer["table"]
+        return f"a table of {len(rows)} inputs and {len(rows[0])} messages"
+    named = dict(randomizer.get("parameters") or randomizer["settings"])
+    if "epsilon" in randomizer:
+        named = {"epsilon": randomizer["epsilon"], **named}
+    return (
+        f"{randomizer.get('mechanism', 'parameters')}: {', '.join(f'{name} = {text}' for name, text in named.items())}"
+    )
 
 
 def claim_of(
@@ -159,7 +202,7 @@ def _description(randomizer: Randomizer) -> dict[str, Any]:
     if isinstance(randomizer, VariationRatio):
         named = randomizer.describe()
         return {"parameters": {name: "inf" if math.isinf(number) else number for name, number in named.items()}}
-    if isinstance(randomizer, FromTable):
+    if type(randomizer) is FromTable:
         return {"table": randomizer.matrix.tolist()}
     if isinstance(randomizer, Mechanism):
         settings = randomizer.settings()
@@ -167,6 +210,9 @@ def _description(randomizer: Randomizer) -> dict[str, Any]:
         if "epsilon" in settings:
             described["epsilon"] = settings.pop("epsilon")
         described["settings"] = settings
+        origin = visitor.origin(type(randomizer))
+        if origin is not None:
+            described["origin"] = origin
         try:
             if json.loads(json.dumps(described)) == described and type(build(described)) is type(randomizer):
                 return described
@@ -179,16 +225,17 @@ def build(described: Mapping[str, Any]) -> Mechanism:
     """The mechanism of a description, or a sentence."""
     if "table" in described:
         return FromTable(described["table"])
-    kinds = catalogue.all_mechanisms()
     name = described["mechanism"]
-    if name not in kinds:
-        raise ValueError(f"certificate: mechanism must be one of {', '.join(kinds)}, got {name!r}.")
-    known = {field.name for field in catalogue.settings(kinds[name])}
+    kind = catalogue.find(name)
+    if kind is None:
+        names = ", ".join([*catalogue.all_mechanisms(), *visitor.names()])
+        raise ValueError(f"certificate: mechanism must be one of {names}, got {name!r}.")
+    known = {field.name for field in catalogue.settings(kind)}
     for key in described["settings"]:
         if key not in known:
             raise ValueError(f"certificate: {name} has no setting {key!r}.")
     try:
-        return catalogue.construct(kinds[name], described.get("epsilon"), described["settings"])
+        return catalogue.construct(kind, described.get("epsilon"), described["settings"])
     except TypeError as error:
         raise ValueError(f"certificate: {name}: {error}.") from None
 
@@ -216,155 +263,3 @@ def _software() -> dict[str, str]:
         own = "not installed"
     found = (own, version("python-flint"), np.__version__, platform.python_version())
     return dict(zip(SOFTWARE, found, strict=True))
-
-
-# --- reading ------------------------------------------------------------------------------------------------------
-
-
-def parse(text: str) -> Claim:
-    """The claim of a file; one sentence if anything is missing, unknown or of the wrong kind."""
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise _bad(f"expected JSON, got: {error}") from None
-    fields = _object("the certificate", document, (
-        "format", "version", "statement", "epsilon", "delta", "users", "randomizer",
-        "bound", "theorem", "guarantee", "rounding", "law", "software",
-    ))  # fmt: skip
-    if fields["format"] != FORMAT or fields["version"] != VERSION or isinstance(fields["version"], bool):
-        raise _bad(f"expected {FORMAT!r} version {VERSION}, got {fields['format']!r} version {fields['version']!r}")
-    if fields["guarantee"] is not True:
-        raise _bad(f"guarantee must be true, got {fields['guarantee']!r}")
-    if fields["rounding"] != ROUNDING:
-        raise _bad("rounding is not the text of this version")
-    claim = Claim(
-        _randomizer(fields["randomizer"]),
-        _integer("users", fields["users"], 1, MOST_USERS),
-        _between("epsilon", fields["epsilon"], LARGEST_EPSILON),
-        _between("delta", fields["delta"], 1),
-        _string("bound", fields["bound"]),
-        _string("theorem", fields["theorem"]),
-        _law(fields["law"]),
-        {name: _string(name, text) for name, text in _object("software", fields["software"], SOFTWARE).items()},
-    )
-    if fields["statement"] != claim.statement:
-        raise _bad("the statement does not say what the numbers say")
-    return claim
-
-
-def exact_number(text: str) -> fmpq | arb:
-    """A probability from its text: a fraction, or a ball at the working precision."""
-    if _FRACTION.fullmatch(text):
-        top, _, bottom = text.partition("/")
-        return fmpq(int(top), int(bottom or 1))
-    return arb(text)
-
-
-def _bad(sentence: str) -> ValueError:
-    return ValueError(f"certificate: {sentence}.")
-
-
-def _refuse_constant(text: str) -> Any:
-    raise _bad(f"{text} is not a number")
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise _bad("a field stands twice")
-    return result
-
-
-def _object(name: str, value: Any, expected: Sequence[str]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _bad(f"{name} must be an object")
-    for key in expected:
-        if key not in value:
-            raise _bad(f"{name} lacks the field {key!r}")
-    for key in value:
-        if key not in expected:
-            raise _bad(f"{name} has the unknown field {key!r}")
-    return value
-
-
-def _list(name: str, value: Any) -> list[Any]:
-    if not isinstance(value, list) or not value:
-        raise _bad(f"{name} must be a list that is not empty")
-    return value
-
-
-def _string(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _bad(f"{name} must be a text")
-    return value
-
-
-def _integer(name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise _bad(f"{name} must be a whole number from {least} to {most}")
-    return value
-
-
-def _float(name: str, value: Any) -> float:
-    """A number, or the text "inf"."""
-    if value == "inf":
-        return math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _bad(f"{name} must be a number or 'inf'")
-    try:
-        return float(value)
-    except OverflowError:
-        raise _bad(f"{name} is too large") from None
-
-
-def _between(name: str, value: Any, most: int) -> float:
-    number = _float(name, value)
-    if not 0 <= number <= most:
-        raise _bad(f"{name} must be from 0 to {most}")
-    return number
-
-
-def _randomizer(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _bad("randomizer must be an object")
-    if "parameters" in value:
-        named = _object("parameters", _object("randomizer", value, ("parameters",))["parameters"], PARAMETERS)
-        return {"parameters": {name: _float(name, number) for name, number in named.items()}}
-    if "table" in value:
-        rows = _list("table", _object("randomizer", value, ("table",))["table"])
-        return {"table": [[_float("table", number) for number in _list("table", row)] for row in rows]}
-    kind = catalogue.all_mechanisms().get(str(value.get("mechanism")))
-    local = ("epsilon",) if kind is None or catalogue.takes_epsilon(kind) else ()
-    fields = _object("randomizer", value, ("mechanism", *local, "settings"))
-    if not isinstance(fields["settings"], dict):
-        raise _bad("settings must be an object")
-    settings = {name: _setting(name, number) for name, number in fields["settings"].items()}
-    name = _string("mechanism", fields["mechanism"])
-    return {"mechanism": name, **{key: _float(key, fields[key]) for key in local}, "settings": settings}
-
-
-def _setting(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    return _float(name, value)
-
-
-def _law(value: Any) -> tuple[tuple[ClassText, ...], ...]:
-    return tuple(
-        tuple(
-            {
-                key: _probability(f"{key} of a class", text)
-                for key, text in _object("a class", item, PROBABILITIES).items()
-            }
-            for item in _list("a direction of law", direction)
-        )
-        for direction in _list("law", value)
-    )
-
-
-def _probability(name: str, value: Any) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_FRACTION:
-        raise _bad(f"{name} must be a text of at most {LONGEST_FRACTION} characters")
-    if not _FRACTION.fullmatch(value) and not _BALL.fullmatch(value):
-        raise _bad(f"{name} must be a fraction 'a/b' or a ball '[mid +/- radius]', got {value[:40]!r}")
-    return value

@@ -5,7 +5,11 @@ D = (1/n)·E(S)_+, S = G_1 + … + G_n. E(S)_+ is bounded from both sides by cou
 are few of them, and by a contour sum (``certificate.line``) elsewhere.
 
 e^ε is replaced by a rational just below it for a proof (D falls as e^ε grows), just above it for a disproof.
-Nothing here is shared with the engine in ``shuffledp.numerics``: this is a second opinion, written for plainness.
+This is a second opinion, written for plainness: no evaluation, bound or rounding of ``shuffledp.numerics``, the engine,
+is used here or in the two files that it imports, only ``precision``, which sets the working precision of the ball
+arithmetic (FLINT) that both rest on. The law to judge comes from ``certificate.verify``: of raw parameters it is
+derived a second time; of a mechanism it is what its class says, the same class that the engine asks, checked against
+its own table where a message has at most 8 bits and that table is small.
 """
 
 from __future__ import annotations
@@ -56,6 +60,9 @@ class Finding:
     verdict: Verdict
     reason: str
     method: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict.value}: {self.reason} ({self.method})"
 
 
 def exponential(x: Fraction) -> tuple[fmpq, fmpq]:

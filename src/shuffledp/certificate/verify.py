@@ -1,6 +1,8 @@
 """Is a claim true? Rebuild the law of the randomizer, compare it with the claimed one, prove D ≤ δ for it.
 
-The file is trusted for nothing but its question: which randomizer, how many users, which bound, which (ε, δ).
+The file is trusted for nothing but its question: which randomizer, how many users, which bound, which (ε, δ). What a
+mechanism says of itself is asked of the same class that the engine asks: its blankets or parameters, its table, and how
+many messages hide each other.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 from flint import arb, fmpq
 
 from shuffledp.bounds import BOUND_OF
-from shuffledp.certificate.claim import MOST_USERS, PROBABILITIES, PROVABLE, Claim, build, exact_number
+from shuffledp.certificate.claim import MOST_USERS, PROBABILITIES, PROVABLE, Claim, build
 from shuffledp.certificate.counts import Number
 from shuffledp.certificate.proof import Class, Finding, Verdict, exponential, judge
+from shuffledp.certificate.reader import exact_number, read
 from shuffledp.errors import ShuffledpError
+from shuffledp.mechanisms import visitor
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import precision
 
@@ -33,9 +38,8 @@ BALL_BITS = 512
 SAME = 1e-14
 """Relative distance at which a claimed decimal is the rebuilt one; what is proved is the rebuilt one anyway."""
 MOST_MESSAGE_BITS = 8
-MANY_INPUTS = ("set-valued", "key-value")
 MOST_ITEMS = 6
-"""A table of tasks with exponentially many inputs is written down only if every setting is at most this."""
+"""A table of exponentially many inputs is written down only if every setting is at most this."""
 MOST_CELLS_OF_PAIRS = 5_000_000
 
 
@@ -43,12 +47,31 @@ class _Refuted(Exception):
     """The claim is wrong, and why."""
 
 
-def verify(claim: Claim, notice: Callable[[str], None] = lambda text: None) -> Finding:
-    """Yes (proved), no (disproved) or cannot decide. ``notice`` hears what is being done."""
+class _Stranger(Exception):
+    """The claim is about a class that is not the one known here by that name."""
+
+
+def verify(claim: Claim | str | PathLike[str], notice: Callable[[str], None] = lambda text: None) -> Finding:
+    """Prove a claim again: yes (proved), no (disproved) or cannot decide, with the reason and the method.
+
+    ``claim``: what ``certify`` returned, or the path of its file. ``notice`` hears what is being done. Where the
+    mechanism is somebody else's, its class must be known here (``--mechanism-file``, or an installed package), and the
+    method says that the law is what that class states.
+
+    >>> from shuffledp import VariationRatio
+    >>> from shuffledp.certificate.certify import certify
+    >>> from shuffledp.certificate.verify import verify
+    >>> print(verify(certify(VariationRatio.of_ldp(1.0), 1000, delta=1e-6)))
+    yes: the divergence is at most delta for the only law. (binomial sums in balls; law from the parameters)
+    """
+    if not isinstance(claim, Claim):
+        claim = read(claim)
     try:
         laws, messages, origin = _laws(claim)
     except _Refuted as refuted:
         return Finding(Verdict.NO, str(refuted), "the law, rebuilt")
+    except _Stranger as stranger:
+        return Finding(Verdict.OPEN, str(stranger), "whose law it is")
     epsilon, delta = Fraction(claim.epsilon), Fraction(claim.delta)
     open_: Finding | None = None
     methods: dict[str, None] = {}
@@ -89,11 +112,13 @@ def _laws(claim: Claim) -> tuple[list[Law], int, str]:
         _compare(claim, laws)
         return laws, claim.users, "law from the parameters"
     mechanism = build(claim.randomizer)
+    whose = _whose(claim, mechanism)
     messages = mechanism.hiding_messages(claim.users)
     if messages > MOST_USERS:
         raise ValueError(f"certificate: expected at most {MOST_USERS} messages that hide each other, got {messages}.")
     kinds = _kinds(mechanism)
     checked = "law from the mechanism" if kinds is None else "law checked against the table of all its messages"
+    checked += whose
     if claim.bound == "optimal":
         laws = _blankets(mechanism)
         _compare(claim, laws)
@@ -104,6 +129,18 @@ def _laws(claim: Claim) -> tuple[list[Law], int, str]:
     for kind in kinds or ():
         parameters.check(kind)
     return laws, messages, checked
+
+
+def _whose(claim: Claim, mechanism: Mechanism) -> str:
+    """A remark where the law is not this package's; stop where it is not the claimed class's."""
+    here = visitor.origin(type(mechanism))
+    if here == claim.origin:
+        return "" if here is None else f", both as stated by {here}, which is not of shuffledp"
+    ours = "shuffledp"
+    raise _Stranger(
+        f"the claim is about {claim.randomizer['mechanism']!r} of {claim.origin or ours}, "
+        f"and the one of that name here is of {here or ours}."
+    )
 
 
 def _compare(claim: Claim, laws: Sequence[Law]) -> None:
@@ -296,7 +333,7 @@ def _kinds(mechanism: Mechanism) -> list[Kind] | None:
     if mechanism.message_bits > MOST_MESSAGE_BITS:
         return None
     sizes = [size for size in mechanism.settings().values() if isinstance(size, int)]
-    if mechanism.task in MANY_INPUTS and max(sizes) > MOST_ITEMS:
+    if mechanism.combines_items and max(sizes) > MOST_ITEMS:
         return None
     try:
         table = mechanism.hiding_table()

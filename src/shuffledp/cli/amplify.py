@@ -11,7 +11,8 @@ import typer
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
 from shuffledp.bounds.best import NAME as BEST
-from shuffledp.certificate.claim import claim_of, provable
+from shuffledp.certificate.certify import certify
+from shuffledp.certificate.claim import Claim
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
@@ -25,20 +26,13 @@ from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
+@options.takes_randomizer("amplify")
 def command(
+    *,
     users: options.Users,
     delta: Annotated[float | None, typer.Option(help="Target δ; the answer is ε.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target ε; the answer is δ.")] = None,
-    mechanism: options.MechanismName = None,
-    epsilon_local: options.LocalEpsilon = None,
-    set_: options.Settings = None,
-    table: options.TableFile = None,
-    p: options.LargestRatio = None,
-    beta: options.TotalVariation = None,
-    q: options.HidingRatio = None,
-    q0: options.HidingRatio0 = None,
-    q1: options.HidingRatio1 = None,
-    q_common: options.CommonRatio = None,
+    choice: Choice,
     pair: Annotated[
         list[str] | None, typer.Option(metavar="INPUT", help="Metric mechanisms: one of two inputs; give it twice.")
     ] = None,
@@ -51,7 +45,6 @@ def command(
     json: options.Json = False,
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
-    choice = Choice("amplify", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
     inputs = None if pair is None else [number_or_list("amplify", "--pair", text) for text in pair]
     repeated = Rounds(argument.count("amplify", "rounds", rounds), population)
     with waiting("Amplifying" if repeated.rounds == 1 else "Composing the rounds"):
@@ -69,7 +62,8 @@ def command(
         chosen = {"pair": inputs, "diameter": diameter}
         answer = Answer(randomizer, subject, chosen, curve, int(users - colluding), value, delta, epsilon)
         if certificate is not None:
-            answer.certify(certificate, any_bound=bound == BEST)
+            claim = certify(randomizer, users, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding)
+            _save(claim, certificate, value)
         document, rows = answer.document() | repeated.document(), answer.rows(repeated.rows())
     if json:
         typer.echo(json_text(document))
@@ -112,18 +106,6 @@ class Answer:
     value: BoundValue
     delta: float | None
     epsilon: float | None
-
-    def certify(self, path: Path, *, any_bound: bool) -> None:
-        """Write the claim; where the best bound has no second proof, that of one that has."""
-        target = {"epsilon": self.epsilon, "delta": self.delta}
-        proved = provable(self.randomizer, self.honest, self.value, **target) if any_bound else self.value
-        if proved is not self.value:
-            show.note(f"{self.value.bound} has no second proof, so the certificate claims what {proved.bound} gives.")
-        claim = claim_of(self.randomizer, self.honest, proved, **target)
-        try:
-            path.write_text(claim.text(), encoding="utf-8")
-        except OSError as error:
-            raise ValueError(f"amplify: cannot write {path}: {error.strerror}.") from None
 
     def document(self) -> dict[str, Any]:
         value = self.value
@@ -172,6 +154,16 @@ class Answer:
 
     def _parameters(self) -> dict[str, float]:
         return self.subject.variation_ratio().describe()
+
+
+def _save(claim: Claim, path: Path, value: BoundValue) -> None:
+    """Write the claim; where the best bound has no second proof, it is that of one that has."""
+    if claim.bound != value.bound:
+        show.note(f"{value.bound} has no second proof, so the certificate claims what {claim.bound} gives.")
+    try:
+        claim.save(path)
+    except OSError as error:
+        raise ValueError(f"amplify: cannot write {path}: {error.strerror}.") from None
 
 
 def _certificate(value: BoundValue) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,18 +18,29 @@ from shuffledp.mechanisms.mechanism import Mechanism, Tuning
 SPELLINGS = {"local-epsilon": LOCAL, "epsilon-local": LOCAL}
 
 
+@options.takes_randomizer(
+    "calibrate",
+    "mechanism",
+    "mechanism_file",
+    "epsilon_local",
+    "set_",
+    "table",
+    helps={
+        "epsilon_local": "Local ε0, where it is not what is searched.",
+        "table": "CSV of a randomizer, to find users or rounds.",
+    },
+    before={"find": "epsilon_local"},
+)
 def command(
+    *,
     epsilon: Annotated[float, typer.Option(help="The central ε to meet.")],
     delta: Annotated[float, typer.Option(help="The central δ to meet.")],
     users: Annotated[float | None, typer.Option(help="Users whose messages are shuffled together.")] = None,
     rounds: Annotated[float | None, typer.Option(help="Rounds in which the same users answer.")] = None,
-    mechanism: options.MechanismName = None,
+    choice: Choice,
     find: Annotated[
         str | None, typer.Option(help="local-epsilon, users, rounds, or a setting of the mechanism.")
     ] = None,
-    epsilon_local: Annotated[float | None, typer.Option(help="Local ε0, where it is not what is searched.")] = None,
-    set_: options.Settings = None,
-    table: Annotated[Path | None, typer.Option(help="CSV of a randomizer, to find users or rounds.")] = None,
     bound: options.BoundName = "best",
     colluding: options.Colluding = 0,
     json: options.Json = False,
@@ -39,7 +49,6 @@ def command(
 
     The largest local ε or fewest dummies; with --find the fewest users, the most rounds or another setting.
     """
-    choice = Choice("calibrate", mechanism, epsilon_local, tuple(set_ or ()), table)
     target = Target(epsilon, delta)
     tuning = _tuning(choice, find)
     with waiting("Searching"):

@@ -25,19 +25,12 @@ LEAST, MOST = 0.1, 6.0
 """The local ε that a plot covers, and in how many points."""
 
 
+@options.takes_randomizer("compare")
 def command(
+    *,
     users: options.Users,
     delta: options.Delta,
-    mechanism: options.MechanismName = None,
-    epsilon_local: options.LocalEpsilon = None,
-    set_: options.Settings = None,
-    table: options.TableFile = None,
-    p: options.LargestRatio = None,
-    beta: options.TotalVariation = None,
-    q: options.HidingRatio = None,
-    q0: options.HidingRatio0 = None,
-    q1: options.HidingRatio1 = None,
-    q_common: options.CommonRatio = None,
+    choice: Choice,
     colluding: options.Colluding = 0,
     plot: Annotated[
         Path | None, typer.Option(help="Draw amplification against ε0 to this file (png, pdf, svg).")
@@ -45,9 +38,8 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Every bound side by side, and the best known attack."""
-    choice = Choice("compare", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
     figures.demand_place("compare", plot)
-    if plot is not None and epsilon_local is None:
+    if plot is not None and choice.epsilon_local is None:
         raise ValueError("compare: --plot needs --epsilon-local, alone or with --mechanism.")
     with waiting("Comparing"):
         result = compare(choice.build(), users, delta, colluding=colluding)

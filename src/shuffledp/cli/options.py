@@ -1,33 +1,110 @@
-"""The options that several commands share: one spelling and one sentence of help each."""
+"""The options that several commands share: one spelling and one sentence of help each.
+
+``takes_randomizer`` gives a command the options that name a randomizer, and hands it one ``Choice``.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
+
+from shuffledp.cli.randomizer import Choice
+from shuffledp.mechanisms import visitor
 
 PARTICIPANTS = "How many users take part, the one to protect included."
 Users = Annotated[float, typer.Option(help=PARTICIPANTS)]
 MaybeUsers = Annotated[float | None, typer.Option(help=PARTICIPANTS)]
 Delta = Annotated[float, typer.Option(help="Target δ.")]
-
-# --- the randomizer, as in ``Choice`` -----------------------------------------------------------------------------
-
-MechanismName = Annotated[str | None, typer.Option(help="A name from `shuffledp mechanisms`.")]
-LocalEpsilon = Annotated[float | None, typer.Option(help="Local ε0; alone: any ε0-LDP randomizer.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the mechanism; may be repeated."),
-]
-TableFile = Annotated[Path | None, typer.Option(help="CSV of a randomizer: a row per input, no header.")]
-LargestRatio = Annotated[float | None, typer.Option(help="Largest ratio between two inputs, above 1 or inf.")]
-TotalVariation = Annotated[float | None, typer.Option(help="Largest total variation between two inputs.")]
-HidingRatio = Annotated[float | None, typer.Option(help="Largest ratio to another user's messages.")]
-HidingRatio0 = Annotated[float | None, typer.Option(help="That ratio where input 0 is likelier.")]
-HidingRatio1 = Annotated[float | None, typer.Option(help="That ratio where input 1 is likelier.")]
-CommonRatio = Annotated[float | None, typer.Option(help="That ratio on the part both inputs share.")]
-
 BoundName = Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")]
 Colluding = Annotated[float, typer.Option(help="Users who tell the analyst their messages.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+def _load(path: Path | None) -> Path | None:
+    if path is not None:
+        visitor.load(path)
+    return path
+
+
+MechanismFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--mechanism-file",
+        callback=_load,
+        is_eager=True,
+        metavar="FILE",
+        help="Python that defines mechanisms of your own.",
+    ),
+]
+"""Read before anything else, so that a command, or a plan that it loads, finds these mechanisms by their names."""
+
+# --- the randomizer -----------------------------------------------------------------------------------------------
+
+SETTINGS = "A setting of the mechanism; may be repeated."
+RANDOMIZER: Mapping[str, tuple[Any, str]] = {
+    "mechanism": (str | None, "A name from `shuffledp mechanisms`."),
+    "mechanism_file": (MechanismFile, ""),
+    "epsilon_local": (float | None, "Local ε0; alone: any ε0-LDP randomizer."),
+    "set_": (Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SETTINGS)], ""),
+    "table": (Path | None, "CSV of a randomizer: a row per input, no header."),
+    "p": (float | None, "Largest ratio between two inputs, above 1 or inf."),
+    "beta": (float | None, "Largest total variation between two inputs."),
+    "q": (float | None, "Largest ratio to another user's messages."),
+    "q0": (float | None, "That ratio where input 0 is likelier."),
+    "q1": (float | None, "That ratio where input 1 is likelier."),
+    "q_common": (float | None, "That ratio on the part both inputs share."),
+}
+"""What each field of ``Choice`` is on the command line: its type and, where the type does not say it, its help."""
+
+Command = Callable[..., None]
+
+
+def takes_randomizer(
+    command: str, *names: str, helps: Mapping[str, str] | None = None, before: Mapping[str, str] | None = None
+) -> Callable[[Command], Command]:
+    """Put the options of a randomizer where the function's parameter ``choice`` stands, and hand it a ``Choice``.
+
+    ``names``: which of them, all by default. ``helps``: another sentence for some. ``before``: an own parameter of the
+    function, and the option of these before which it is listed.
+    """
+    wanted = names or tuple(RANDOMIZER)
+
+    def decorate(function: Command) -> Command:
+        signature = inspect.signature(function)
+        hints = get_type_hints(function, include_extras=True)
+        shared = [_parameter(name, (helps or {}).get(name)) for name in wanted]
+        own = {name: one.replace(annotation=hints[name]) for name, one in signature.parameters.items()}
+        listed = _in_order(own, shared, before or {})
+
+        @functools.wraps(function)
+        def run(**given: Any) -> None:
+            fields = {name: given.pop(name) for name in wanted}
+            function(choice=Choice.given(command, **fields), **given)
+
+        run.__signature__ = signature.replace(parameters=listed)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in listed}
+        return run
+
+    return decorate
+
+
+def _parameter(name: str, text: str | None) -> inspect.Parameter:
+    kind, known = RANDOMIZER[name]
+    annotation = Annotated[kind, typer.Option(help=text or known)] if known else kind
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _in_order(
+    own: Mapping[str, inspect.Parameter], shared: list[inspect.Parameter], before: Mapping[str, str]
+) -> list[inspect.Parameter]:
+    """The function's parameters by keyword, the shared ones in the place of ``choice``."""
+    moved = {later: own[name] for name, later in before.items()}
+    group = [one for option in shared for one in ([moved[option.name]] if option.name in moved else []) + [option]]
+    rest = [one for name, one in own.items() if name not in before]
+    listed = [each for one in rest for each in (group if one.name == "choice" else [one])]
+    return [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in listed]

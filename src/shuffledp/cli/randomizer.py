@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -29,6 +29,18 @@ class Choice:
     q0: float | None = None
     q1: float | None = None
     q_common: float | None = None
+
+    @classmethod
+    def given(
+        cls, command: str, *, mechanism: str | None = None, mechanism_file: Path | None = None, **rest: Any
+    ) -> Choice:
+        """From the options as parsed: a file with one mechanism says which one is meant."""
+        if mechanism is None and mechanism_file is not None:
+            names = list(visitor.load(mechanism_file))
+            if len(names) > 1:
+                raise ValueError(f"{command}: {mechanism_file.name} has {', '.join(names)}; add --mechanism NAME.")
+            mechanism = names[0]
+        return cls(command, mechanism, settings=tuple(rest.pop("set_", None) or ()), **rest)
 
     def build(self) -> Mechanism | VariationRatio:
         """The randomizer, or a sentence that says what is missing or too much."""

@@ -32,18 +32,11 @@ Curves = Callable[[], dict[str, TradeOff]]
 """Computed only where they are drawn."""
 
 
+@options.takes_randomizer("tradeoff")
 def command(
+    *,
     users: options.MaybeUsers = None,
-    mechanism: options.MechanismName = None,
-    epsilon_local: options.LocalEpsilon = None,
-    set_: options.Settings = None,
-    table: options.TableFile = None,
-    p: options.LargestRatio = None,
-    beta: options.TotalVariation = None,
-    q: options.HidingRatio = None,
-    q0: options.HidingRatio0 = None,
-    q1: options.HidingRatio1 = None,
-    q_common: options.CommonRatio = None,
+    choice: Choice,
     bound: options.BoundName = BEST,
     colluding: options.Colluding = 0,
     step: Annotated[
@@ -72,7 +65,6 @@ def command(
     """
     if not 2 <= points <= MOST_POINTS:
         raise ValueError(f"tradeoff: --points must be between 2 and {MOST_POINTS:,}, got {points}.")
-    choice = Choice("tradeoff", mechanism, epsilon_local, tuple(set_ or ()), table, p, beta, q, q0, q1, q_common)
     figures.demand_place("tradeoff", plot)
     if plot is None and (log or against):
         raise ValueError("tradeoff: --against and --log are about the figure; add --plot FILE.")

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from shuffledp.certificate.claim import parse
 from shuffledp.certificate.proof import Verdict
+from shuffledp.certificate.reader import read
 from shuffledp.certificate.verify import verify
 from shuffledp.cli import options, show
 from shuffledp.document import json_text
@@ -21,15 +21,12 @@ QUIET_SECONDS = 2.0
 
 def command(
     file: Annotated[Path, typer.Argument(help="A certificate, from `shuffledp amplify --certificate`.")],
+    mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Prove a certificate's claim by an independent route. Exit code 0: yes, 1: no, 3: cannot decide."""
-    try:
-        claim = parse(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"verify: cannot read {file}: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"verify: {file} is not text.") from None
+    del mechanism_file  # read already
+    claim = read(file)
     finding = verify(claim, _Progress())
     if json:
         fields = {"verdict": finding.verdict.value, "reason": finding.reason, "method": finding.method}

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import os
 import re
 import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from os import PathLike
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -24,11 +29,15 @@ GROUP = "shuffledp.mechanisms"
 """The entry points under which an installed package offers its mechanisms: a name, and the class of that name."""
 WHO = "mechanism file"
 OURS = "shuffledp."
+FILES = "SHUFFLEDP_MECHANISM_FILES"
+"""The files read so far, for processes that are started from this one and get its classes or their names."""
+PREFIX = "visitor_"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 _registered: dict[str, type[Mechanism]] = {}
 _files: dict[str, Path] = {}
-"""By the name of the module: the file that it was read from."""
+_digests: dict[str, str] = {}
+"""By the name of the module: the file that it was read from, and the SHA-256 of its bytes then."""
 
 
 def load(path: str | PathLike[str]) -> dict[str, type[Mechanism]]:
@@ -49,6 +58,8 @@ def load(path: str | PathLike[str]) -> dict[str, type[Mechanism]]:
             raise ValueError(f"{WHO}: the name {name!r} of {kind.__name__} is taken by another class; choose another.")
         found[name] = kind
     _registered.update(found)
+    if file not in _inherited():
+        os.environ[FILES] = os.pathsep.join(map(str, [*_inherited(), file]))
     return found
 
 
@@ -64,6 +75,8 @@ def entry_points() -> dict[str, type[Mechanism]]:
 
 def find(name: str) -> type[Mechanism] | None:
     """A visitor's class by its name: of a file, else of an installed package, imported only now."""
+    for file in () if name in _registered else _inherited():
+        load(file)
     if name in _registered:
         return _registered[name]
     for entry in importlib.metadata.entry_points(group=GROUP, name=name):
@@ -86,8 +99,7 @@ def origin(kind: type[Mechanism]) -> str | None:
         return None
     if module not in _files:
         return f"{module}:{kind.__qualname__}"
-    digest = sys.modules[module].__dict__["__digest__"]
-    return f"{_files[module].name}:{kind.__qualname__}, sha256 {digest}"
+    return f"{_files[module].name}:{kind.__qualname__}, sha256 {_digests[module]}"
 
 
 # --- reading a file -----------------------------------------------------------------------------------------------
@@ -95,29 +107,58 @@ def origin(kind: type[Mechanism]) -> str | None:
 
 def _module(file: Path) -> ModuleType:
     """The file as a module of a private name, run once in a process."""
-    stem = re.sub(r"\W", "_", file.stem)
-    name = f"visitor_{stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
+    name = _module_name(file)
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None or not file.is_file():
+    if not file.is_file() or file.suffix != ".py":
         raise ValueError(f"{WHO}: expected a Python file that ends in .py, got {file}.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name], _files[name] = module, file
+    _files[name] = file
     try:
-        module.__dict__["__digest__"] = hashlib.sha256(file.read_bytes()).hexdigest()
-        spec.loader.exec_module(module)
+        return importlib.import_module(name)
     except SyntaxError as error:
-        _forget(name)
+        del _files[name]
         raise ValueError(f"{WHO}: {file.name}, line {error.lineno}: {error.msg}.") from None
     except Exception as error:
-        _forget(name)
+        del _files[name]
         raise ValueError(f"{WHO}: {file.name} stopped with {type(error).__name__}: {_flat(error)}.") from error
-    return module
 
 
-def _forget(module: str) -> None:
-    del sys.modules[module], _files[module]
+def _module_name(file: Path) -> str:
+    stem = re.sub(r"\W", "_", file.stem)
+    return f"{PREFIX}{stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
+
+
+def _inherited() -> list[Path]:
+    return [Path(text) for text in os.environ.get(FILES, "").split(os.pathsep) if text]
+
+
+class _Finder(MetaPathFinder):
+    """Imports a file by its private name, also where a process gets a class from the one that started it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        if not fullname.startswith(PREFIX):
+            return None
+        known = {_module_name(file): file for file in (*_inherited(), *_files.values())}
+        if fullname not in known:
+            return None
+        _files[fullname] = known[fullname]
+        loader = _Loader(fullname, str(known[fullname]))
+        return importlib.util.spec_from_file_location(fullname, known[fullname], loader=loader)
+
+
+class _Loader(SourceFileLoader):
+    """Runs the very bytes whose digest is kept, and leaves no compiled file behind."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        text = self.get_data(self.path)
+        _digests[fullname] = hashlib.sha256(text).hexdigest()
+        return self.source_to_code(text, self.path)
+
+
+sys.meta_path.append(_Finder())
 
 
 def _is_own(kind: Any, module: ModuleType) -> bool:

@@ -47,6 +47,7 @@ class SamplingRAPPOR(WholeNumber):
 
     name = "sampling-rappor"
     task = "set-valued"
+    combines_items = True
     summary = "one sampled option: held or not, by randomized response"
 
     def __post_init__(self) -> None:

@@ -48,6 +48,7 @@ class Wheel(ArcResponse, SupportOracle):
 
     name = "wheel"
     task = "set-valued"
+    combines_items = True
     summary = "sets of options: a place on a circle, likelier on the arcs of the items; short messages"
 
     def __post_init__(self) -> None:

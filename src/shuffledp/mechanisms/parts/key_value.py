@@ -33,6 +33,7 @@ class PairOracle(Mechanism):
     """
 
     task = "key-value"
+    combines_items = True
     keys: int
 
     @property

@@ -1,0 +1,117 @@
+"""certify and verify from Python; whose law a claim is about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import shuffledp as sdp
+from shuffledp.certificate.certify import certify
+from shuffledp.certificate.claim import claim_of
+from shuffledp.certificate.proof import Verdict
+from shuffledp.certificate.reader import parse
+from shuffledp.certificate.verify import verify
+from shuffledp.mechanisms import visitor
+from tests.cli import run
+from tests.mechanisms.test_visitor import TOY, forget, written
+
+__all__ = ["forget"]
+
+
+def test_a_claim_from_a_randomizer(tmp_path: Path) -> None:
+    """The same claim as from the curve's own value; proved as an object and as a file."""
+    claim = certify(sdp.KRR(2.0, 16), 5_100, delta=1e-6, colluding=100)
+    value = sdp.amplify(sdp.KRR(2.0, 16), 5_000).epsilon(1e-6)
+    assert claim == claim_of(sdp.KRR(2.0, 16), 5_000, value, delta=1e-6)
+    assert verify(claim).verdict is Verdict.YES
+    path = tmp_path / "claim.json"
+    claim.save(path)
+    assert parse(path.read_text(encoding="utf-8")).text() == claim.text()
+    for given in (path, str(path)):
+        assert verify(given).verdict is Verdict.YES
+    assert str(verify(path)).startswith("yes: the divergence is at most delta")
+    assert claim.statement in str(claim)
+    assert "krr: epsilon = 2.0, options = 16" in str(claim)
+    assert "<td>krr: epsilon = 2.0, options = 16</td>" in claim._repr_html_()
+
+
+def test_delta_of_an_epsilon() -> None:
+    """The other way round; parameters and tables are shown too."""
+    claim = certify(sdp.VariationRatio.of_ldp(1.0), 1_000, epsilon=0.2)
+    assert claim.epsilon == 0.2
+    assert "parameters: p = 2.7" in str(claim)
+    assert verify(claim).verdict is Verdict.YES
+    assert "a table of 2 inputs and 2 messages" in str(certify(sdp.FromTable([[0.6, 0.4], [0.4, 0.6]]), 9, delta=0.1))
+
+
+def test_a_bound_without_a_second_proof_gives_way_to_one_that_has() -> None:
+    """Unless it is asked for by name."""
+    coin = sdp.KRR(1.0, 2)
+    assert sdp.amplify(coin, 300).epsilon(1e-6).bound == "exact-binary"
+    assert certify(coin, 300, delta=1e-6).bound == "optimal"
+    with pytest.raises(ValueError, match="expected a numeric bound"):
+        certify(coin, 300, delta=1e-6, bound="exact-binary")
+
+
+@pytest.mark.parametrize("target", [{}, {"delta": 1e-6, "epsilon": 0.1}])
+def test_one_target(target: dict[str, float]) -> None:
+    """Exactly one of the two."""
+    with pytest.raises(ValueError, match="give either delta"):
+        certify(sdp.KRR(1.0, 4), 100, **target)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """One sentence."""
+    with pytest.raises(ValueError, match="cannot read"):
+        verify(tmp_path / "missing.json")
+
+
+# --- mechanisms of somebody else --------------------------------------------------------------------------------------
+
+
+def test_whose_law_it_is(tmp_path: Path) -> None:
+    """The claim and the finding name the class; a claim that hides it, or of another file, is not decided."""
+    kind = visitor.load(written(tmp_path, TOY.format(name="toy")))["toy"]
+    claim = certify(kind(2.0, 16), 1_000, delta=1e-6)  # type: ignore[call-arg]
+    origin = visitor.origin(kind)
+    assert claim.origin == origin
+    assert json.loads(claim.text())["randomizer"]["origin"] == origin
+    assert f"law of      {origin}: not of shuffledp" in str(claim)
+    finding = verify(parse(claim.text()))
+    assert finding.verdict is Verdict.YES
+    assert f"as stated by {origin}, which is not of shuffledp" in finding.method
+    document = json.loads(claim.text())
+    del document["randomizer"]["origin"]
+    hidden = verify(parse(json.dumps(document)))
+    assert hidden.verdict is Verdict.OPEN
+    assert "of shuffledp, and the one of that name here is of mine.py:Toy" in hidden.reason
+    document["randomizer"]["origin"] = "mine.py:Toy, sha256 0"
+    assert verify(parse(json.dumps(document))).verdict is Verdict.OPEN
+    document["randomizer"] |= {"mechanism": "krr", "origin": origin}
+    assert verify(parse(json.dumps(document))).verdict is Verdict.OPEN
+    document["randomizer"]["origin"] = 7
+    with pytest.raises(ValueError, match="origin must be a text"):
+        parse(json.dumps(document))
+
+
+def test_our_own_mechanisms_carry_no_origin() -> None:
+    """The files of before stay what they were."""
+    claim = certify(sdp.KRR(2.0, 16), 1_000, delta=1e-6)
+    assert claim.origin is None
+    assert json.loads(claim.text())["randomizer"].keys() == {"mechanism", "epsilon", "settings"}
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    """A certificate of one's own mechanism is proved again where its file is at hand."""
+    file, claim = str(written(tmp_path, TOY.format(name="toy"))), str(tmp_path / "claim.json")
+    words = ("amplify", "--epsilon-local", "2", "--set", "options=16", "--users", "1000", "--delta", "1e-6")
+    assert run(*words, "--mechanism-file", file, "--certificate", claim).status == 0
+    visitor._registered.clear()
+    unknown = run("verify", claim)
+    assert (unknown.status, unknown.out) == (2, "")
+    assert "mechanism must be one of" in unknown.err
+    known = run("verify", claim, "--mechanism-file", file, "--json")
+    assert known.status == 0
+    assert "mine.py:Toy" in json.loads(known.out)["method"]
