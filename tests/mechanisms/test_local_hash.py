@@ -67,8 +67,8 @@ def test_supports_are_counted_alike_in_every_arithmetic(prime: int) -> None:
 )
 def test_fast_decoding_equals_naive_decoding(length: int, options: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = LocalHash(1.0, options, length)
-    degree = mechanism.hashing.degree
-    messages = np.random.default_rng(1).integers(0, mechanism.messages, 2000)
+    degree = mechanism.hashed.degree
+    messages = np.random.default_rng(1).integers(0, mechanism.hashed.messages, 2000)
     expected = naive_supports(messages, length, degree, options)
     counts = mechanism.accumulate(messages)
     np.testing.assert_array_equal(hash_decoding.supports_of_counts(counts, length, degree, options), expected)
@@ -91,18 +91,18 @@ def test_with_many_messages_batches_are_decoded_at_once(monkeypatch: pytest.Monk
 def test_a_few_messages_are_decoded_one_by_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By inner products with every option, where sharing sums would take longer."""
     mechanism = LocalHash(1.0, 2000, 251)
-    messages = np.random.default_rng(5).integers(0, mechanism.messages, count)
+    messages = np.random.default_rng(5).integers(0, mechanism.hashed.messages, count)
     monkeypatch.setattr(hash_decoding, "MOST_CELLS", 251**2)
     monkeypatch.setattr(hash_decoding, "supports_of_messages", None)
-    expected = naive_supports(messages, 251, mechanism.hashing.degree, 2000)
+    expected = naive_supports(messages, 251, mechanism.hashed.degree, 2000)
     np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
 
 
 def test_more_buckets_than_can_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prime beyond the counts held at a time: all messages one by one, however many there are."""
     mechanism = LocalHash(1.0, 3, 251)
-    messages = np.random.default_rng(6).integers(0, mechanism.messages, 500)
-    expected = naive_supports(messages, 251, mechanism.hashing.degree, 3)
+    messages = np.random.default_rng(6).integers(0, mechanism.hashed.messages, 500)
+    expected = naive_supports(messages, 251, mechanism.hashed.degree, 3)
     monkeypatch.setattr(hash_decoding, "MOST_CELLS", 250)
     np.testing.assert_array_equal(mechanism.accumulate(messages), expected)
 
@@ -114,9 +114,9 @@ def test_the_hash_of_a_truthful_message_is_that_of_the_option(epsilon: float, op
     """By table and by multiplication: what encode computes is the inner product of digits."""
     mechanism = LocalHash(epsilon, options, length)
     rng = np.random.default_rng(8)
-    seeds = rng.integers(0, mechanism.messages // mechanism.buckets, 500)
+    seeds = rng.integers(0, mechanism.hashed.messages // mechanism.buckets, 500)
     values = rng.integers(0, options, 500)
-    l, m = mechanism.buckets, mechanism.hashing.degree
+    l, m = mechanism.buckets, mechanism.hashed.degree
     expected = (digits_of(seeds, l, m) * digits_of(values, l, m)).sum(axis=1) % l
     np.testing.assert_array_equal(mechanism.hashed.own_messages(seeds, values), seeds * mechanism.buckets + expected)
 
@@ -180,7 +180,7 @@ def test_chunks_join() -> None:
     messages = mechanism.randomize(np.arange(20_000) % 20, SeededSource(np.random.default_rng(2)))
     assert messages.shape == (20_000,)
     assert messages.min() >= 0
-    assert messages.max() < mechanism.messages
+    assert messages.max() < mechanism.hashed.messages
     assert len(np.unique(messages[-3000:])) > 50
 
 

@@ -62,7 +62,7 @@ def test_users_with_more_pairs_than_the_padding_are_covered() -> None:
     rows = [mechanism.law_of(pairs) for pairs in sets]
     parameters = mechanism.variation_ratio()
     floor = [min(column) for column in zip(*rows, strict=True)]
-    assert set(floor) == {mechanism.uniform_share / mechanism.outputs}
+    assert set(floor) == {mechanism.region.uniform_share / mechanism.outputs}
     ratio = Fraction(6, 5)
     worst = Fraction(0)
     for first, second in itertools.permutations(rows, 2):
@@ -123,7 +123,7 @@ def test_estimates_and_means_on_a_crowd() -> None:
     assert (np.abs(estimate.value - truth) <= 5.5 * deviation).all()
     np.testing.assert_allclose(estimate.variance[0], mechanism.variance(values)[0], rtol=0.05)
     assert (estimate.variance[1] >= 0.98 * mechanism.variance(values)[1]).all()
-    np.testing.assert_allclose(mechanism.means(estimate), truth[1] / truth[0], atol=0.1)
+    np.testing.assert_allclose(mechanism.reading.means(estimate), truth[1] / truth[0], atol=0.1)
 
 
 def test_a_million_keys() -> None:

@@ -48,7 +48,9 @@ def _bit_epsilon(mechanism: PIRAPPOR) -> float:
 def test_lines_through_every_region_are_counted(mechanism: PIRAPPOR) -> None:
     """The closed form against all lines."""
     lines = np.arange(mechanism.field**2)
-    every = np.logical_and.reduce([mechanism.owns(np.full_like(lines, x), lines) for x in range(mechanism.options)])
+    every = np.logical_and.reduce(
+        [mechanism.reference.owns(np.full_like(lines, x), lines) for x in range(mechanism.options)]
+    )
     assert mechanism._through_all == every.sum()
 
 
@@ -72,13 +74,13 @@ def test_the_deletion_variant_takes_the_deletion_epsilon() -> None:
     assert mechanism.reading.other == Fraction(math.ceil(101 / (math.e + 1)), 101)
     assert mechanism.reading.own == 1 - mechanism.reading.other
     a0 = float(mechanism.reading.other)
-    assert mechanism.deletion_epsilon == pytest.approx(math.log((1 - a0) / a0), rel=1e-14)
-    assert mechanism.deletion_epsilon <= 1.0
+    assert mechanism.reference.deletion_epsilon == pytest.approx(math.log((1 - a0) / a0), rel=1e-14)
+    assert mechanism.reference.deletion_epsilon <= 1.0
     assert mechanism.variation_ratio().p == pytest.approx(((1 - a0) / a0) ** 2, rel=1e-14)
     uniform = Fraction(1, 101**2)
     for row in mechanism.table().probabilities:
         assert max(max(row) / uniform, uniform / min(row)) <= Fraction(
-            math.exp(mechanism.deletion_epsilon) * (1 + 1e-14)
+            math.exp(mechanism.reference.deletion_epsilon) * (1 + 1e-14)
         )
 
 
@@ -128,7 +130,7 @@ def test_the_fast_decoding_equals_the_naive_one(mechanism: PIRAPPOR) -> None:
 def test_large_primes_are_decoded_line_by_line() -> None:
     """Too many lines to count: the statistic is per option, and adds up as well (six standard errors)."""
     mechanism = PIRAPPOR(1.0, 100, prime=1_000_003)
-    assert not mechanism.counts_messages
+    assert not mechanism.reading.counts_messages
     values = np.repeat(np.arange(100), 30)
     messages = mechanism.encode(values, rng=np.random.default_rng(8))
     np.testing.assert_array_equal(mechanism.unpack(mechanism.pack(messages)), messages)

@@ -62,8 +62,8 @@ def all_kinds(keys: int, items: int) -> list[Kind]:
 
 def divergence(mechanism: PrivKV, kind: Kind, users: int, ratio: float) -> float:
     """(1/n)·E(ΣG)_+ by enumeration of all sums, the worse direction."""
-    hiding = tuple(min(column) for column in zip(*mechanism._extremes, strict=True))
-    triples = np.array([[float(x) for x in c] for c in mechanism._pair(kind, hiding).classes()])  # type: ignore[arg-type]
+    hiding = tuple(min(column) for column in zip(*mechanism.answers.extremes, strict=True))
+    triples = np.array([[float(x) for x in c] for c in mechanism.law.pair(kind, hiding).classes()])  # type: ignore[arg-type]
     worst = 0.0
     for first, second in ((triples[:, 0], triples[:, 1]), (triples[:, 1], triples[:, 0])):
         values, chances = (first - ratio * second) / triples[:, 2], triples[:, 2]
@@ -79,7 +79,7 @@ def divergence(mechanism: PrivKV, kind: Kind, users: int, ratio: float) -> float
 def test_no_kind_is_worse_than_the_listed_ones(keys: int, items: int, share: float) -> None:
     for epsilon in (0.5, 3.0):
         mechanism = PrivKV(epsilon, keys, share=share, items=items)
-        listed = list(mechanism._worst_kinds())
+        listed = list(mechanism.law.worst_kinds())
         for users, fraction in itertools.product((1, 2, 3), (0.01, 0.3, 0.8)):
             ratio = math.exp(fraction * epsilon)
             most = max(divergence(mechanism, kind, users, ratio) for kind in listed)
@@ -88,7 +88,7 @@ def test_no_kind_is_worse_than_the_listed_ones(keys: int, items: int, share: flo
 
 
 def test_few_pairs_of_many_keys_are_one_kind() -> None:
-    assert list(PrivKV(1.0, 10**6, items=100)._worst_kinds()) == [Kind(0, 100, 100)]
+    assert list(PrivKV(1.0, 10**6, items=100).law.worst_kinds()) == [Kind(0, 100, 100)]
     assert len(PrivKV(1.0, 10**6, share=0.1, items=3).blankets()) == 4
 
 
@@ -99,11 +99,11 @@ def test_too_many_kinds_are_covered_by_one_pair(keys: int, items: int, share: fl
     (cover,) = mechanism.blankets()
     if keys > 100:
         return
-    hiding = tuple(min(column) for column in zip(*mechanism._extremes, strict=True))
+    hiding = tuple(min(column) for column in zip(*mechanism.answers.extremes, strict=True))
     for users, epsilon in ((2, 0.1), (50, 0.2)):
         covered = PositivePartMean(cover.law, users).bracket(epsilon).upper_float()
-        for kind in itertools.islice(mechanism._worst_kinds(), 0, None, 5):
-            pair = mechanism._pair(kind, hiding)  # type: ignore[arg-type]
+        for kind in itertools.islice(mechanism.law.worst_kinds(), 0, None, 5):
+            pair = mechanism.law.pair(kind, hiding)  # type: ignore[arg-type]
             for way in (pair, pair.swapped()):
                 assert PositivePartMean(way.law, users).bracket(epsilon).lower_float() <= covered
 
@@ -121,7 +121,7 @@ def test_estimates_and_means_on_a_crowd() -> None:
     assert (np.abs(estimate.value - truth) <= 5.5 * np.sqrt(exact)).all()
     np.testing.assert_allclose(estimate.variance[0], exact[0], rtol=0.05)
     assert (estimate.variance[1] >= 0.97 * exact[1]).all()
-    np.testing.assert_allclose(mechanism.means(estimate), truth[1] / truth[0], atol=0.1)
+    np.testing.assert_allclose(mechanism.reading.means(estimate), truth[1] / truth[0], atol=0.1)
 
 
 def test_the_attack_is_below_the_bound() -> None:

@@ -50,7 +50,7 @@ def test_beta_of_the_erratum() -> None:
 def test_beta_when_sets_must_overlap(items: int) -> None:
     """Seven of ten options: two sets differ in six options at most, as three of ten do."""
     mechanism = SamplingRAPPOR(1.0, 10, items)
-    assert mechanism.largest_difference == 6
+    assert mechanism.law.largest_difference == 6
     assert mechanism.variation_ratio().beta == pytest.approx(0.6 * math.tanh(0.5), rel=1e-14)
 
 
@@ -83,7 +83,7 @@ def test_the_attack_is_a_real_crowd(mechanism: SamplingRAPPOR) -> None:
     d, s = mechanism.options, mechanism.items
     rows, sets = mechanism.table().probabilities, list(combinations(range(d), s))
     first, second = sets[0], sets[-1]
-    assert len(set(first) ^ set(second)) == mechanism.largest_difference
+    assert len(set(first) ^ set(second)) == mechanism.law.largest_difference
     agreeing = set(range(d)) - (set(first) ^ set(second))
     # Where both hold an option, sharing least is not holding it.
     shared = [len((set(held) ^ set(first)) & agreeing) for held in sets]

@@ -12,7 +12,6 @@ import pytest
 from shuffledp import amplify
 from shuffledp.mechanisms.itemset.wheel import Wheel
 from shuffledp.mechanisms.keyvalue.collision import Collision
-from shuffledp.mechanisms.parts.arcs import ArcResponse
 from shuffledp.sampling import digits
 from shuffledp.sampling.linear_hash import best_buckets, best_prime, is_prime
 from shuffledp.sampling.random import SeededSource
@@ -30,9 +29,9 @@ SMALL = [
 small = pytest.mark.parametrize("mechanism", SMALL, ids=repr)
 
 
-def point_sets(mechanism: ArcResponse) -> list[tuple[int, ...]]:
+def point_sets(mechanism: Wheel | Collision) -> list[tuple[int, ...]]:
     """The sets of points that users may hold."""
-    every = itertools.combinations(range(mechanism.hashing.points), mechanism.items)
+    every = itertools.combinations(range(mechanism.arcs.hashing.points), mechanism.items)
     if isinstance(mechanism, Wheel):
         return list(every)
     return [held for held in every if len({point // 2 for point in held}) == mechanism.items]
@@ -43,23 +42,23 @@ def total_variation(first: tuple[Fraction, ...], second: tuple[Fraction, ...]) -
 
 
 @small
-def test_supports_are_exact_for_every_set(mechanism: ArcResponse) -> None:
+def test_supports_are_exact_for_every_set(mechanism: Wheel | Collision) -> None:
     """Own points lie under the report with probability L·u, others with exactly ℓ: the estimator is unbiased."""
-    messages = mechanism.all_messages()
-    codes, places = mechanism.hashing.codes, mechanism.places
+    messages = mechanism.arcs.all_messages()
+    codes, places = mechanism.arcs.hashing.codes, mechanism.arcs.places
     steps = (messages[:, -1:].astype(int) - messages[:, :-1].astype(int) @ codes.T) % places
     for held in point_sets(mechanism)[:4]:
-        law = mechanism.law_of(held)
+        law = mechanism.arcs.law_of(held)
         assert sum(law) == 1
-        for point in range(mechanism.hashing.points):
-            chance = sum(p for p, on in zip(law, steps[:, point] < mechanism.arc_places, strict=True) if on)
-            assert chance == (mechanism.own_arc if point in held else mechanism.arc_share)
+        for point in range(mechanism.arcs.hashing.points):
+            chance = sum(p for p, on in zip(law, steps[:, point] < mechanism.arcs.arc_places, strict=True) if on)
+            assert chance == (mechanism.arcs.own_arc if point in held else mechanism.arcs.arc_share)
 
 
 @small
-def test_bounds_hold_against_enumeration(mechanism: ArcResponse) -> None:
+def test_bounds_hold_against_enumeration(mechanism: Wheel | Collision) -> None:
     """Ratio, total variation and overlap of every pair of sets; exact for one item."""
-    laws = [mechanism.law_of(held) for held in point_sets(mechanism)]
+    laws = [mechanism.arcs.law_of(held) for held in point_sets(mechanism)]
     parameters = mechanism.variation_ratio()
     worst = max(total_variation(a, b) for a, b in itertools.combinations(laws, 2))
     assert worst <= Fraction(parameters.beta)
@@ -67,32 +66,34 @@ def test_bounds_hold_against_enumeration(mechanism: ArcResponse) -> None:
         assert float(worst) == pytest.approx(parameters.beta, rel=1e-12)
     assert max(map(max, laws)) / min(map(min, laws)) <= Fraction(parameters.p)
     # Some arcs are disjoint, so that the probability off them is the least one possible.
-    if mechanism.items * mechanism.arc_places < mechanism.places:
-        assert min(map(min, laws)) >= mechanism.region.outside / len(laws[0])
+    if mechanism.items * mechanism.arcs.arc_places < mechanism.arcs.places:
+        assert min(map(min, laws)) >= mechanism.arcs.region.outside / len(laws[0])
 
 
 @small
-def test_overlap_is_not_above_the_true_one(mechanism: ArcResponse) -> None:
-    inside = mechanism.region.inside
-    covered = [np.array([p * len(law) == inside for p in law]) for law in map(mechanism.law, point_sets(mechanism))]
+def test_overlap_is_not_above_the_true_one(mechanism: Wheel | Collision) -> None:
+    inside = mechanism.arcs.region.inside
+    covered = [
+        np.array([p * len(law) == inside for p in law]) for law in map(mechanism.arcs.law_of, point_sets(mechanism))
+    ]
     least = min(Fraction(int((a & b).sum()), len(a)) for a, b in itertools.combinations(covered, 2))
-    printed_only = 2 * mechanism.region.share - 1
-    assert max(least, printed_only) >= mechanism.least_overlap
+    printed_only = 2 * mechanism.arcs.region.share - 1
+    assert max(least, printed_only) >= mechanism.arcs.least_overlap
 
 
 def test_overlap_for_independent_arcs() -> None:
     """Where all arcs are independent it is exact: two signed options of one user against those of another."""
     mechanism = Collision(1.0, 5, 2, length=7)
     share = Fraction(1, 7)
-    assert mechanism.least_overlap == (1 - (1 - share) ** 2) ** 2
+    assert mechanism.arcs.least_overlap == (1 - (1 - share) ** 2) ** 2
 
 
 @pytest.mark.parametrize(("items", "epsilon"), [(2, 0.5), (3, 1.0), (4, 1.0), (8, 2.0), (50, 1.0)])
 def test_beta_is_between_independence_and_print(items: int, epsilon: float) -> None:
     """For defaults the bound is within a few per cent of what fully independent arcs would give."""
     mechanism = Wheel(epsilon, 1000, items)
-    h, ell = mechanism.region.share, mechanism.arc_share
-    gap = mechanism.region.inside - mechanism.region.outside
+    h, ell = mechanism.arcs.region.share, mechanism.arcs.arc_share
+    gap = mechanism.arcs.region.inside - mechanism.arcs.region.outside
     beta = mechanism.variation_ratio().beta
     assert beta < float(gap * h)
     assert beta >= float(gap * (h - (1 - (1 - ell) ** items) ** 2)) * (1 - 1e-12)
@@ -103,26 +104,26 @@ def test_printed_values_for_disjoint_arcs() -> None:
     """Without overlap, β is the table's sℓ(e^ε−1)/(sℓe^ε+1−sℓ) and s(e^ε−1)/(se^ε+l−s)."""
     wheel, collision = Wheel(1.0, 500, 3), Collision(1.0, 500, 3)
     for mechanism in (wheel, collision):
-        h = float(mechanism.region.share)
+        h = float(mechanism.arcs.region.share)
         printed = h * math.expm1(1) / (h * math.e + 1 - h)
-        assert float((mechanism.region.inside - mechanism.region.outside) * mechanism.region.share) == pytest.approx(
-            printed, rel=1e-12
-        )
-    assert float(wheel.own_support) == pytest.approx(
-        float(wheel.arc_share) * math.e / (3 * float(wheel.arc_share) * (math.e - 1) + 1), rel=1e-12
+        assert float(
+            (mechanism.arcs.region.inside - mechanism.arcs.region.outside) * mechanism.arcs.region.share
+        ) == pytest.approx(printed, rel=1e-12)
+    assert float(wheel.reading.own) == pytest.approx(
+        float(wheel.arcs.arc_share) * math.e / (3 * float(wheel.arcs.arc_share) * (math.e - 1) + 1), rel=1e-12
     )
-    assert float(collision.own_arc) == pytest.approx(math.e / (3 * math.e + collision.places - 3), rel=1e-12)
+    assert float(collision.arcs.own_arc) == pytest.approx(math.e / (3 * math.e + collision.arcs.places - 3), rel=1e-12)
 
 
 @pytest.mark.parametrize("mechanism", [Wheel(1.0, 40, 3), Wheel(1.0, 40, 3, arc=0.1, circle=11), Collision(2.0, 30, 2)])
 def test_decoding_equals_the_definition(mechanism: Wheel | Collision) -> None:
     rng = np.random.default_rng(6)
-    messages = rng.integers(0, mechanism.places, (600, mechanism.hashing.width + 1)).astype(
-        digits.number_type(mechanism.places)
+    messages = rng.integers(0, mechanism.arcs.places, (600, mechanism.arcs.hashing.width + 1)).astype(
+        digits.number_type(mechanism.arcs.places)
     )
-    starts = messages[:, :-1].astype(int) @ mechanism.hashing.codes.T
-    expected = ((messages[:, -1:].astype(int) - starts) % mechanism.places < mechanism.arc_places).sum(axis=0)
-    np.testing.assert_array_equal(mechanism.supports(messages), expected)
+    starts = messages[:, :-1].astype(int) @ mechanism.arcs.hashing.codes.T
+    expected = ((messages[:, -1:].astype(int) - starts) % mechanism.arcs.places < mechanism.arcs.arc_places).sum(axis=0)
+    np.testing.assert_array_equal(mechanism.arcs.supports(messages), expected)
 
 
 @pytest.mark.parametrize(("items", "epsilon"), [(1, 1.0), (2, 0.3), (4, 1.0), (7, 3.0)])
@@ -134,9 +135,9 @@ def test_default_sizes_have_the_least_variance(items: int, epsilon: float) -> No
     best = best_buckets(epsilon, items)
     assert variance(best) <= min(variance(best * 0.99), variance(best * 1.01))
     primes = [length for length in range(items + 1, 4 * math.ceil(best)) if is_prime(length)]
-    assert Collision(epsilon, 60, items).places == best_prime(epsilon, items) == min(primes, key=variance)
+    assert Collision(epsilon, 60, items).length == best_prime(epsilon, items) == min(primes, key=variance)
     wheel = Wheel(epsilon, 60, items)
-    assert variance(wheel.places / wheel.arc_places) <= variance(best) * 1.01
+    assert variance(wheel.arcs.places / wheel.arcs.arc_places) <= variance(best) * 1.01
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_large_instances(mechanism: Wheel | Collision) -> None:
     messages = mechanism.encode(values)
     wire = mechanism.pack(messages)
     assert wire.shape == (300, -(-mechanism.message_bits // 8))
-    assert mechanism.message_bits == (mechanism.places ** (mechanism.hashing.width + 1) - 1).bit_length()
+    assert mechanism.message_bits == (mechanism.arcs.places ** (mechanism.arcs.hashing.width + 1) - 1).bit_length()
     np.testing.assert_array_equal(mechanism.unpack(wire), messages)
     epsilon = amplify(mechanism, 100_000).epsilon(1e-6)
     assert 0 < epsilon.lower <= epsilon.upper < mechanism.epsilon
@@ -175,8 +176,8 @@ def test_many_overlapping_arcs_still_find_a_place() -> None:
 
     mechanism = Wheel(5.0, 4, 2, arc=0.4, circle=5)
     starts = np.tile([[0, 1]], (50_000, 1))
-    places = mechanism._place(starts, SeededSource(np.random.default_rng(3)))
-    inside = mechanism.region.inside / 5
+    places = mechanism.arcs.place(starts, SeededSource(np.random.default_rng(3)))
+    inside = mechanism.arcs.region.inside / 5
     law = np.array([float(inside)] * 3 + [float((1 - 3 * inside) / 2)] * 2) * 50_000
     counts = np.bincount(places, minlength=5)
     assert ((counts - law) ** 2 / law).sum() < chi2.isf(1e-7, 4)
@@ -274,7 +275,7 @@ def test_bad_settings_are_refused(kind: type, arguments: dict, sentence: str) ->
         (Collision(1.0, 5, 1), [[[1, 1.5]]], "Collision: values must be from -1 to 1, got 1.5."),
     ],
 )
-def test_bad_values_are_refused(mechanism: ArcResponse, values: object, sentence: str) -> None:
+def test_bad_values_are_refused(mechanism: Wheel | Collision, values: object, sentence: str) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         mechanism.encode(values)
     assert str(caught.value) == sentence

@@ -17,7 +17,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.combined.range_queries import RangeQueries
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
 from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
-from shuffledp.mechanisms.parts.key_value import NONE, PairOracle
+from shuffledp.mechanisms.parts.key_value import NONE, PairReading
 from shuffledp.planner.plan_file import Plan
 from shuffledp.tasks.domain import Interval, KeyedInterval, Values
 
@@ -210,7 +210,6 @@ class Pairs(Column):
     """Different keys with a number each per user; how many users hold each key, and the mean of their numbers."""
 
     domain: KeyedInterval
-    mechanism: PairOracle
 
     def csv_type(self) -> pa.DataType:
         import pyarrow as pa
@@ -236,7 +235,9 @@ class Pairs(Column):
         labels = _every_label(self.domain, estimate.value.shape[1])
         counts = Estimate(estimate.value[0], estimate.variance[0], estimate.users)
         interval, (low, high) = self.domain.interval, self.mechanism.value_range
-        share = (self.mechanism.means(estimate) - low) / (high - low)
+        reading = self.mechanism.reading
+        assert isinstance(reading, PairReading), "a mechanism for keys with numbers"
+        share = (reading.means(estimate) - low) / (high - low)
         means = interval.low + share * (interval.high - interval.low)
         return [_with_interval("users", labels, counts, confidence), Quantity("mean", labels, means)]
 

@@ -50,8 +50,6 @@ class Mechanism(Randomizer):
     """The arguments that may be searched for a privacy target, the usual one first; empty where there is none."""
     has_table: ClassVar[bool] = True
     """Whether the examples' output law can be written down; a vector of many numbers cannot, and ``table`` refuses."""
-    combines_items: ClassVar[bool] = False
-    """Whether an input is a choice of several options or pairs, so that there are exponentially many inputs."""
     epsilon: float
 
     # --- its parts --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Hadamard response: report an index that is likelier where the true option's row of a Hadamard matrix is +1."""
+"""Hadamard response, a frequency oracle: an index that is likelier where the own row of a Hadamard matrix is +1."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
-from shuffledp.mechanisms.parts import user_values
-from shuffledp.mechanisms.parts.old_reference import UniformReference
-from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
-from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
+from shuffledp.array import Array, Floats, Integers, Words
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
+from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.reference import UniformReference
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
 BATCH = 1 << 15
@@ -27,7 +29,7 @@ BATCH = 1 << 15
 
 
 @dataclass(frozen=True)
-class HadamardResponse(WholeNumber, UniformReference):
+class HadamardResponse(Mechanism):
     """Report a uniform index below K with probability γ, else a uniform one of the K/(2B) that the option owns.
 
     B blocks of b = K/B columns, b the smallest power of two with B(b−1) ≥ d; option x owns the columns of block
@@ -49,7 +51,6 @@ class HadamardResponse(WholeNumber, UniformReference):
 
     name = "hadamard-response"
     task = "frequency"
-    covers_mixtures = True
     summary = "Hadamard response: an index below a power of two, decoded by a fast transform"
 
     @classmethod
@@ -70,132 +71,54 @@ class HadamardResponse(WholeNumber, UniformReference):
         _ = self.region
 
     @cached_property
+    def columns(self) -> HadamardColumns:
+        """The messages, and which of them an option owns."""
+        return HadamardColumns(self.options, self.blocks)
+
+    @property
     def block_size(self) -> int:
         """b: the columns of a block."""
-        rows = -(-self.options // self.blocks)
-        return 1 << rows.bit_length()
+        return self.columns.block_size
 
     @property
     def outputs(self) -> int:
         """K: the number of messages."""
-        return self.blocks * self.block_size
+        return self.columns.outputs
 
     @cached_property
     def region(self) -> OwnRegion:
-        """The law: an option's region is the columns that it owns."""
+        """An option's region is the columns that it owns."""
         return OwnRegion("HadamardResponse", self.epsilon, Fraction(1, 2 * self.blocks))
+
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("HadamardResponse", self.options)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        """The worst pair is in two blocks, or else in one, whose column 0 every option owns."""
+        # Column 0 apart, a column that two options own is p times likelier than for an option that does not own it.
+        columns_of_two = 0 if self.block_size == 2 else self.block_size // 4 - int(self._one_block_in_use)
+        return RegionLaw(
+            self.region,
+            only_one=self._only_one,
+            always=Fraction(1, self.outputs) if self._one_block_in_use else Fraction(0),
+            q_common=None if columns_of_two else 1.0,
+            attacked=(self._attack(),),
+            tight=True,
+            covers_mixtures=True,
+        )
 
     @property
     def _one_block_in_use(self) -> bool:
         return self.options < self.block_size
-
-    # --- running it -------------------------------------------------------------------------------------------
-
-    def check(self, values: Any) -> Array:
-        return user_values.categories("HadamardResponse", values, self.options)
-
-    def randomize(self, values: Array, source: RandomSource) -> Array:
-        result = np.empty(len(values), dtype=np.int64)
-        for start in range(0, len(values), BATCH):
-            part = values[start : start + BATCH]
-            truthful = ~source.coins(self.region.uniform_share, len(part))
-            result[start : start + BATCH] = self._reports(part, truthful, source.below(self.outputs, len(part)))
-        return result
-
-    def _reports(self, values: Array, truthful: Array, drawn: Array) -> Array:
-        """The drawn messages, those of truthful users moved to a column that their option owns."""
-        block, row = self._block_and_row(values)
-        columns = self.block_size - 1
-        moved = drawn if self.blocks == 1 else np.where(truthful, block * self.block_size | drawn & columns, drawn)
-        odd = np.bitwise_count(drawn & columns & row) & truthful
-        return np.asarray(moved ^ (row & -row & -odd.astype(np.int64)))
-
-    def _block_and_row(self, values: Array) -> tuple[Array, Array]:
-        if self.blocks == 1:
-            return np.zeros_like(values), values + 1
-        block = values // (self.block_size - 1)
-        return block, 1 + values - block * (self.block_size - 1)
-
-    # --- reading the messages ---------------------------------------------------------------------------------
-
-    def accumulate(self, messages: Array) -> Array:
-        return np.bincount(messages, minlength=self.outputs)
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        signal = 1 - float(self.region.uniform_share)
-        counts = np.asarray(total, dtype=np.int64).reshape(self.blocks, self.block_size)
-        block, row = self._block_and_row(np.arange(self.options))
-        value = hadamard_transform(counts)[block, row] / signal
-        held = np.clip(value, 0.0, users)
-        return Estimate(value, counts.sum(axis=1)[block] / signal**2 - held, users)
-
-    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
-        """Each option's estimate by its exact law: messages that count +1, −1 or, in other blocks, 0 for it.
-
-        Of holders the share 1 − γ counts +1 for sure. Every other message is in the option's block with the chance that
-        ``variance`` gives, and then +1 or −1 alike.
-        """
-        block, _ = self._block_and_row(np.arange(self.options))
-        gamma = float(self.region.uniform_share)
-        honest = rng.binomial(held, 1.0 - gamma)
-        near = np.bincount(block, weights=held.astype(np.float64)).astype(np.int64)[block] - held
-        # Those near by who report the truth are in the block; a uniform message is there with chance 1/B.
-        inside = rng.binomial(near, 1.0 - gamma)
-        uniform = users - honest - inside - rng.binomial(users - held - near, 1.0 - gamma)
-        inside = inside + rng.binomial(uniform, 1.0 / self.blocks)
-        value = (honest + 2 * rng.binomial(inside, 0.5) - inside) / (1.0 - gamma)
-        return Estimate(value, (honest + inside) / (1.0 - gamma) ** 2 - np.clip(value, 0.0, users), users)
-
-    def truth(self, values: Any) -> Floats:
-        return np.bincount(self.check(values), minlength=self.options).astype(np.float64)
-
-    def variance(self, values: Any) -> Floats:
-        """A message counts +1 or −1 if it falls in the option's block, with mean 1 − γ for those who hold it, else 0.
-
-        A message falls in its user's block with probability 1 − γ + γ/B, in another with probability γ/B.
-        """
-        counts = self.truth(values)
-        block, _ = self._block_and_row(np.arange(self.options))
-        elsewhere = float(self.region.uniform_share / self.blocks)
-        signal = 1 - float(self.region.uniform_share)
-        in_block = np.bincount(block, weights=counts)[block]
-        return np.asarray((counts.sum() * elsewhere + in_block * signal) / signal**2 - counts)
-
-    # --- the reference law --------------------------------------------------------------------------------------
-
-    @property
-    def reference_words(self) -> int:
-        return 1
-
-    def reference_messages(self, words: NDArray[np.uint64]) -> Array:
-        return (words[:, 0] & np.uint64(self.outputs - 1)).astype(np.int64)
-
-    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
-        block, row = self._block_and_row(values)
-        even = np.bitwise_count(messages & (self.block_size - 1) & row) % 2 == 0
-        return np.asarray((messages // self.block_size == block) & even)
-
-    # --- its privacy ------------------------------------------------------------------------------------------
 
     @property
     def _only_one(self) -> Fraction:
         """The share of messages that one option owns and another does not, for the worst pair."""
         return self.region.share / 2 if self._one_block_in_use else self.region.share
 
-    @property
-    def _always(self) -> Fraction:
-        """The share of messages that every option owns: column 0 of the only block in use."""
-        return Fraction(1, self.outputs) if self._one_block_in_use else Fraction(0)
-
-    def variation_ratio(self) -> VariationRatio:
-        # Column 0 apart, a column that two options own is p times likelier than for an option that does not own it.
-        columns_of_two = 0 if self.block_size == 2 else self.block_size // 4 - int(self._one_block_in_use)
-        return self.region.variation_ratio(self._only_one, None if columns_of_two else 1.0)
-
-    def blankets(self) -> Sequence[HidingPair]:
-        return [self.region.pair(self._only_one, self._always)]
-
-    def attacks(self) -> Sequence[HidingPair]:
+    def _attack(self) -> HidingPair:
         """The worst pair, where all others hold a third option (with two options only, the first).
 
         In one block the third row is the sum of the pair's two: it owns what both own and what neither owns.
@@ -215,14 +138,32 @@ class HadamardResponse(WholeNumber, UniformReference):
             shares = {(True, False, False): half, (True, False, True): half, (False, True, False): h}
             shares[False, False, True] = half
         shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
-        return [self.region.attack(shares, symmetric=shares.get((True, False, True), 0) == 0)]
+        return self.region.attack(shares, symmetric=shares.get((True, False, True), 0) == 0)
 
-    def probe(self) -> Array:
-        return self.check([0, self.options - 1])
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("HadamardResponse", self.outputs)
+
+    @cached_property
+    def reading(self) -> HadamardReading:
+        return HadamardReading(self.columns, self.region.uniform_share)
+
+    @cached_property
+    def reference(self) -> UniformColumn:
+        return UniformColumn(self.region, self.columns, self.outputs)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        result = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), BATCH):
+            part = values[start : start + BATCH]
+            truthful = ~source.coins(self.region.uniform_share, len(part))
+            drawn = source.below(self.outputs, len(part))
+            result[start : start + BATCH] = self.columns.moved(part, truthful, drawn)
+        return result
 
     def table(self) -> OutputTable:
         every, messages = np.arange(self.options), np.arange(self.outputs)
-        owned = [self.owns(np.full_like(messages, x), messages) for x in every]
+        owned = [self.columns(np.full_like(messages, x), messages) for x in every]
         inside, outside = self.region.inside / self.outputs, self.region.outside / self.outputs
         return OutputTable(every, messages, tuple(tuple(inside if o else outside for o in own) for own in owned))
 
@@ -235,6 +176,116 @@ class HadamardResponse(WholeNumber, UniformReference):
             cls(epsilon=3.0, options=3, blocks=2),
             cls(epsilon=2.0, options=4, blocks=4),
         ]
+
+
+@dataclass(frozen=True)
+class HadamardColumns:
+    """B blocks of b columns, and the option that owns some of one block's; called, whether each owns its message."""
+
+    options: int
+    blocks: int
+    """B."""
+
+    @cached_property
+    def block_size(self) -> int:
+        """b: the smallest power of two with a row for every option of a block, besides the first row."""
+        rows = -(-self.options // self.blocks)
+        return 1 << rows.bit_length()
+
+    @property
+    def outputs(self) -> int:
+        """K."""
+        return self.blocks * self.block_size
+
+    def block_and_row(self, values: Array) -> tuple[Array, Array]:
+        if self.blocks == 1:
+            return np.zeros_like(values), values + 1
+        block = values // (self.block_size - 1)
+        return block, 1 + values - block * (self.block_size - 1)
+
+    def moved(self, values: Array, truthful: Array, drawn: Array) -> Array:
+        """The drawn messages, those of truthful users moved to a column that their option owns."""
+        block, row = self.block_and_row(values)
+        columns = self.block_size - 1
+        moved = drawn if self.blocks == 1 else np.where(truthful, block * self.block_size | drawn & columns, drawn)
+        odd = np.bitwise_count(drawn & columns & row) & truthful
+        return np.asarray(moved ^ (row & -row & -odd.astype(np.int64)))
+
+    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        block, row = self.block_and_row(values)
+        even = np.bitwise_count(messages & (self.block_size - 1) & row) % 2 == 0
+        return np.asarray((messages // self.block_size == block) & even)
+
+
+@dataclass(frozen=True)
+class HadamardReading(SimulatedReading):
+    """The estimate is the Hadamard transform of the counts of messages over 1 − γ."""
+
+    columns: HadamardColumns
+    uniform_share: Fraction
+    """γ."""
+
+    @property
+    def _places(self) -> tuple[Array, Array]:
+        """Every option's block and row."""
+        return self.columns.block_and_row(np.arange(self.columns.options))
+
+    def accumulate(self, messages: Array) -> Array:
+        return np.bincount(messages, minlength=self.columns.outputs)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        signal = 1 - float(self.uniform_share)
+        counts = np.asarray(total, dtype=np.int64).reshape(self.columns.blocks, self.columns.block_size)
+        block, row = self._places
+        value = hadamard_transform(counts)[block, row] / signal
+        held = np.clip(value, 0.0, users)
+        return Estimate(value, counts.sum(axis=1)[block] / signal**2 - held, users)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """Each option's estimate by its exact law: messages that count +1, −1 or, in other blocks, 0 for it.
+
+        Of holders the share 1 − γ counts +1 for sure. Every other message is in the option's block with the chance that
+        ``variance`` gives, and then +1 or −1 alike.
+        """
+        block, _ = self._places
+        gamma = float(self.uniform_share)
+        honest = rng.binomial(held, 1.0 - gamma)
+        near = np.bincount(block, weights=held.astype(np.float64)).astype(np.int64)[block] - held
+        # Those near by who report the truth are in the block; a uniform message is there with chance 1/B.
+        inside = rng.binomial(near, 1.0 - gamma)
+        uniform = users - honest - inside - rng.binomial(users - held - near, 1.0 - gamma)
+        inside = inside + rng.binomial(uniform, 1.0 / self.columns.blocks)
+        value = (honest + 2 * rng.binomial(inside, 0.5) - inside) / (1.0 - gamma)
+        return Estimate(value, (honest + inside) / (1.0 - gamma) ** 2 - np.clip(value, 0.0, users), users)
+
+    def truth(self, values: Array) -> Floats:
+        return np.bincount(values, minlength=self.columns.options).astype(np.float64)
+
+    def variance(self, values: Array) -> Floats:
+        """A message counts +1 or −1 if it falls in the option's block, with mean 1 − γ for those who hold it, else 0.
+
+        A message falls in its user's block with probability 1 − γ + γ/B, in another with probability γ/B.
+        """
+        counts = self.truth(values)
+        block, _ = self._places
+        elsewhere = float(self.uniform_share / self.columns.blocks)
+        signal = 1 - float(self.uniform_share)
+        in_block = np.bincount(block, weights=counts)[block]
+        return np.asarray((counts.sum() * elsewhere + in_block * signal) / signal**2 - counts)
+
+
+@dataclass(frozen=True)
+class UniformColumn(UniformReference):
+    """The reference law: every index alike, the low bits of one word."""
+
+    outputs: int
+
+    @property
+    def words(self) -> int:
+        return 1
+
+    def messages(self, words: Words) -> Array:
+        return (words[:, 0] & np.uint64(self.outputs - 1)).astype(np.int64)
 
 
 def hadamard_transform(rows: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Local hashing: randomized response on a random hash of the option, with the hash function in the message."""
+"""Local hashing, a frequency oracle: randomized response on a random hash of the option, sent with its function."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
-from shuffledp.mechanisms.parts.old_reference import UniformNumber
-from shuffledp.mechanisms.parts.old_support import SupportOracle
-from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
-from shuffledp.mechanisms.parts.own_region import OwnRegion
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.hash_support import HashSupport, InOwnBucket
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.reference import UniformNumber
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.hashed_option import HashedOption
-from shuffledp.sampling.linear_hash import LinearHash, best_prime, prime_at_least, prime_length
+from shuffledp.sampling.linear_hash import best_prime, prime_at_least, prime_length
 from shuffledp.sampling.random import RandomSource
 
 MOST_COMPARED = 1 << 12
@@ -31,7 +31,7 @@ USERS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
-class LocalHash(WholeNumber, UniformNumber, SupportOracle):
+class LocalHash(Mechanism):
     """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
 
     l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
@@ -49,7 +49,7 @@ class LocalHash(WholeNumber, UniformNumber, SupportOracle):
     length: int | None = None
 
     name = "local-hash"
-    covers_mixtures = True
+    task = "frequency"
     summary = "randomized response on a hash of the option; short messages for many options"
 
     @classmethod
@@ -66,107 +66,104 @@ class LocalHash(WholeNumber, UniformNumber, SupportOracle):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", argument.positive_finite("LocalHash", "epsilon", self.epsilon))
         object.__setattr__(self, "options", argument.count("LocalHash", "options", self.options, at_least=2))
-        if self.length is not None:
-            object.__setattr__(self, "length", prime_length("LocalHash", "length", self.length, at_least=2))
+        object.__setattr__(self, "length", self._chosen_length())
         assert self.region
-        if self.messages >= 1 << 63:
+        if self.hashed.messages >= 1 << 63:
             raise ValueError(
-                f"LocalHash: options and length must give fewer than 2^63 messages, got {self.messages} "
+                f"LocalHash: options and length must give fewer than 2^63 messages, got {self.hashed.messages} "
                 f"for {self.options} options and length {self.buckets}."
             )
 
-    @cached_property
-    def buckets(self) -> int:
+    def _chosen_length(self) -> int:
         """l: the given length, or else the prime with the least variance."""
-        return best_prime(self.epsilon, 1) if self.length is None else self.length
+        if self.length is None:
+            return best_prime(self.epsilon, 1)
+        return prime_length("LocalHash", "length", self.length, at_least=2)
+
+    @property
+    def buckets(self) -> int:
+        """l: as given, or as chosen when the mechanism was made."""
+        assert self.length is not None, "the constructor has chosen it"
+        return self.length
 
     @cached_property
     def hashed(self) -> HashedOption:
+        """The messages: l^m seeds, l buckets."""
         return HashedOption(self.buckets, self.options)
-
-    @property
-    def hashing(self) -> LinearHash:
-        return self.hashed.hashing
-
-    @property
-    def messages(self) -> int:
-        """How many different messages there are: l^m seeds, l buckets."""
-        return self.hashed.messages
 
     @cached_property
     def region(self) -> OwnRegion:
-        """The law: a user's region is the own bucket, of every hash function."""
+        """A user's region is the own bucket, of every hash function."""
         return OwnRegion("LocalHash", self.epsilon, Fraction(1, self.buckets))
 
-    @property
-    def own_support(self) -> Fraction:
-        return self.region.inside / self.buckets
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("LocalHash", self.options)
 
-    @property
-    def other_support(self) -> Fraction:
-        return Fraction(1, self.buckets)
-
-    def randomize(self, values: Array, source: RandomSource) -> Array:
-        l, honest = self.buckets, 1 - self.region.uniform_share
-        result = np.empty(len(values), dtype=np.int64)
-        for start in range(0, len(values), USERS_AT_ONCE):
-            own = values[start : start + USERS_AT_ONCE]
-            messages = source.below(self.messages, len(own))
-            seeds = messages // l
-            truth = self.hashed.own_messages(seeds, own)
-            np.copyto(messages, truth, where=source.coins(honest, len(own)))
-            result[start : start + len(own)] = messages
-        return result
-
-    @property
-    def outputs(self) -> int:
-        return self.messages
-
-    def accumulate(self, messages: Array) -> Array:
-        return self.hashed.statistic(messages)
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        return super().finish(self.hashed.supports(total), users)
-
-    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
-        return np.asarray(self.hashed.own_messages(messages // self.buckets, values) == messages)
-
-    @property
-    def _only_one(self) -> Fraction:
-        l = self.buckets
-        return Fraction(l - 1, l * l)
-
-    def variation_ratio(self) -> VariationRatio:
-        # With m = 1 two options collide only where all do.
-        return self.region.variation_ratio(self._only_one, 1.0 if self.hashing.degree == 1 else None)
-
-    def blankets(self) -> Sequence[HidingPair]:
+    @cached_property
+    def law(self) -> RegionLaw:
         """Any two options; only the seed 0 puts all options into one bucket, as the powers of l are among them."""
-        return [self.region.pair(self._only_one, always=Fraction(1, self.messages))]
+        l, messages = self.buckets, self.hashed.messages
+        # With m = 1 two options collide only where all do.
+        q_common = 1.0 if self.hashed.degree == 1 else None
+        return RegionLaw(
+            self.region,
+            only_one=Fraction(l - 1, l * l),
+            always=Fraction(1, messages),
+            q_common=q_common,
+            attacked=(self._attack(),),
+            tight=True,
+            covers_mixtures=True,
+        )
 
-    def attacks(self) -> Sequence[HidingPair]:
+    def _attack(self) -> HidingPair:
         """Options 0 and 1, where all others hold a third one, or 0 where there is none.
 
         With m > 1 the third is l: the places of the three are independent. With m = 1 two collide only where all do.
         """
         l = self.buckets
         shares = dict.fromkeys(product((True, False), repeat=3), Fraction(0))
-        if self.hashing.degree > 1:
+        if self.hashed.degree > 1:
             for inside in shares:
                 shares[inside] = Fraction((l - 1) ** (3 - sum(inside)), l**3)
         else:
-            third = self.options > 2
-            shares[True, False, not third] = shares[False, True, False] = self._only_one
-            shares[False, False, True] = self._only_one if third else Fraction(0)
+            third, only_one = self.options > 2, Fraction(l - 1, l * l)
+            shares[True, False, not third] = shares[False, True, False] = only_one
+            shares[False, False, True] = only_one if third else Fraction(0)
             shares[True, True, True] = Fraction(1, l * l)
             shares[False, False, False] = 1 - sum(shares.values(), start=Fraction(0))
-        return [self.region.attack(shares, symmetric=self.options > 2)]
+        return self.region.attack(shares, symmetric=self.options > 2)
+
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("LocalHash", self.hashed.messages)
+
+    @cached_property
+    def reading(self) -> HashSupport:
+        own, other = self.region.inside / self.buckets, Fraction(1, self.buckets)
+        return HashSupport(self.options, own, other, hashed=self.hashed)
+
+    @cached_property
+    def reference(self) -> UniformNumber:
+        return UniformNumber(self.region, InOwnBucket(self.hashed), self.hashed.messages)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        l, honest = self.buckets, 1 - self.region.uniform_share
+        result = np.empty(len(values), dtype=np.int64)
+        for start in range(0, len(values), USERS_AT_ONCE):
+            own = values[start : start + USERS_AT_ONCE]
+            messages = source.below(self.hashed.messages, len(own))
+            seeds = messages // l
+            truth = self.hashed.own_messages(seeds, own)
+            np.copyto(messages, truth, where=source.coins(honest, len(own)))
+            result[start : start + len(own)] = messages
+        return result
 
     def table(self) -> OutputTable:
-        high, low = self.region.inside / self.messages, self.region.outside / self.messages
-        own = self.hashed.own_columns()
-        rows = tuple(tuple(high if hit else low for hit in column) for column in own.T)
-        return OutputTable(np.arange(self.options), np.arange(self.messages), rows)
+        messages = self.hashed.messages
+        high, low = self.region.inside / messages, self.region.outside / messages
+        rows = tuple(tuple(high if hit else low for hit in column) for column in self.hashed.own_columns().T)
+        return OutputTable(np.arange(self.options), np.arange(messages), rows)
 
     @classmethod
     def examples(cls) -> Sequence[LocalHash]:

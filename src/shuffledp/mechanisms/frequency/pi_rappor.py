@@ -1,10 +1,10 @@
-"""PI-RAPPOR: RAPPOR whose bits are pairwise independent, so that two numbers modulo a prime tell all of them."""
+"""PI-RAPPOR, a frequency oracle: RAPPOR with pairwise independent bits, so that two numbers tell all of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.array import Array, Bytes
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
-from shuffledp.mechanisms.parts.old_reference import UniformNumber
-from shuffledp.mechanisms.parts.old_support import SupportOracle
-from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
-from shuffledp.mechanisms.parts.wire import integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
+from shuffledp.mechanisms.parts.reference import UniformNumber
+from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import Wire, integers_of_wire, wire_of_integers
 from shuffledp.numerics.ball import precision
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import line_decoding
 from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length
 from shuffledp.sampling.random import RandomSource
@@ -41,7 +43,7 @@ USERS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class PIRAPPOR(UniformNumber, SupportOracle):
+class PIRAPPOR(Mechanism):
     """Report a line φ(j) = φ0 + φ1·j modulo a prime P ≥ d that runs through 0 … T−1 at the own option with chance α1.
 
     Option j's bit is [φ(j) < T]: 1 with probability α0 = T/P unless j is one's own; any two bits are independent.
@@ -64,6 +66,7 @@ class PIRAPPOR(UniformNumber, SupportOracle):
     prime: int | None = None
 
     name = "pi-rappor"
+    task = "frequency"
     summary = "RAPPOR with pairwise independent bits: two numbers modulo a prime instead of one bit per option"
 
     @classmethod
@@ -78,15 +81,20 @@ class PIRAPPOR(UniformNumber, SupportOracle):
             raise ValueError(f"PIRAPPOR: variant must be {REPLACEMENT} or {DELETION}, got {self.variant!r}.")
         if options >= LARGEST_PRIME:
             raise ValueError(f"PIRAPPOR: options must be below 2^31, got {options}.")
-        if self.prime is not None:
-            prime = prime_length("PIRAPPOR", "prime", self.prime, at_least=options)
-            if prime >= LARGEST_PRIME:
-                raise ValueError(f"PIRAPPOR: prime must be below 2^31, got {prime}.")
-            object.__setattr__(self, "prime", prime)
+        object.__setattr__(self, "prime", self._chosen_prime())
         if 2 * self.arc >= self.field:
             raise ValueError(
                 f"PIRAPPOR: epsilon is too small for the {self.field} numbers modulo the prime, got {self.epsilon!r}."
             )
+
+    def _chosen_prime(self) -> int:
+        """P: the given prime, or else one that costs little variance."""
+        if self.prime is None:
+            return _best_prime(self._exponent, self.options, self.variant)
+        prime = prime_length("PIRAPPOR", "prime", self.prime, at_least=self.options)
+        if prime >= LARGEST_PRIME:
+            raise ValueError(f"PIRAPPOR: prime must be below 2^31, got {prime}.")
+        return prime
 
     @classmethod
     def deletion(cls, epsilon: float, options: int, prime: int | None = None) -> PIRAPPOR:
@@ -98,10 +106,11 @@ class PIRAPPOR(UniformNumber, SupportOracle):
         """The log of the ratio between a bit and its opposite."""
         return min(self.epsilon if self.variant == REPLACEMENT else self.epsilon / 2, LARGEST_EXPONENT)
 
-    @cached_property
+    @property
     def field(self) -> int:
-        """P."""
-        return _best_prime(self._exponent, self.options, self.variant) if self.prime is None else self.prime
+        """P: as given, or as chosen when the mechanism was made."""
+        assert self.prime is not None, "the constructor has chosen it"
+        return self.prime
 
     @cached_property
     def arc(self) -> int:
@@ -111,23 +120,82 @@ class PIRAPPOR(UniformNumber, SupportOracle):
         assert whole is not None, "e^ε is irrational"
         return int(whole)
 
-    @property
-    def own_support(self) -> Fraction:
-        """α1."""
-        return Fraction(1, 2) if self.variant == REPLACEMENT else 1 - self.other_support
-
-    @property
-    def other_support(self) -> Fraction:
-        """α0."""
-        return Fraction(self.arc, self.field)
-
     @cached_property
     def region(self) -> OwnRegion:
-        """The law: an option's region is the lines that give it a 1."""
-        rest = (1 - self.own_support) / (1 - self.other_support)
-        return OwnRegion("PIRAPPOR", self.epsilon, self.other_support, rest)
+        """An option's region is the lines that give it a 1."""
+        other = Fraction(self.arc, self.field)
+        return OwnRegion("PIRAPPOR", self.epsilon, other, (1 - self._own_chance) / (1 - other))
 
-    # --- running it -------------------------------------------------------------------------------------------
+    @property
+    def _own_chance(self) -> Fraction:
+        """α1."""
+        return Fraction(1, 2) if self.variant == REPLACEMENT else 1 - Fraction(self.arc, self.field)
+
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("PIRAPPOR", self.options)
+
+    @cached_property
+    def law(self) -> RegionLaw:
+        other = self.region.share
+        # A line that gives two options a 1 is rarer for an option to which it gives 0, if there is any.
+        both_is_all = self._through_all == self.arc**2
+        return RegionLaw(
+            self.region,
+            only_one=other * (1 - other),
+            always=Fraction(self._through_all, self.field**2),
+            q_common=1.0 if both_is_all else None,
+            attacked=(self._attack(),),
+            tight=True,
+        )
+
+    @property
+    def _through_all(self) -> int:
+        """How many lines give every option a 1.
+
+        As 2T < P, such a line is an arithmetic progression of whole numbers below T, for a step of either sign.
+        """
+        reach, last = self.options - 1, self.arc - 1
+        steps = last // reach
+        return self.arc * (1 + 2 * steps) - reach * steps * (steps + 1)
+
+    def _attack(self) -> HidingPair:
+        """Options 0 and 2 where all others hold 1; with two options only, 0 and 1 where they hold 0.
+
+        A line with heights a and b at 0 and 2, both below T < P/2, has height (a+b)/2 < T at 1 if a+b is even, else
+        (a+b+P)/2, which is at least T: ⌈T²/2⌉ lines are below T at all three.
+        """
+        prime, arc = self.field, self.arc
+        shares = dict.fromkeys(product((True, False), repeat=3), 0)
+        if self.options == 2:
+            shares |= {(True, True, True): arc**2, (True, False, True): arc * (prime - arc)}
+            shares |= {(False, True, False): arc * (prime - arc), (False, False, False): (prime - arc) ** 2}
+        else:
+            three = -(-(arc**2) // 2)
+            for inside in shares:
+                held = sum(inside)
+                # Inclusion and exclusion over the options that are not below T.
+                shares[inside] = {
+                    3: three,
+                    2: arc**2 - three,
+                    1: arc * prime - 2 * arc**2 + three,
+                    0: prime**2 - 3 * arc * prime + 3 * arc**2 - three,
+                }[held]
+        cells: dict[Regions, Fraction] = {inside: Fraction(count, prime**2) for inside, count in shares.items()}
+        return self.region.attack(cells, symmetric=self.options > 2)
+
+    @cached_property
+    def wire(self) -> LineWire:
+        return LineWire("PIRAPPOR", self.field)
+
+    @cached_property
+    def reading(self) -> LineReading:
+        """α1 at one's own option, α0 = T/P at the others."""
+        return LineReading(self.options, self._own_chance, self.region.share, prime=self.field, arc=self.arc)
+
+    @cached_property
+    def reference(self) -> UniformNumber:
+        return UniformNumber(self.region, RunsThroughArc(self.field, self.arc), self.field**2)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         result = np.empty(len(values), dtype=np.int64)
@@ -155,114 +223,18 @@ class PIRAPPOR(UniformNumber, SupportOracle):
             return source.coins(Fraction(1, 2), users)
         return np.asarray(source.below(self.field, users) >= self.arc)
 
-    @property
-    def _number_bits(self) -> int:
-        return (self.field - 1).bit_length()
-
-    @property
-    def message_bits(self) -> int:
-        return 2 * self._number_bits
-
-    def pack(self, messages: Array) -> Bytes:
-        slopes, offsets = np.divmod(messages, self.field)
-        return wire_of_integers(slopes << self._number_bits | offsets, self.message_bits)
-
-    def unpack(self, wire: Bytes) -> Array:
-        both = integers_of_wire("PIRAPPOR", wire, self.message_bits, 1 << self.message_bits)
-        slopes, offsets = both >> self._number_bits, both & (1 << self._number_bits) - 1
-        largest = max(slopes.max(initial=0), offsets.max(initial=0))
-        if largest >= self.field:
-            raise ValueError(f"PIRAPPOR: expected numbers below the prime {self.field}, got {largest}.")
-        return np.asarray(slopes * self.field + offsets)
-
-    # --- reading the messages ---------------------------------------------------------------------------------
-
-    @property
-    def counts_messages(self) -> bool:
-        """Whether ``accumulate`` counts messages, and ``finish`` decodes; else ``accumulate`` decodes."""
-        return self.field**2 <= line_decoding.MOST_CELLS
-
-    def accumulate(self, messages: Array) -> Array:
-        if self.counts_messages:
-            return np.bincount(messages, minlength=self.field**2)
-        return line_decoding.supports_of_lines(messages, self.field, self.arc, self.options)
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        if self.counts_messages:
-            total = line_decoding.supports_of_counts(total, self.field, self.arc, self.options)
-        return super().finish(total, users)
-
     def estimate_one(self, messages: Array, option: int) -> Estimate:
         """The estimate for a single option, in one pass over the messages."""
         number = int(self.check([option])[0])
         if len(messages) == 0:
             raise ValueError("PIRAPPOR: expected at least one message to estimate from, got none.")
         support = line_decoding.support_of_one(messages, self.field, self.arc, number)
-        return super().finish(np.array([support]), len(messages))
-
-    # --- the reference law --------------------------------------------------------------------------------------
-
-    @property
-    def outputs(self) -> int:
-        return self.field**2
-
-    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
-        slopes, offsets = np.divmod(messages, self.field)
-        return np.asarray((offsets + values * slopes) % self.field < self.arc)
-
-    # --- its privacy ------------------------------------------------------------------------------------------
-
-    @property
-    def _through_all(self) -> int:
-        """How many lines give every option a 1.
-
-        As 2T < P, such a line is an arithmetic progression of whole numbers below T, for a step of either sign.
-        """
-        reach, last = self.options - 1, self.arc - 1
-        steps = last // reach
-        return self.arc * (1 + 2 * steps) - reach * steps * (steps + 1)
-
-    @property
-    def _only_one(self) -> Fraction:
-        return self.other_support * (1 - self.other_support)
-
-    def variation_ratio(self) -> VariationRatio:
-        # A line that gives two options a 1 is rarer for an option to which it gives 0, if there is any.
-        both_is_all = self._through_all == self.arc**2
-        return self.region.variation_ratio(self._only_one, 1.0 if both_is_all else None)
-
-    def blankets(self) -> Sequence[HidingPair]:
-        return [self.region.pair(self._only_one, always=Fraction(self._through_all, self.field**2))]
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """Options 0 and 2 where all others hold 1; with two options only, 0 and 1 where they hold 0.
-
-        A line with heights a and b at 0 and 2, both below T < P/2, has height (a+b)/2 < T at 1 if a+b is even, else
-        (a+b+P)/2, which is at least T: ⌈T²/2⌉ lines are below T at all three.
-        """
-        prime, arc = self.field, self.arc
-        shares = dict.fromkeys(product((True, False), repeat=3), 0)
-        if self.options == 2:
-            shares |= {(True, True, True): arc**2, (True, False, True): arc * (prime - arc)}
-            shares |= {(False, True, False): arc * (prime - arc), (False, False, False): (prime - arc) ** 2}
-        else:
-            three = -(-(arc**2) // 2)
-            for inside in shares:
-                held = sum(inside)
-                # Inclusion and exclusion over the options that are not below T.
-                shares[inside] = {
-                    3: three,
-                    2: arc**2 - three,
-                    1: arc * prime - 2 * arc**2 + three,
-                    0: prime**2 - 3 * arc * prime + 3 * arc**2 - three,
-                }[held]
-        cells: dict[Regions, Fraction] = {inside: Fraction(count, prime**2) for inside, count in shares.items()}
-        return [self.region.attack(cells, symmetric=self.options > 2)]
+        return self.reading.from_supports(np.array([support]), len(messages))
 
     def table(self) -> OutputTable:
-        every, lines = np.arange(self.options), np.arange(self.field**2)
+        every, lines, owns = np.arange(self.options), np.arange(self.field**2), self.reference.owns
         high, low = self.region.inside / len(lines), self.region.outside / len(lines)
-        rows = tuple(tuple(high if hit else low for hit in self.owns(np.full_like(lines, x), lines)) for x in every)
+        rows = tuple(tuple(high if hit else low for hit in owns(np.full_like(lines, x), lines)) for x in every)
         return OutputTable(every, lines, rows)
 
     @classmethod
@@ -273,6 +245,70 @@ class PIRAPPOR(UniformNumber, SupportOracle):
             cls(epsilon=0.4, options=3, prime=11),
             cls(epsilon=3.0, options=4, variant=DELETION, prime=7),
         ]
+
+
+@dataclass(frozen=True)
+class RunsThroughArc:
+    """Whether each line gives the option beside it a 1."""
+
+    prime: int
+    arc: int
+
+    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        slopes, offsets = np.divmod(messages, self.prime)
+        return np.asarray((offsets + values * slopes) % self.prime < self.arc)
+
+
+@dataclass(frozen=True)
+class LineWire(Wire):
+    """Slope and offset, two numbers below the prime, side by side."""
+
+    who: str
+    prime: int
+
+    @property
+    def _number_bits(self) -> int:
+        return (self.prime - 1).bit_length()
+
+    @property
+    def bits(self) -> int:
+        return 2 * self._number_bits
+
+    def pack(self, messages: Array) -> Bytes:
+        slopes, offsets = np.divmod(messages, self.prime)
+        return wire_of_integers(slopes << self._number_bits | offsets, self.bits)
+
+    def unpack(self, wire: Bytes) -> Array:
+        both = integers_of_wire(self.who, wire, self.bits, 1 << self.bits)
+        slopes, offsets = both >> self._number_bits, both & (1 << self._number_bits) - 1
+        largest = max(slopes.max(initial=0), offsets.max(initial=0))
+        if largest >= self.prime:
+            raise ValueError(f"{self.who}: expected numbers below the prime {self.prime}, got {largest}.")
+        return np.asarray(slopes * self.prime + offsets)
+
+
+@dataclass(frozen=True)
+class LineReading(SupportReading):
+    """A line supports the options to which it gives a 1."""
+
+    _: KW_ONLY
+    prime: int
+    arc: int
+
+    @property
+    def counts_messages(self) -> bool:
+        """Whether ``accumulate`` counts messages, and ``finish`` decodes; else ``accumulate`` decodes."""
+        return self.prime**2 <= line_decoding.MOST_CELLS
+
+    def accumulate(self, messages: Array) -> Array:
+        if self.counts_messages:
+            return np.bincount(messages, minlength=self.prime**2)
+        return line_decoding.supports_of_lines(messages, self.prime, self.arc, self.options)
+
+    def supports(self, total: Array) -> Array:
+        if self.counts_messages:
+            return line_decoding.supports_of_counts(total, self.prime, self.arc, self.options)
+        return total
 
 
 def _best_prime(exponent: float, options: int, variant: str) -> int:

@@ -1,10 +1,10 @@
-"""Projective geometry response: report a point that is likelier to be orthogonal to the own one."""
+"""Projective geometry response, a frequency oracle: report a point that is likelier to be orthogonal to the own one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
-from shuffledp.mechanisms.parts.old_reference import UniformNumber
-from shuffledp.mechanisms.parts.old_support import SupportOracle
-from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
-from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
+from shuffledp.mechanisms.parts.reference import UniformNumber
+from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length
 from shuffledp.sampling.projective_space import ProjectiveSpace, points
 from shuffledp.sampling.random import RandomSource
@@ -34,7 +35,7 @@ USERS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class ProjectiveGeometry(WholeNumber, UniformNumber, SupportOracle):
+class ProjectiveGeometry(Mechanism):
     """Report a uniform point of a projective space with probability γ, else a uniform one orthogonal to the own point.
 
     Options are the first points of the space of t coordinates over the numbers modulo a prime q, t the smallest that
@@ -53,6 +54,7 @@ class ProjectiveGeometry(WholeNumber, UniformNumber, SupportOracle):
     prime: int | None = None
 
     name = "projective-geometry"
+    task = "frequency"
     summary = "projective geometry response: one point number, as accurate as subsets, decoded by Fourier transforms"
 
     def __post_init__(self) -> None:
@@ -61,50 +63,85 @@ class ProjectiveGeometry(WholeNumber, UniformNumber, SupportOracle):
         object.__setattr__(self, "options", argument.count(who, "options", self.options, at_least=2))
         if self.options > MOST_POINTS // 2:
             raise ValueError(f"{who}: options must be at most {MOST_POINTS // 2}, got {self.options}.")
-        if self.prime is not None:
-            object.__setattr__(self, "prime", prime_length(who, "prime", self.prime, at_least=2))
-            if self.outputs > MOST_POINTS:
-                raise ValueError(f"{who}: prime must give at most {MOST_POINTS} points, got {self.outputs}.")
+        object.__setattr__(self, "prime", self._chosen_prime())
+        if self.outputs > MOST_POINTS:
+            raise ValueError(f"{who}: prime must give at most {MOST_POINTS} points, got {self.outputs}.")
         assert self.region
+
+    def _chosen_prime(self) -> int:
+        """q: the given prime, or else the one with the least variance."""
+        if self.prime is None:
+            return best_base(self.epsilon, self.options)
+        return prime_length("ProjectiveGeometry", "prime", self.prime, at_least=2)
 
     @cached_property
     def space(self) -> ProjectiveSpace:
-        base = best_base(self.epsilon, self.options) if self.prime is None else self.prime
-        return ProjectiveSpace(base, _coordinates(base, self.options))
+        """Its points are the options and the messages."""
+        assert self.prime is not None, "the constructor has chosen it"
+        return ProjectiveSpace(self.prime, _coordinates(self.prime, self.options))
 
     @property
     def outputs(self) -> int:
         """K."""
         return self.space.size
 
-    def _orthogonal_to(self, many: int) -> int:
-        """How many points are orthogonal to ``many`` independent ones: c₁, c₂, …"""
-        left = self.space.coordinates - many
-        return points(self.space.base, left) if left > 0 else 0
-
     @cached_property
     def region(self) -> OwnRegion:
-        """The law: an option's region is the points orthogonal to its own."""
-        return OwnRegion("ProjectiveGeometry", self.epsilon, Fraction(self._orthogonal_to(1), self.outputs))
+        """An option's region is the points orthogonal to its own."""
+        return OwnRegion("ProjectiveGeometry", self.epsilon, self._orthogonal_to(1))
 
-    @property
-    def _both(self) -> Fraction:
-        """The share of points orthogonal to two options."""
-        return Fraction(self._orthogonal_to(2), self.outputs)
+    def _orthogonal_to(self, many: int) -> Fraction:
+        """The share of points that are orthogonal to ``many`` independent ones: c₁/K, c₂/K, …"""
+        left = self.space.coordinates - many
+        return Fraction(points(self.space.base, left) if left > 0 else 0, self.outputs)
 
-    @property
-    def _only_one(self) -> Fraction:
-        return self.region.share - self._both
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("ProjectiveGeometry", self.options)
 
-    @property
-    def own_support(self) -> Fraction:
-        return self.region.share * self.region.inside
+    @cached_property
+    def law(self) -> RegionLaw:
+        """Any two options; there are more options than points orthogonal to one, so that none is orthogonal to all."""
+        both = self._orthogonal_to(2)
+        # A point orthogonal to two options is rarer for a third one.
+        q_common = None if both else 1.0
+        attacked = (self._attack(),)
+        return RegionLaw(self.region, self.region.share - both, q_common=q_common, attacked=attacked, tight=True)
 
-    @property
-    def other_support(self) -> Fraction:
-        return self._both * self.region.inside + self._only_one * self.region.outside
+    def _attack(self) -> HidingPair:
+        """Options 0 and 1 where all others hold 2, or 0 where there is none.
 
-    # --- running it -------------------------------------------------------------------------------------------
+        With q > 2 the three are on one line: what is orthogonal to two of them is orthogonal to all. With q = 2 they
+        are independent, or all the points that there are.
+        """
+        one, two = self.region.share, self._orthogonal_to(2)
+        shares: dict[Regions, Fraction]
+        if self.options == 2:
+            shares = {(True, False, True): one - two, (False, True, False): one - two, (True, True, True): two}
+        else:
+            collinear = self.space.base > 2 or self.space.coordinates == 2
+            three = two if collinear else self._orthogonal_to(3)
+            alone = one - 2 * two + three
+            shares = {(True, False, False): alone, (False, True, False): alone, (False, False, True): alone}
+            for pair in ((True, True, False), (True, False, True), (False, True, True)):
+                shares[pair] = two - three
+            shares[True, True, True] = three
+        shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
+        return self.region.attack(shares, symmetric=self.options > 2)
+
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("ProjectiveGeometry", self.outputs)
+
+    @cached_property
+    def reading(self) -> OrthogonalCounts:
+        both, high, low = self._orthogonal_to(2), self.region.inside, self.region.outside
+        own, other = self.region.share * high, both * high + (self.region.share - both) * low
+        return OrthogonalCounts(self.options, own, other, space=self.space)
+
+    @cached_property
+    def reference(self) -> UniformNumber:
+        return UniformNumber(self.region, IsOrthogonal(self.space), self.outputs)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         result = np.empty(len(values), dtype=np.int64)
@@ -131,54 +168,10 @@ class ProjectiveGeometry(WholeNumber, UniformNumber, SupportOracle):
         everyone, leading = np.arange(len(own)), (own != 0).argmax(axis=1)
         drawn[everyone, leading] = (drawn[everyone, leading] - product) % self.space.base
 
-    # --- reading the messages ---------------------------------------------------------------------------------
-
-    def accumulate(self, messages: Array) -> Array:
-        return np.bincount(messages, minlength=self.outputs)
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        return super().finish(self.space.orthogonal_counts(np.asarray(total), self.options), users)
-
-    # --- the reference law --------------------------------------------------------------------------------------
-
-    def owns(self, values: Array, messages: Array) -> NDArray[np.bool_]:
-        return self.space.orthogonal(values, messages)
-
-    # --- its privacy ------------------------------------------------------------------------------------------
-
-    def variation_ratio(self) -> VariationRatio:
-        # A point orthogonal to two options is rarer for a third one.
-        return self.region.variation_ratio(self._only_one, None if self._both else 1.0)
-
-    def blankets(self) -> Sequence[HidingPair]:
-        """Any two options; there are more options than points orthogonal to one, so that none is orthogonal to all."""
-        return [self.region.pair(self._only_one)]
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """Options 0 and 1 where all others hold 2, or 0 where there is none.
-
-        With q > 2 the three are on one line: what is orthogonal to two of them is orthogonal to all. With q = 2 they
-        are independent, or all the points that there are.
-        """
-        one, two = self.region.share, self._both
-        shares: dict[Regions, Fraction]
-        if self.options == 2:
-            shares = {(True, False, True): one - two, (False, True, False): one - two, (True, True, True): two}
-        else:
-            collinear = self.space.base > 2 or self.space.coordinates == 2
-            three = two if collinear else Fraction(self._orthogonal_to(3), self.outputs)
-            alone = one - 2 * two + three
-            shares = {(True, False, False): alone, (False, True, False): alone, (False, False, True): alone}
-            for pair in ((True, True, False), (True, False, True), (False, True, True)):
-                shares[pair] = two - three
-            shares[True, True, True] = three
-        shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
-        return [self.region.attack(shares, symmetric=self.options > 2)]
-
     def table(self) -> OutputTable:
         every, messages = np.arange(self.options), np.arange(self.outputs)
         high, low = self.region.inside / self.outputs, self.region.outside / self.outputs
-        owned = [self.owns(np.full_like(messages, x), messages) for x in every]
+        owned = [self.reference.owns(np.full_like(messages, x), messages) for x in every]
         return OutputTable(every, messages, tuple(tuple(high if o else low for o in own) for own in owned))
 
     @classmethod
@@ -190,6 +183,29 @@ class ProjectiveGeometry(WholeNumber, UniformNumber, SupportOracle):
             cls(epsilon=3.0, options=7, prime=5),
             cls(epsilon=1.0, options=2, prime=2),
         ]
+
+
+@dataclass(frozen=True)
+class OrthogonalCounts(SupportReading):
+    """A message supports the options whose points are orthogonal to it."""
+
+    space: ProjectiveSpace = field(kw_only=True)
+
+    def accumulate(self, messages: Array) -> Array:
+        return np.bincount(messages, minlength=self.space.size)
+
+    def supports(self, total: Array) -> Array:
+        return self.space.orthogonal_counts(np.asarray(total), self.options)
+
+
+@dataclass(frozen=True)
+class IsOrthogonal:
+    """Whether each message is orthogonal to the option beside it."""
+
+    space: ProjectiveSpace
+
+    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
+        return self.space.orthogonal(values, messages)
 
 
 def best_base(epsilon: float, options: int) -> int:

@@ -51,7 +51,6 @@ class PrivSet(Mechanism):
 
     name = "privset"
     task = "set-valued"
-    combines_items = True
     summary = "sets of options: a set that is likelier to meet the true one"
 
     def __post_init__(self) -> None:

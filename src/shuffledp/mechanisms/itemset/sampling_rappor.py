@@ -8,16 +8,19 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
-from shuffledp.mechanisms.parts import user_values
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
-from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
+from shuffledp.mechanisms.parts.law import Law
+from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.user_values import ItemSet
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -29,7 +32,7 @@ MOST_CELLS_OF_A_TABLE = 1 << 16
 
 
 @dataclass(frozen=True)
-class SamplingRAPPOR(WholeNumber):
+class SamplingRAPPOR(Mechanism):
     """Draw one of the d options uniformly and say whether it is among one's s items, flipped with probability f.
 
     The draw is exactly uniform; f = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−f)/f is at most
@@ -47,7 +50,6 @@ class SamplingRAPPOR(WholeNumber):
 
     name = "sampling-rappor"
     task = "set-valued"
-    combines_items = True
     summary = "one sampled option: held or not, by randomized response"
 
     def __post_init__(self) -> None:
@@ -64,16 +66,21 @@ class SamplingRAPPOR(WholeNumber):
         """f: the probability that the bit is flipped."""
         return flip_probability(self.epsilon)
 
-    @property
-    def largest_difference(self) -> int:
-        """In how many options two users' sets can differ."""
-        return 2 * min(self.items, self.options - self.items)
+    @cached_property
+    def values(self) -> ItemSet:
+        return ItemSet("SamplingRAPPOR", self.options, self.items)
 
-    def check(self, values: Any) -> Array:
-        return user_values.item_sets("SamplingRAPPOR", values, self.options, self.items)
+    @cached_property
+    def law(self) -> SampledBitLaw:
+        return SampledBitLaw(self.options, self.items, self.flip)
 
-    def probe(self) -> Array:
-        return user_values.farthest_sets(self.options, self.items)
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("SamplingRAPPOR", 2 * self.options)
+
+    @cached_property
+    def reading(self) -> SampledBitReading:
+        return SampledBitReading(self.options, self.flip)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         drawn = source.below(self.options, len(values))
@@ -85,43 +92,43 @@ class SamplingRAPPOR(WholeNumber):
                 bits[part] ^= item == drawn[part]
         return 2 * drawn + bits
 
+    def table(self) -> OutputTable:
+        cells = 2 * self.options * comb(self.options, self.items)
+        if cells > MOST_CELLS_OF_A_TABLE:
+            raise ValueError(
+                f"SamplingRAPPOR: a table needs at most {MOST_CELLS_OF_A_TABLE} cells, got {cells} "
+                f"for {self.items} of {self.options} options."
+            )
+        sets = list(combinations(range(self.options), self.items))
+        messages = np.arange(2 * self.options)
+        right, wrong = (1 - self.flip) / self.options, self.flip / self.options
+        rows = tuple(tuple(right if (y // 2 in held) == y % 2 else wrong for y in messages.tolist()) for held in sets)
+        return OutputTable(np.array(sets), messages, rows)
+
+    @classmethod
+    def examples(cls) -> Sequence[SamplingRAPPOR]:
+        return [
+            cls(epsilon=1.0, options=2, items=1),
+            cls(epsilon=0.5, options=5, items=2),
+            cls(epsilon=3.0, options=4, items=2),
+            cls(epsilon=1.0, options=5, items=4),
+        ]
+
+
+@dataclass(frozen=True)
+class SampledBitLaw(Law):
+    """A uniform option, and a bit about it that is flipped with probability f."""
+
+    options: int
+    items: int
+    flip: Fraction
+
+    tight = True
+
     @property
-    def outputs(self) -> int:
-        return 2 * self.options
-
-    def accumulate(self, messages: Array) -> Array:
-        """For each option, how many said no and how many said yes."""
-        return np.bincount(messages, minlength=2 * self.options).reshape(self.options, 2)
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        """d·(yes − f·asked)/(1 − 2f), for each option: f is the share of yes among the asked who do not hold it."""
-        f = self.flip
-        no, yes = np.asarray(total, dtype=np.float64).T
-        value = self.options * (yes * float(1 - f) - no * float(f)) / float(1 - 2 * f)
-        return Estimate(value, self._variance_of_counts(np.clip(value, 0.0, users), users), users)
-
-    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
-        """Each option's estimate by its exact law: who is asked about it, and who then says yes."""
-        f = float(self.flip)
-        holders, others = rng.binomial(held, 1.0 / self.options), rng.binomial(users - held, 1.0 / self.options)
-        yes = rng.binomial(holders, 1.0 - f) + rng.binomial(others, f)
-        return self.finish(np.stack([holders + others - yes, yes], axis=1), users)
-
-    def truth(self, values: Any) -> Floats:
-        return self._counts(self.check(values))
-
-    def variance(self, values: Any) -> Floats:
-        checked = self.check(values)
-        return self._variance_of_counts(self._counts(checked), len(checked))
-
-    def _counts(self, checked: Array) -> Floats:
-        return np.bincount(checked.reshape(-1), minlength=self.options).astype(np.float64)
-
-    def _variance_of_counts(self, counts: Floats, users: int) -> Floats:
-        d, f = self.options, self.flip
-        gap = (1 - 2 * f) ** 2
-        holder, other = d * ((1 - f) ** 3 + f**3) / gap - 1, d * f * (1 - f) / gap
-        return np.asarray(counts * float(holder) + (users - counts) * float(other))
+    def largest_difference(self) -> int:
+        """In how many options two users' sets can differ."""
+        return 2 * min(self.items, self.options - self.items)
 
     def variation_ratio(self) -> VariationRatio:
         ratio = above((1 - self.flip) / self.flip)
@@ -172,24 +179,40 @@ class SamplingRAPPOR(WholeNumber):
         ]
         return [exact_pair([(rational(a), rational(b), rational(w)) for a, b, w in cells], symmetric=True)]
 
-    def table(self) -> OutputTable:
-        cells = 2 * self.options * comb(self.options, self.items)
-        if cells > MOST_CELLS_OF_A_TABLE:
-            raise ValueError(
-                f"SamplingRAPPOR: a table needs at most {MOST_CELLS_OF_A_TABLE} cells, got {cells} "
-                f"for {self.items} of {self.options} options."
-            )
-        sets = list(combinations(range(self.options), self.items))
-        messages = np.arange(2 * self.options)
-        right, wrong = (1 - self.flip) / self.options, self.flip / self.options
-        rows = tuple(tuple(right if (y // 2 in held) == y % 2 else wrong for y in messages.tolist()) for held in sets)
-        return OutputTable(np.array(sets), messages, rows)
 
-    @classmethod
-    def examples(cls) -> Sequence[SamplingRAPPOR]:
-        return [
-            cls(epsilon=1.0, options=2, items=1),
-            cls(epsilon=0.5, options=5, items=2),
-            cls(epsilon=3.0, options=4, items=2),
-            cls(epsilon=1.0, options=5, items=4),
-        ]
+@dataclass(frozen=True)
+class SampledBitReading(SimulatedReading):
+    """Yes and no are counted for each option."""
+
+    options: int
+    flip: Fraction
+
+    def accumulate(self, messages: Array) -> Array:
+        """For each option, how many said no and how many said yes."""
+        return np.bincount(messages, minlength=2 * self.options).reshape(self.options, 2)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        """d·(yes − f·asked)/(1 − 2f), for each option: f is the share of yes among the asked who do not hold it."""
+        f = self.flip
+        no, yes = np.asarray(total, dtype=np.float64).T
+        value = self.options * (yes * float(1 - f) - no * float(f)) / float(1 - 2 * f)
+        return Estimate(value, self._variance_of_counts(np.clip(value, 0.0, users), users), users)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """Each option's estimate by its exact law: who is asked about it, and who then says yes."""
+        f = float(self.flip)
+        holders, others = rng.binomial(held, 1.0 / self.options), rng.binomial(users - held, 1.0 / self.options)
+        yes = rng.binomial(holders, 1.0 - f) + rng.binomial(others, f)
+        return self.finish(np.stack([holders + others - yes, yes], axis=1), users)
+
+    def truth(self, values: Array) -> Floats:
+        return np.bincount(values.reshape(-1), minlength=self.options).astype(np.float64)
+
+    def variance(self, values: Array) -> Floats:
+        return self._variance_of_counts(self.truth(values), len(values))
+
+    def _variance_of_counts(self, counts: Floats, users: int) -> Floats:
+        d, f = self.options, self.flip
+        gap = (1 - 2 * f) ** 2
+        holder, other = d * ((1 - f) ** 3 + f**3) / gap - 1, d * f * (1 - f) / gap
+        return np.asarray(counts * float(holder) + (users - counts) * float(other))

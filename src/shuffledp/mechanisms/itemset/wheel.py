@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from math import ceil
-from typing import Any
 
 import numpy as np
 
 from shuffledp import argument
-from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import OutputTable
-from shuffledp.mechanisms.parts import user_values
-from shuffledp.mechanisms.parts.arcs import ArcResponse
-from shuffledp.mechanisms.parts.old_support import SupportOracle
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.arcs import ArcResponse, DigitWire
+from shuffledp.mechanisms.parts.own_region import RegionLaw
+from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.user_values import ItemSet
 from shuffledp.sampling.linear_hash import LinearHash, best_buckets, prime_at_least, prime_length
 from shuffledp.sampling.random import RandomSource
 
@@ -26,7 +26,7 @@ PLACES_OF_AN_ARC = 8
 
 
 @dataclass(frozen=True)
-class Wheel(ArcResponse, SupportOracle):
+class Wheel(Mechanism):
     """Hash one's s options to places of a circle, and report a place that is likelier on the arcs that begin there.
 
     Each user holds ``items`` different options, one row of option numbers; the estimate is how many users hold each
@@ -48,7 +48,6 @@ class Wheel(ArcResponse, SupportOracle):
 
     name = "wheel"
     task = "set-valued"
-    combines_items = True
     summary = "sets of options: a place on a circle, likelier on the arcs of the items; short messages"
 
     def __post_init__(self) -> None:
@@ -57,63 +56,61 @@ class Wheel(ArcResponse, SupportOracle):
         object.__setattr__(self, "items", argument.count("Wheel", "items", self.items))
         if self.items >= self.options:
             raise ValueError(f"Wheel: items must be below the {self.options} options, got {self.items}.")
-        if self.arc is not None:
-            object.__setattr__(self, "arc", argument.open_probability("Wheel", "arc", self.arc))
-        if self.circle is not None:
-            circle = prime_length("Wheel", "circle", self.circle, at_least=2)
-            object.__setattr__(self, "circle", circle)
-        if self.items * self.arc_places >= self.places:
+        object.__setattr__(self, "arc", self._chosen_arc())
+        object.__setattr__(self, "circle", self._chosen_circle())
+        arcs = self.arcs
+        if self.items * arcs.arc_places >= arcs.places:
             raise ValueError(
                 f"Wheel: {self.items} arcs must leave a part of the circle free, "
-                f"got arcs of {self.arc_places} of {self.places} places."
+                f"got arcs of {arcs.arc_places} of {arcs.places} places."
             )
-        if not self.hashing.feasible():
-            raise ValueError(f"Wheel: the circle must have fewer places, got {self.places}; set circle.")
-        assert self.region
+        if not arcs.hashing.feasible():
+            raise ValueError(f"Wheel: the circle must have fewer places, got {arcs.places}; set circle.")
+        assert arcs.region
+
+    def _chosen_arc(self) -> float:
+        """The given share of the circle, or else the one with the least variance."""
+        if self.arc is None:
+            return 1 / best_buckets(self.epsilon, self.items)
+        return argument.open_probability("Wheel", "arc", self.arc)
+
+    def _chosen_circle(self) -> int:
+        """M: the given prime, or else one for all options and for arcs of eight places; the arc is chosen before."""
+        if self.circle is None:
+            assert self.arc is not None, "the constructor has chosen it"
+            return prime_at_least(max(self.options, ceil(PLACES_OF_AN_ARC / self.arc)))
+        return prime_length("Wheel", "circle", self.circle, at_least=2)
 
     @cached_property
-    def _wanted_arc(self) -> float:
-        return 1 / best_buckets(self.epsilon, self.items) if self.arc is None else self.arc
+    def arcs(self) -> ArcResponse:
+        """How a message is drawn, and its law."""
+        assert self.arc is not None, "the constructor has chosen it"
+        assert self.circle is not None, "the constructor has chosen it"
+        hashing = LinearHash(self.circle, self.options, self.items + 1)
+        return ArcResponse("Wheel", self.epsilon, self.items, hashing, max(1, round(self.arc * self.circle)))
 
     @cached_property
-    def hashing(self) -> LinearHash:
-        wanted = max(self.options, ceil(PLACES_OF_AN_ARC / self._wanted_arc))
-        places = prime_at_least(wanted) if self.circle is None else self.circle
-        return LinearHash(places, self.options, self.items + 1)
+    def values(self) -> ItemSet:
+        return ItemSet("Wheel", self.options, self.items)
 
     @cached_property
-    def arc_places(self) -> int:
-        return max(1, round(self._wanted_arc * self.places))
+    def law(self) -> RegionLaw:
+        return self.arcs.law()
 
-    @property
-    def own_support(self) -> Fraction:
-        return self.own_arc
+    @cached_property
+    def wire(self) -> DigitWire:
+        return self.arcs.wire
 
-    @property
-    def other_support(self) -> Fraction:
-        return self.arc_share
-
-    def check(self, values: Any) -> Array:
-        return user_values.item_sets("Wheel", values, self.options, self.items)
+    @cached_property
+    def reading(self) -> ArcSupport:
+        return ArcSupport(self.options, self.arcs.own_arc, self.arcs.arc_share, arcs=self.arcs)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        return self.report(values, source)
-
-    def accumulate(self, messages: Array) -> Array:
-        return self.supports(messages)
-
-    def truth(self, values: Any) -> Floats:
-        return np.bincount(self.check(values).reshape(-1), minlength=self.options).astype(np.float64)
-
-    def variance(self, values: Any) -> Floats:
-        return self._variance_of_counts(self.truth(values), len(values))
-
-    def probe(self) -> Array:
-        return user_values.farthest_sets(self.options, self.items)
+        return self.arcs.draw(values, source)
 
     def table(self) -> OutputTable:
         sets = list(combinations(range(self.options), self.items))
-        return OutputTable(np.array(sets), self.all_messages(), tuple(self.law_of(held) for held in sets))
+        return OutputTable(np.array(sets), self.arcs.all_messages(), tuple(map(self.arcs.law_of, sets)))
 
     @classmethod
     def examples(cls) -> Sequence[Wheel]:
@@ -123,3 +120,13 @@ class Wheel(ArcResponse, SupportOracle):
             cls(epsilon=0.5, options=5, items=1, arc=0.3, circle=7),
             cls(epsilon=1.0, options=4, items=2, arc=0.3, circle=3),
         ]
+
+
+@dataclass(frozen=True)
+class ArcSupport(SupportReading):
+    """A message supports the options on whose arc its place is."""
+
+    arcs: ArcResponse = field(kw_only=True)
+
+    def accumulate(self, messages: Array) -> Array:
+        return self.arcs.supports(messages)

@@ -13,15 +13,25 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
-from shuffledp.mechanisms.parts.arcs import ArcResponse
-from shuffledp.mechanisms.parts.key_value import NONE, PairOracle, exact_value, positive_signs, sets_of_pairs
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.arcs import ArcResponse, DigitWire
+from shuffledp.mechanisms.parts.key_value import (
+    NONE,
+    KeyValuePairs,
+    PairReading,
+    exact_value,
+    positive_signs,
+    sets_of_pairs,
+)
+from shuffledp.mechanisms.parts.own_region import RegionLaw
 from shuffledp.sampling.linear_hash import LinearHash, best_prime, prime_length
 from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class Collision(ArcResponse, PairOracle):
+class Collision(Mechanism):
     """Round one's s values to signs, hash the s signed options to buckets, and report a bucket, likelier one of those.
 
     Each user holds ``items`` options with values, no more and no fewer. A value v, as a multiple of 2^-52, becomes +
@@ -41,6 +51,7 @@ class Collision(ArcResponse, PairOracle):
     length: int | None = None
 
     name = "collision"
+    task = "key-value"
     summary = "a few options with values in [-1, 1]: a bucket, likelier one of theirs; short messages"
 
     def __post_init__(self) -> None:
@@ -49,85 +60,61 @@ class Collision(ArcResponse, PairOracle):
         object.__setattr__(self, "items", argument.count("Collision", "items", self.items))
         if self.items > self.options:
             raise ValueError(f"Collision: items must be at most the {self.options} options, got {self.items}.")
-        if self.length is not None:
-            length = prime_length("Collision", "length", self.length, at_least=self.items + 1)
-            object.__setattr__(self, "length", length)
-        if not self.hashing.feasible():
-            raise ValueError(f"Collision: there must be fewer buckets, got {self.places}; set length.")
-        assert self.region
+        object.__setattr__(self, "length", self._chosen_length())
+        if not self.arcs.hashing.feasible():
+            raise ValueError(f"Collision: there must be fewer buckets, got {self.length}; set length.")
+        assert self.arcs.region
 
-    @property
-    def keys(self) -> int:  # type: ignore[override]
-        return self.options
-
-    @property
-    def probe_pairs(self) -> int:
-        return self.items
+    def _chosen_length(self) -> int:
+        """l: the given length, or else the prime with the least variance."""
+        if self.length is None:
+            return best_prime(self.epsilon, self.items)
+        return prime_length("Collision", "length", self.length, at_least=self.items + 1)
 
     @cached_property
-    def hashing(self) -> LinearHash:
-        """Option j with sign − is point 2j, with sign + point 2j+1."""
-        buckets = best_prime(self.epsilon, self.items) if self.length is None else self.length
-        return LinearHash(buckets, 2 * self.options, self.items + 2)
+    def arcs(self) -> ArcResponse:
+        """How a message is drawn, and its law; option j with sign − is point 2j, with sign + point 2j+1."""
+        assert self.length is not None, "the constructor has chosen it"
+        hashing = LinearHash(self.length, 2 * self.options, self.items + 2)
+        return ArcResponse("Collision", self.epsilon, self.items, hashing, arc_places=1)
 
-    @property
-    def arc_places(self) -> int:
-        return 1
+    @cached_property
+    def values(self) -> ExactlySomePairs:
+        return ExactlySomePairs("Collision", self.options, most_pairs=self.options, probe_pairs=self.items)
 
-    def check(self, values: Any) -> Array:
-        pairs = super().check(values)
-        held = (pairs[..., 0] != NONE).sum(axis=1)
-        if pairs.shape[1] != self.items or (held != self.items).any():
-            got = pairs.shape[1] if pairs.shape[1] != self.items else held.min()
-            raise ValueError(f"Collision: expected {self.items} pairs of option and value per user, got {got}.")
-        return pairs
+    @cached_property
+    def law(self) -> RegionLaw:
+        return self.arcs.law()
+
+    @cached_property
+    def wire(self) -> DigitWire:
+        return self.arcs.wire
+
+    @cached_property
+    def reading(self) -> SignedSupport:
+        return SignedSupport(self.options, self.arcs)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         points = 2 * values[..., 0].astype(np.int64)
         points += positive_signs(values[..., 1], source)
-        return self.report(points, source)
-
-    def accumulate(self, messages: Array) -> Array:
-        """How many messages support each option with sign −, and with sign +: two rows."""
-        return self.supports(messages).reshape(self.options, 2).T
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        """Counts and sums; the variance of a sum leaves out −Σv², at most the count: it errs on the safe side."""
-        minus, plus = np.asarray(total, dtype=np.float64)
-        gap, other = float(self.own_arc - self.arc_share), float(self.arc_share)
-        value = np.stack([plus + minus - 2 * users * other, plus - minus]) / gap
-        held = np.clip(value[0], 0.0, users)
-        return Estimate(value, self._variance_of(held, np.zeros_like(held), users), users)
-
-    def variance(self, values: Any) -> Floats:
-        pairs = self.check(values)
-        held, squares = self._sums(pairs, power=2)
-        return self._variance_of(held, squares, len(pairs))
-
-    def _variance_of(self, held: Floats, squares: Floats, users: int) -> Floats:
-        """A message's supports of both signs are independent, given the sign that a holder drew."""
-        s, r = self.own_arc, self.arc_share
-        gap = (s - r) ** 2
-        holder, other = float((s * (1 - s) + r * (1 - r)) / gap), float(2 * r * (1 - r) / gap)
-        count = held * holder + (users - held) * other
-        return np.stack([count, count + held - squares])
+        return self.arcs.draw(points, source)
 
     def table(self) -> OutputTable:
         """Every choice of options and signs; for one item also a value between."""
         between = (0.375,) if self.items == 1 else ()
         rows = sets_of_pairs(self.options, self.items, self.items, *between)
         inputs = np.stack([row for row in rows if (row[:, 0] != NONE).all()])
-        return OutputTable(inputs, self.all_messages(), tuple(self._mixed_law(row) for row in inputs))
+        return OutputTable(inputs, self.arcs.all_messages(), tuple(self._mixed_law(row) for row in inputs))
 
     def _mixed_law(self, pairs: Array) -> tuple[Fraction, ...]:
         """The law averaged over the signs that the values may become."""
-        total = [Fraction(0)] * int(self.places ** (self.hashing.width + 1))
+        total = [Fraction(0)] * int(self.arcs.places ** (self.arcs.hashing.width + 1))
         for signs in product((0, 1), repeat=self.items):
             chance = Fraction(1)
             for value, sign in zip(pairs[:, 1], signs, strict=True):
                 chance *= (1 + (2 * sign - 1) * exact_value(value)) / 2
             if chance:
-                law = self.law_of(2 * int(option) + sign for option, sign in zip(pairs[:, 0], signs, strict=True))
+                law = self.arcs.law_of(2 * int(option) + sign for option, sign in zip(pairs[:, 0], signs, strict=True))
                 total = [sum_ + chance * term for sum_, term in zip(total, law, strict=True)]
         return tuple(total)
 
@@ -139,3 +126,47 @@ class Collision(ArcResponse, PairOracle):
             cls(epsilon=0.5, options=1, items=1, length=2),
             cls(epsilon=1.0, options=2, items=1),
         ]
+
+
+@dataclass(frozen=True)
+class ExactlySomePairs(KeyValuePairs):
+    """The same, but every user holds exactly ``probe_pairs`` of them, and no slot is empty."""
+
+    def check(self, values: Any) -> Array:
+        pairs = super().check(values)
+        held = (pairs[..., 0] != NONE).sum(axis=1)
+        if pairs.shape[1] != self.probe_pairs or (held != self.probe_pairs).any():
+            got = pairs.shape[1] if pairs.shape[1] != self.probe_pairs else held.min()
+            raise ValueError(f"{self.who}: expected {self.probe_pairs} pairs of option and value per user, got {got}.")
+        return pairs
+
+
+@dataclass(frozen=True)
+class SignedSupport(PairReading):
+    """A message supports the signed options on whose arc its place is."""
+
+    arcs: ArcResponse
+
+    def accumulate(self, messages: Array) -> Array:
+        """How many messages support each option with sign −, and with sign +: two rows."""
+        return self.arcs.supports(messages).reshape(self.keys, 2).T
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        """Counts and sums; the variance of a sum leaves out −Σv², at most the count: it errs on the safe side."""
+        minus, plus = np.asarray(total, dtype=np.float64)
+        gap, other = float(self.arcs.own_arc - self.arcs.arc_share), float(self.arcs.arc_share)
+        value = np.stack([plus + minus - 2 * users * other, plus - minus]) / gap
+        held = np.clip(value[0], 0.0, users)
+        return Estimate(value, self._variance_of(held, np.zeros_like(held), users), users)
+
+    def variance(self, values: Array) -> Floats:
+        held, squares = self.sums(values, power=2)
+        return self._variance_of(held, squares, len(values))
+
+    def _variance_of(self, held: Floats, squares: Floats, users: int) -> Floats:
+        """A message's supports of both signs are independent, given the sign that a holder drew."""
+        s, r = self.arcs.own_arc, self.arcs.arc_share
+        gap = (s - r) ** 2
+        holder, other = float((s * (1 - s) + r * (1 - r)) / gap), float(2 * r * (1 - r) / gap)
+        count = held * holder + (users - held) * other
+        return np.stack([count, count + held - squares])

@@ -6,31 +6,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.key_value import (
     NONE,
     USERS_AT_ONCE,
-    PairOracle,
+    KeyValuePairs,
+    PairReading,
     exact_value,
     positive_signs,
     sets_of_pairs,
 )
-from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
-from shuffledp.mechanisms.parts.own_region import OwnRegion
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class PCKV(WholeNumber, PairOracle):
+class PCKV(Mechanism):
     """PCKV-GRR: pad the pairs to ℓ, draw one, round its value to a sign; send this key and sign, or uniform ones.
 
     A user with fewer than ℓ = ``padding`` pairs adds dummy keys, each with a random sign; a user with more draws from
@@ -53,6 +54,7 @@ class PCKV(WholeNumber, PairOracle):
     padding: int
 
     name = "pckv"
+    task = "key-value"
     summary = "one of a user's key–value pairs, padded to a fixed number: its key and sign, or uniform ones"
 
     def __post_init__(self) -> None:
@@ -75,14 +77,36 @@ class PCKV(WholeNumber, PairOracle):
         """The law of a user with ℓ pairs of values ±1: uniform on all messages, or on the own ℓ."""
         return OwnRegion("PCKV", self.epsilon, Fraction(self.padding, self.outputs))
 
-    @property
-    def uniform_share(self) -> Fraction:
-        """γ: the probability of a uniform message."""
-        return self.region.uniform_share
+    @cached_property
+    def values(self) -> KeyValuePairs:
+        return KeyValuePairs("PCKV", self.keys, most_pairs=self.keys, probe_pairs=self.padding)
 
-    @property
-    def probe_pairs(self) -> int:
-        return self.padding
+    @cached_property
+    def law(self) -> RegionLaw:
+        """Two users with the same ℓ keys and opposite signs.
+
+        Every message is avoided by some user, so the blanket is the uniform law with mass γ. Every user's own part
+        is an average of uniform laws on ℓ messages (random signs and dummies included), and for a fixed blanket the
+        divergence is convex in user 1's two laws; of two sets of ℓ messages, disjoint ones hide worst (OwnRegion).
+        """
+        return RegionLaw(self.region, self.region.share, attacked=(self._attack(),), tight=True)
+
+    def _attack(self) -> HidingPair:
+        """The same two users, and all others hold nothing: they send dummy keys."""
+        chance = self.region.uniform_share / self.outputs
+        drawn, own, dummies = 1 - self.region.uniform_share, self.padding * chance, 2 * self.padding * chance
+        rest = 2 * (self.keys - self.padding) * chance
+        classes = [(own + drawn, own, own), (own, own + drawn, own), (dummies, dummies, dummies + drawn)]
+        exact = [(rational(a), rational(b), rational(h)) for a, b, h in [*classes, (rest, rest, rest)]]
+        return exact_pair(exact, symmetric=True)
+
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("PCKV", self.outputs)
+
+    @cached_property
+    def reading(self) -> PaddedCounts:
+        return PaddedCounts(self.keys, self.padding, self.region.uniform_share)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         parts = range(0, len(values), USERS_AT_ONCE)
@@ -99,7 +123,7 @@ class PCKV(WholeNumber, PairOracle):
         dummy = place >= holds
         key = np.where(dummy, self.keys + place, key.astype(np.int64))
         truth = 2 * key + positive_signs(np.where(dummy, 0.0, value), source)
-        lies = source.coins(self.uniform_share, len(pairs))
+        lies = source.coins(self.region.uniform_share, len(pairs))
         return np.where(lies, source.below(self.outputs, len(pairs)), truth)
 
     def _drawn_places(self, holds: Integers, source: RandomSource) -> Integers:
@@ -109,6 +133,46 @@ class PCKV(WholeNumber, PairOracle):
             users = np.flatnonzero(holds == many)
             place[users] = source.below(int(many), len(users))
         return place
+
+    def table(self) -> OutputTable:
+        """The law for users with at most ℓ pairs."""
+        inputs = np.stack(list(sets_of_pairs(self.keys, self.padding, self.padding, 0.375)))
+        return OutputTable(inputs, np.arange(self.outputs), tuple(self.law_of(row) for row in inputs))
+
+    def law_of(self, pairs: Array) -> tuple[Fraction, ...]:
+        """The exact law of the message of one user."""
+        held = [(int(key), exact_value(value)) for key, value in pairs if key != NONE]
+        slots = max(len(held), self.padding)
+        held += [(self.keys + place, Fraction(0)) for place in range(len(held), slots)]
+        gamma = self.region.uniform_share
+        law = [gamma / self.outputs] * self.outputs
+        for key, value in held:
+            for sign in (0, 1):
+                law[2 * key + sign] += (1 - gamma) / slots * (1 + (2 * sign - 1) * value) / 2
+        return tuple(law)
+
+    @classmethod
+    def examples(cls) -> Sequence[PCKV]:
+        return [
+            cls(epsilon=1.0, keys=1, padding=1),
+            cls(epsilon=0.5, keys=3, padding=1),
+            cls(epsilon=2.0, keys=2, padding=2),
+        ]
+
+
+@dataclass(frozen=True)
+class PaddedCounts(PairReading):
+    """Counts of keys with a sign, of which each of a user's pairs is drawn with chance (1 − γ)/ℓ."""
+
+    padding: int
+    """ℓ."""
+    uniform_share: Fraction
+    """γ."""
+
+    @property
+    def outputs(self) -> int:
+        """2d'."""
+        return 2 * (self.keys + self.padding)
 
     def accumulate(self, messages: Array) -> Array:
         """For each key, how many messages have it with sign − and with sign +."""
@@ -127,15 +191,14 @@ class PCKV(WholeNumber, PairOracle):
         variance = self._scale**2 * np.stack([spread, minus + plus])
         return Estimate(np.stack([counts, self._scale * (plus - minus)]), variance, users)
 
-    def variance(self, values: Any) -> Floats:
-        pairs = self.check(values)
+    def variance(self, values: Array) -> Floats:
         # A user's key is drawn with probability 1/max(m, ℓ); all below is in units of the estimate.
-        weight = self.padding / np.maximum((pairs[..., 0] != NONE).sum(axis=1), self.padding)
-        drawn, _ = self._sums(pairs, 1, weight)
-        squares = self._sums(pairs, 2, weight**2)
+        weight = self.padding / np.maximum((values[..., 0] != NONE).sum(axis=1), self.padding)
+        drawn, _ = self.sums(values, 1, weight)
+        squares = self.sums(values, 2, weight**2)
         chance = self._scale * self._by_chance
-        reported = self._scale * (drawn + len(pairs) * chance)
-        wasted = 2 * chance * drawn + squares[0] + len(pairs) * chance**2
+        reported = self._scale * (drawn + len(values) * chance)
+        wasted = 2 * chance * drawn + squares[0] + len(values) * chance**2
         return np.stack([reported - wasted, reported - squares[1]])
 
     @property
@@ -147,48 +210,3 @@ class PCKV(WholeNumber, PairOracle):
     def _by_chance(self) -> float:
         """The probability that a message has a given key that was not drawn."""
         return float(2 * self.uniform_share / self.outputs)
-
-    def variation_ratio(self) -> VariationRatio:
-        return self.region.variation_ratio(self.region.share, q_common=None)
-
-    def blankets(self) -> Sequence[HidingPair]:
-        """Two users with the same ℓ keys and opposite signs.
-
-        Every message is avoided by some user, so the blanket is the uniform law with mass γ. Every user's own part
-        is an average of uniform laws on ℓ messages (random signs and dummies included), and for a fixed blanket the
-        divergence is convex in user 1's two laws; of two sets of ℓ messages, disjoint ones hide worst (OwnRegion).
-        """
-        return [self.region.pair(self.region.share)]
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """The same two users, and all others hold nothing: they send dummy keys."""
-        chance = self.uniform_share / self.outputs
-        drawn, own, dummies = 1 - self.uniform_share, self.padding * chance, 2 * self.padding * chance
-        rest = 2 * (self.keys - self.padding) * chance
-        classes = [(own + drawn, own, own), (own, own + drawn, own), (dummies, dummies, dummies + drawn)]
-        exact = [(rational(a), rational(b), rational(h)) for a, b, h in [*classes, (rest, rest, rest)]]
-        return [exact_pair(exact, symmetric=True)]
-
-    def table(self) -> OutputTable:
-        """The law for users with at most ℓ pairs."""
-        inputs = np.stack(list(sets_of_pairs(self.keys, self.padding, self.padding, 0.375)))
-        return OutputTable(inputs, np.arange(self.outputs), tuple(self.law_of(row) for row in inputs))
-
-    def law_of(self, pairs: Array) -> tuple[Fraction, ...]:
-        """The exact law of the message of one user."""
-        held = [(int(key), exact_value(value)) for key, value in pairs if key != NONE]
-        slots = max(len(held), self.padding)
-        held += [(self.keys + place, Fraction(0)) for place in range(len(held), slots)]
-        law = [self.uniform_share / self.outputs] * self.outputs
-        for key, value in held:
-            for sign in (0, 1):
-                law[2 * key + sign] += (1 - self.uniform_share) / slots * (1 + (2 * sign - 1) * value) / 2
-        return tuple(law)
-
-    @classmethod
-    def examples(cls) -> Sequence[PCKV]:
-        return [
-            cls(epsilon=1.0, keys=1, padding=1),
-            cls(epsilon=0.5, keys=3, padding=1),
-            cls(epsilon=2.0, keys=2, padding=2),
-        ]

@@ -14,17 +14,21 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.mechanism import Estimate, OutputTable
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
 from shuffledp.mechanisms.parts.key_value import (
     NONE,
     USERS_AT_ONCE,
-    PairOracle,
+    KeyValuePairs,
+    PairReading,
     exact_value,
     positive_signs,
     sets_of_pairs,
 )
-from shuffledp.mechanisms.parts.old_whole_number import WholeNumber
+from shuffledp.mechanisms.parts.law import Law
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -33,7 +37,7 @@ from shuffledp.sampling.random import RandomSource
 MOST_BLANKETS = 16
 """More kinds of pairs than this are not told apart."""
 
-Law = tuple[Fraction, Fraction, Fraction]
+Answer = tuple[Fraction, Fraction, Fraction]
 """Probabilities of "not held", −, + about one key."""
 
 
@@ -46,7 +50,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PrivKV(WholeNumber, PairOracle):
+class PrivKV(Mechanism):
     """Draw one of the d keys uniformly; say whether it is held, and with which sign, each truthfully or not.
 
     The draw is exactly uniform; the value, as a multiple of 2^-52, is rounded to a sign, exactly and without bias.
@@ -69,6 +73,7 @@ class PrivKV(WholeNumber, PairOracle):
     items: int = 1
 
     name = "privkv"
+    task = "key-value"
     summary = "one sampled key: held or not, and the sign of its value, by randomized response"
 
     @classmethod
@@ -85,15 +90,11 @@ class PrivKV(WholeNumber, PairOracle):
             raise ValueError(f"PrivKV: items must be at most keys = {self.keys}, got {self.items}.")
         if self.keys > 1 << 60:
             raise ValueError(f"PrivKV: keys must be at most 2^60, got {self.keys}.")
-        if min(self.key_truth, self.sign_truth) == Fraction(1, 2):
+        if min(self.answers.key_truth, self.answers.sign_truth) == Fraction(1, 2):
             raise ValueError(
                 f"PrivKV: both parts of epsilon must be large enough for a coin of 64 bits to show it, "
                 f"got epsilon = {self.epsilon!r} with share = {self.share!r}."
             )
-
-    @property
-    def most_pairs(self) -> int:
-        return self.items
 
     @property
     def epsilons(self) -> tuple[float, float]:
@@ -104,30 +105,26 @@ class PrivKV(WholeNumber, PairOracle):
         return key, math.nextafter(sign, 0.0) if exceeds else sign
 
     @cached_property
-    def key_truth(self) -> Fraction:
-        """P₁: the probability that "held" or "not held" is true."""
-        return 1 - flip_probability(self.epsilons[0])
+    def answers(self) -> KeyAnswers:
+        """What is said about a drawn key."""
+        key, sign = self.epsilons
+        return KeyAnswers(1 - flip_probability(key), 1 - flip_probability(sign))
 
     @cached_property
-    def sign_truth(self) -> Fraction:
-        """P₂: the probability that the sign of a held key is true."""
-        return 1 - flip_probability(self.epsilons[1])
-
-    def answer(self, value: Fraction | None) -> Law:
-        """The law of the answer about a key that is held with this value, or not held."""
-        if value is None:
-            return self.key_truth, (1 - self.key_truth) / 2, (1 - self.key_truth) / 2
-        lean = value * (2 * self.sign_truth - 1)
-        return 1 - self.key_truth, self.key_truth * (1 - lean) / 2, self.key_truth * (1 + lean) / 2
+    def values(self) -> KeyValuePairs:
+        return KeyValuePairs("PrivKV", self.keys, most_pairs=self.items, probe_pairs=self.items)
 
     @cached_property
-    def _extremes(self) -> tuple[Law, Law, Law]:
-        """Held with −1, held with 1, not held."""
-        return self.answer(Fraction(-1)), self.answer(Fraction(1)), self.answer(None)
+    def law(self) -> SampledKeyLaw:
+        return SampledKeyLaw(self.keys, self.items, self.answers)
 
-    @property
-    def probe_pairs(self) -> int:
-        return self.items
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("PrivKV", 3 * self.keys)
+
+    @cached_property
+    def reading(self) -> SampledKeyReading:
+        return SampledKeyReading(self.keys, self.answers)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         parts = range(0, len(values), USERS_AT_ONCE)
@@ -143,13 +140,130 @@ class PrivKV(WholeNumber, PairOracle):
             held |= here
             value[here] = number[here]
         # A key that is not held has value 0: a random sign, and a flipped random sign is one.
-        sign = positive_signs(value, source) == source.coins(self.sign_truth, users)
-        says_held = held == source.coins(self.key_truth, users)
+        sign = positive_signs(value, source) == source.coins(self.answers.sign_truth, users)
+        says_held = held == source.coins(self.answers.key_truth, users)
         return 3 * drawn + np.where(says_held, 1 + sign, 0)
 
+    def table(self) -> OutputTable:
+        inputs = np.stack(list(sets_of_pairs(self.keys, self.items, self.items, 0.375)))
+        return OutputTable(inputs, np.arange(3 * self.keys), tuple(self.law_of(row) for row in inputs))
+
+    def law_of(self, pairs: Array) -> tuple[Fraction, ...]:
+        """The exact law of the message of one user."""
+        held = {int(key): exact_value(value) for key, value in pairs if key != NONE}
+        return tuple(chance / self.keys for key in range(self.keys) for chance in self.answers.about(held.get(key)))
+
+    @classmethod
+    def examples(cls) -> Sequence[PrivKV]:
+        return [
+            cls(epsilon=0.7, keys=4, share=0.4),
+            cls(epsilon=1.0, keys=1),
+            cls(epsilon=2.0, keys=3, share=0.2),
+            cls(epsilon=1.5, keys=2, items=2),
+        ]
+
+
+@dataclass(frozen=True)
+class KeyAnswers:
+    """The law of what a user says about one key."""
+
+    key_truth: Fraction
+    """P₁: the probability that "held" or "not held" is true."""
+    sign_truth: Fraction
+    """P₂: the probability that the sign of a held key is true."""
+
+    def about(self, value: Fraction | None) -> Answer:
+        """The law of the answer about a key that is held with this value, or not held."""
+        if value is None:
+            return self.key_truth, (1 - self.key_truth) / 2, (1 - self.key_truth) / 2
+        lean = value * (2 * self.sign_truth - 1)
+        return 1 - self.key_truth, self.key_truth * (1 - lean) / 2, self.key_truth * (1 + lean) / 2
+
+    @cached_property
+    def extremes(self) -> tuple[Answer, Answer, Answer]:
+        """Held with −1, held with 1, not held."""
+        return self.about(Fraction(-1)), self.about(Fraction(1)), self.about(None)
+
     @property
-    def outputs(self) -> int:
-        return 3 * self.keys
+    def rarest(self) -> Answer:
+        """The least probability of each answer, whatever is held."""
+        none, minus, plus = (min(column) for column in zip(*self.extremes, strict=True))
+        return none, minus, plus
+
+
+@dataclass(frozen=True)
+class SampledKeyLaw(Law):
+    """A uniform key, and the answer about it."""
+
+    keys: int
+    items: int
+    """The most pairs that a user may hold."""
+    answers: KeyAnswers
+
+    tight = True
+
+    def variation_ratio(self) -> VariationRatio:
+        """β: two users with o opposite signs differ in at most min(2(s−o), d−o) keys that only one of them holds.
+
+        What they add up to is concave and piecewise linear in o.
+        """
+        s, d = self.items, self.keys
+        minus, plus, absent = self.answers.extremes
+        opposite, one_sided = _total_variation(plus, minus), _total_variation(plus, absent)
+        kinks = (0, max(0, 2 * s - d), s)
+        beta = max(o * opposite + min(2 * (s - o), d - o) * one_sided for o in kinks) / d
+        ratio = above(max(max(column) / min(column) for column in zip(*self.answers.extremes, strict=True)))
+        return VariationRatio(p=ratio, beta=above(beta), q=ratio)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """The kinds of two users that may be the worst; if they are too many, one pair that covers them all."""
+        kinds = list(islice(self.worst_kinds(), MOST_BLANKETS + 1))
+        if len(kinds) > MOST_BLANKETS:
+            return [self.variation_ratio().pair(0.0)]
+        return [self.pair(kind, self.answers.rarest) for kind in kinds]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """All others hold nothing."""
+        return [self.pair(kind, self.answers.about(None)) for kind in islice(self.worst_kinds(), 1)]
+
+    def worst_kinds(self) -> Iterator[Kind]:
+        """Every other kind of two users is below one of these in the convex order of the law of G.
+
+        A key says (first's answer, second's answer) in one of the ways +−, +∅, ∅+, ∅∅ (++ is below +−: the same sum
+        on the two signs, further apart). Values inside [−1, 1] are averages, and the divergence is convex.
+        Where a held key makes both signs likelier: ∅∅ is below +∅ and ∅+, and +− with ∅∅ is below +∅ with ∅+.
+        Elsewhere: all ways are below +−; with both users' pairs used up, o opposite signs for any o remain.
+        """
+        s, d = self.items, self.keys
+        _, plus, absent = self.answers.extremes
+        if absent[1] > plus[1]:
+            yield from (Kind(o, s - o, s - o) for o in range(max(0, 2 * s - d), s + 1))
+        elif 2 * s <= d:
+            yield Kind(0, s, s)
+        else:
+            # No key is left that neither holds, and each holds at most s of them: at least d−s are the other's alone.
+            for second in range(d - s, d // 2 + 1):
+                yield from (Kind(d - first - second, first, second) for first in range(second, d - second + 1))
+
+    def pair(self, kind: Kind, hiding: Answer) -> HidingPair:
+        """Two users against others whose answers have this law, or more than it, whatever the key."""
+        minus, plus, absent = self.answers.extremes
+        neither = self.keys - sum(kind)
+        shares = [Fraction(keys, self.keys) for keys in (*kind, neither)]
+        ways = zip(shares, (plus, plus, absent, absent), (minus, absent, plus, absent), strict=True)
+        classes = [
+            (rational(share * a), rational(share * b), rational(share * h))
+            for share, first, second in ways
+            for a, b, h in zip(first, second, hiding, strict=True)
+        ]
+        return exact_pair(classes, symmetric=kind.only_first == kind.only_second)
+
+
+@dataclass(frozen=True)
+class SampledKeyReading(PairReading):
+    """Counts divide by the expected number n/d of reports about a key, not by the actual one: exactly unbiased."""
+
+    answers: KeyAnswers
 
     def accumulate(self, messages: Array) -> Array:
         """For each key, how many messages say "not held", −, +."""
@@ -167,15 +281,14 @@ class PrivKV(WholeNumber, PairOracle):
         variance = np.stack([self._variance_of_counts(np.clip(counts, 0.0, users), users), scale**2 * (minus + plus)])
         return Estimate(np.stack([counts, sums]), variance, users)
 
-    def variance(self, values: Any) -> Floats:
-        pairs = self.check(values)
-        counts, squares = self._sums(pairs, power=2)
+    def variance(self, values: Array) -> Floats:
+        counts, squares = self.sums(values, power=2)
         p1, _, scale = self._factors
-        reported = (counts * p1 + (len(pairs) - counts) * (1 - p1)) / self.keys
-        return np.stack([self._variance_of_counts(counts, len(pairs)), scale**2 * reported - squares])
+        reported = (counts * p1 + (len(values) - counts) * (1 - p1)) / self.keys
+        return np.stack([self._variance_of_counts(counts, len(values)), scale**2 * reported - squares])
 
     def _variance_of_counts(self, counts: Floats, users: int) -> Floats:
-        p = self.key_truth
+        p = self.answers.key_truth
         gap = (2 * p - 1) ** 2
         holder, other = self.keys * (p**3 + (1 - p) ** 3) / gap - 1, self.keys * p * (1 - p) / gap
         return np.asarray(counts * float(holder) + (users - counts) * float(other))
@@ -183,84 +296,9 @@ class PrivKV(WholeNumber, PairOracle):
     @property
     def _factors(self) -> tuple[float, float, float]:
         """P₁, 2P₁−1, d/(P₁(2P₂−1))."""
-        p1, p2 = self.key_truth, self.sign_truth
+        p1, p2 = self.answers.key_truth, self.answers.sign_truth
         return float(p1), float(2 * p1 - 1), float(self.keys / (p1 * (2 * p2 - 1)))
 
-    def variation_ratio(self) -> VariationRatio:
-        """β: two users with o opposite signs differ in at most min(2(s−o), d−o) keys that only one of them holds.
 
-        What they add up to is concave and piecewise linear in o.
-        """
-        s, d = self.items, self.keys
-        minus, plus, absent = self._extremes
-        opposite, one_sided = _total_variation(plus, minus), _total_variation(plus, absent)
-        kinks = (0, max(0, 2 * s - d), s)
-        beta = max(o * opposite + min(2 * (s - o), d - o) * one_sided for o in kinks) / d
-        ratio = above(max(max(column) / min(column) for column in zip(*self._extremes, strict=True)))
-        return VariationRatio(p=ratio, beta=above(beta), q=ratio)
-
-    def blankets(self) -> Sequence[HidingPair]:
-        """The kinds of two users that may be the worst; if they are too many, one pair that covers them all."""
-        kinds = list(islice(self._worst_kinds(), MOST_BLANKETS + 1))
-        if len(kinds) > MOST_BLANKETS:
-            return [self.variation_ratio().pair(0.0)]
-        hiding_none, hiding_minus, hiding_plus = (min(column) for column in zip(*self._extremes, strict=True))
-        return [self._pair(kind, (hiding_none, hiding_minus, hiding_plus)) for kind in kinds]
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """All others hold nothing."""
-        return [self._pair(kind, self.answer(None)) for kind in islice(self._worst_kinds(), 1)]
-
-    def _worst_kinds(self) -> Iterator[Kind]:
-        """Every other kind of two users is below one of these in the convex order of the law of G.
-
-        A key says (first's answer, second's answer) in one of the ways +−, +∅, ∅+, ∅∅ (++ is below +−: the same sum
-        on the two signs, further apart). Values inside [−1, 1] are averages, and the divergence is convex.
-        Where a held key makes both signs likelier: ∅∅ is below +∅ and ∅+, and +− with ∅∅ is below +∅ with ∅+.
-        Elsewhere: all ways are below +−; with both users' pairs used up, o opposite signs for any o remain.
-        """
-        s, d = self.items, self.keys
-        _, plus, absent = self._extremes
-        if absent[1] > plus[1]:
-            yield from (Kind(o, s - o, s - o) for o in range(max(0, 2 * s - d), s + 1))
-        elif 2 * s <= d:
-            yield Kind(0, s, s)
-        else:
-            # No key is left that neither holds, and each holds at most s of them: at least d−s are the other's alone.
-            for second in range(d - s, d // 2 + 1):
-                yield from (Kind(d - first - second, first, second) for first in range(second, d - second + 1))
-
-    def _pair(self, kind: Kind, hiding: Law) -> HidingPair:
-        """Two users against others whose answers have this law, or more than it, whatever the key."""
-        minus, plus, absent = self._extremes
-        neither = self.keys - sum(kind)
-        shares = [Fraction(keys, self.keys) for keys in (*kind, neither)]
-        ways = zip(shares, (plus, plus, absent, absent), (minus, absent, plus, absent), strict=True)
-        classes = [
-            (rational(share * a), rational(share * b), rational(share * h))
-            for share, first, second in ways
-            for a, b, h in zip(first, second, hiding, strict=True)
-        ]
-        return exact_pair(classes, symmetric=kind.only_first == kind.only_second)
-
-    def table(self) -> OutputTable:
-        inputs = np.stack(list(sets_of_pairs(self.keys, self.items, self.items, 0.375)))
-        return OutputTable(inputs, np.arange(3 * self.keys), tuple(self.law_of(row) for row in inputs))
-
-    def law_of(self, pairs: Array) -> tuple[Fraction, ...]:
-        """The exact law of the message of one user."""
-        held = {int(key): exact_value(value) for key, value in pairs if key != NONE}
-        return tuple(chance / self.keys for key in range(self.keys) for chance in self.answer(held.get(key)))
-
-    @classmethod
-    def examples(cls) -> Sequence[PrivKV]:
-        return [
-            cls(epsilon=0.7, keys=4, share=0.4),
-            cls(epsilon=1.0, keys=1),
-            cls(epsilon=2.0, keys=3, share=0.2),
-            cls(epsilon=1.5, keys=2, items=2),
-        ]
-
-
-def _total_variation(first: Law, second: Law) -> Fraction:
+def _total_variation(first: Answer, second: Answer) -> Fraction:
     return sum((max(a - b, Fraction(0)) for a, b in zip(first, second, strict=True)), Fraction(0))

@@ -1,9 +1,9 @@
-"""Randomizers that hash a user's items to places on a circle and report a place, likelier on the items' arcs."""
+"""Messages that are a hash of the user's items to places on a circle, and a place, likelier on the items' arcs."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.array import Array, Bytes
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.own_region import OwnRegion
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.wire import Wire
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import digits
 from shuffledp.sampling.linear_hash import LinearHash
 from shuffledp.sampling.random import RandomSource
@@ -26,7 +25,8 @@ USERS_AT_ONCE = 1 << 13
 """Small enough for arrays of them to stay in the cache, and in memory that is used again."""
 
 
-class ArcResponse(Mechanism):
+@dataclass(frozen=True)
+class ArcResponse:
     """A uniform seed, and a place of the circle of M that is likelier on the union C of arcs of L places.
 
     The seed hashes each of the user's s points to the place where its arc begins. Each place of C has probability
@@ -38,18 +38,14 @@ class ArcResponse(Mechanism):
     Arcs that overlap change nothing in this. A message is the digits of the seed, then the place.
     """
 
-    tight = False
+    who: str
+    epsilon: float
     items: int
-
-    @property
-    @abstractmethod
-    def hashing(self) -> LinearHash:
-        """The family of functions to the circle."""
-
-    @property
-    @abstractmethod
-    def arc_places(self) -> int:
-        """L."""
+    """s."""
+    hashing: LinearHash
+    """The family of functions to the circle."""
+    arc_places: int
+    """L."""
 
     @property
     def places(self) -> int:
@@ -64,7 +60,7 @@ class ArcResponse(Mechanism):
     @cached_property
     def region(self) -> OwnRegion:
         """The law for disjoint arcs."""
-        return OwnRegion(type(self).__name__, self.epsilon, self.items * self.arc_share)
+        return OwnRegion(self.who, self.epsilon, self.items * self.arc_share)
 
     @property
     def own_arc(self) -> Fraction:
@@ -73,17 +69,18 @@ class ArcResponse(Mechanism):
 
     # --- running it -------------------------------------------------------------------------------------------
 
-    def report(self, points: Array, source: RandomSource) -> Array:
+    def draw(self, points: Array, source: RandomSource) -> Array:
         """Messages of users who hold these rows of points."""
         result = np.empty((len(points), self.hashing.width + 1), dtype=digits.number_type(self.places))
         for start in range(0, len(points), USERS_AT_ONCE):
             own = points[start : start + USERS_AT_ONCE]
             seeds = digits.draw(source, self.places, len(own), self.hashing.width)
             result[start : start + len(own), :-1] = seeds
-            result[start : start + len(own), -1] = self._place(self.hashing.evaluate(seeds, own), source)
+            result[start : start + len(own), -1] = self.place(self.hashing.evaluate(seeds, own), source)
         return result
 
-    def _place(self, starts: Array, source: RandomSource) -> NDArray[np.int64]:
+    def place(self, starts: Array, source: RandomSource) -> NDArray[np.int64]:
+        """The place that each user reports, whose arcs start there."""
         place = source.below(self.places, len(starts))
         honest = np.flatnonzero(source.coins(1 - self.region.uniform_share, len(starts)))
         arcs, steps = np.divmod(source.below(self.items * self.arc_places, len(honest)), self.arc_places)
@@ -101,14 +98,8 @@ class ArcResponse(Mechanism):
         return np.asarray(steps < self.arc_places)
 
     @property
-    def message_bits(self) -> int:
-        return digits.wire_bits(self.places, self.hashing.width + 1)
-
-    def pack(self, messages: Array) -> Bytes:
-        return digits.pack(messages, self.places)
-
-    def unpack(self, wire: Bytes) -> Array:
-        return digits.unpack(type(self).__name__, wire, self.places, self.hashing.width + 1)
+    def wire(self) -> DigitWire:
+        return DigitWire(self.who, self.places, self.hashing.width + 1)
 
     def supports(self, messages: Array) -> NDArray[np.int64]:
         """For each point, how many messages have a place on its arc."""
@@ -138,27 +129,20 @@ class ArcResponse(Mechanism):
         covered = 1 - (1 - share) ** self.items
         return max(2 * covered - union, 2 * self.region.share - 1, Fraction(0))
 
-    @property
-    def _only_one(self) -> Fraction:
-        return self.region.share - self.least_overlap
-
-    def variation_ratio(self) -> VariationRatio:
-        return self.region.variation_ratio(self._only_one, None)
-
-    def blankets(self) -> Sequence[HidingPair]:
-        """A pair that is worse than every pair of inputs.
+    def law(self) -> RegionLaw:
+        """The law of a pair that is worse than every pair of inputs.
 
         The law off C is what one gets by adding to C a uniform set of other places until it has sL places, and then
         answering as for disjoint arcs. To know this set as well is to know more: by Jensen G grows in convex order.
         All regions then have sL places. Their overlap only grew, and the smaller it is taken, the worse the pair.
         Every message has at least the probability that is taken for the blanket.
         """
-        return [self.region.pair(self._only_one)]
+        return RegionLaw(self.region, self.region.share - self.least_overlap, attacked=(self._attack(),))
 
-    def attacks(self) -> Sequence[HidingPair]:
+    def _attack(self) -> HidingPair:
         """Is the place on the arc of one point, which user 1 holds in the first case, and nobody else ever does?"""
         own, other = rational(self.own_arc), rational(self.arc_share)
-        return [exact_pair([(own, other, other), (1 - own, 1 - other, 1 - other)], symmetric=False)]
+        return exact_pair([(own, other, other), (1 - own, 1 - other, 1 - other)], symmetric=False)
 
     # --- for tests --------------------------------------------------------------------------------------------
 
@@ -179,3 +163,22 @@ class ArcResponse(Mechanism):
             outside = (1 - len(union) * inside) / (self.places - len(union))
             row += [(inside if y in union else outside) / seeds for y in range(self.places)]
         return tuple(row)
+
+
+@dataclass(frozen=True)
+class DigitWire(Wire):
+    """A message is a row of digits in one base: as few bits as they need together, big-endian."""
+
+    who: str
+    base: int
+    digits: int
+
+    @property
+    def bits(self) -> int:
+        return digits.wire_bits(self.base, self.digits)
+
+    def pack(self, messages: Array) -> Bytes:
+        return digits.pack(messages, self.base)
+
+    def unpack(self, wire: Bytes) -> Array:
+        return digits.unpack(self.who, wire, self.base, self.digits)

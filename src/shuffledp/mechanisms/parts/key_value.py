@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.user_values import UserValues
 from shuffledp.sampling import rounding
 from shuffledp.sampling.random import RandomSource
 
@@ -22,29 +24,22 @@ USERS_AT_ONCE = 1 << 16
 """Rows worked on at a time, to bound the memory."""
 
 
-class PairOracle(Mechanism):
-    """Estimates, for each key, how many users hold it and the sum of their values.
+@dataclass(frozen=True)
+class KeyValuePairs(UserValues):
+    """At most ``most_pairs`` different keys with a number each per user.
 
     Values are one array of numbers of shape (users, slots, 2): a slot holds a key (0 … keys−1) and its value in
     [−1, 1]. Key −1 marks an empty slot, whose value is ignored. A user's keys are different. From an array of keys
     and one of values: ``numpy.stack([keys, values], axis=-1)``.
-
-    The estimate has two rows: counts and value sums.
     """
 
-    task = "key-value"
-    combines_items = True
+    who: str
     keys: int
+    most_pairs: int
+    probe_pairs: int
+    """How many pairs the two inputs of ``probe`` hold."""
 
-    @property
-    def most_pairs(self) -> int:
-        """The largest number of pairs that a user may hold."""
-        return self.keys
-
-    @property
-    @abstractmethod
-    def probe_pairs(self) -> int:
-        """How many pairs the two inputs of ``probe`` hold."""
+    combines_items = True
 
     def probe(self) -> Array:
         """The same keys, once with the value 1 and once with −1."""
@@ -52,8 +47,7 @@ class PairOracle(Mechanism):
         return np.stack([np.stack([keys, np.full_like(keys, value)], axis=-1) for value in (1.0, -1.0)])
 
     def check(self, values: Any) -> Array:
-        who = type(self).__name__
-        pairs = _pairs(who, values)
+        who, pairs = self.who, _pairs(self.who, values)
         keys, numbers = pairs[..., 0], pairs[..., 1]
         bad = keys[(keys < NONE) | (keys >= self.keys) | (keys != np.floor(keys))]
         if bad.size:
@@ -74,9 +68,16 @@ class PairOracle(Mechanism):
                 raise ValueError(f"{who}: a user may hold at most {self.most_pairs} of the keys, got {most}.")
         return pairs
 
-    def truth(self, values: Any) -> Floats:
+
+@dataclass(frozen=True)
+class PairReading(Reading):
+    """Estimates, for each key, how many users hold it and the sum of their values: two rows, counts and value sums."""
+
+    keys: int
+
+    def truth(self, values: Array) -> Floats:
         """Counts and value sums."""
-        return self._sums(self.check(values), power=1)
+        return self.sums(values, power=1)
 
     def means(self, estimate: Estimate) -> Floats:
         """The mean value of each key: the ratio of both estimates, consistent but not unbiased.
@@ -86,7 +87,7 @@ class PairOracle(Mechanism):
         counts, sums = estimate.value
         return np.asarray(np.clip(sums / np.maximum(counts, 1.0), -1.0, 1.0))
 
-    def _sums(self, pairs: Array, power: int, weights: Floats | None = None) -> Floats:
+    def sums(self, pairs: Array, power: int, weights: Floats | None = None) -> Floats:
         """Sums over holders, per key, of their weight (1 by default) and of their weight times value^power."""
         held = pairs[..., 0] != NONE
         keys = pairs[..., 0][held].astype(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from shuffledp.array import Array
 
 class UserValues(ABC):
     """One value per user along the first axis."""
+
+    combines_items: ClassVar[bool] = False
+    """Whether a value is a choice of several options or pairs, so that there are exponentially many values."""
 
     @abstractmethod
     def check(self, values: Any) -> Array:
@@ -46,6 +49,8 @@ class OneOption(UserValues):
 @dataclass(frozen=True)
 class ItemSet(UserValues):
     """A row of ``items`` different whole numbers from 0 to options−1 per user, in ascending order."""
+
+    combines_items = True
 
     who: str
     options: int
