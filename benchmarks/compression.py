@@ -94,7 +94,7 @@ def seeds_of_vectors(vectors: int, repetitions: int) -> list[Line]:
     took = alternating(
         {"encode": lambda: compressed.encode(values), "decode": lambda: compressed.estimate(seeds)}, repetitions
     )
-    rate, expected = vectors / took["encode"], compressed.randomizer.reference_ratio
+    rate, expected = vectors / took["encode"], compressed.given.ratio
     what = f"Compressed PrivUnitG, ε = 4, d = 1024, {compressed.message_bits} bits, about {expected:.0f} tries"
     return [
         Line(f"{what}: encode", rate, "/s", "≥ 3,000", rate >= 3000),

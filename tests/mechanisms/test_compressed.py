@@ -6,6 +6,7 @@ Each chi-square test raises a false alarm with probability 1e-7; seeds are fixed
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -17,7 +18,7 @@ from flint import arb, ctx
 import shuffledp as sdp
 from shuffledp.mechanisms.catalogue import all_mechanisms, build
 from shuffledp.mechanisms.combined.compressed import Compressed
-from shuffledp.mechanisms.parts.old_reference import GivesApproximateReference
+from shuffledp.mechanisms.parts.reference import ApproximateReference
 from tests.mechanisms.toy import (
     SEEDS,
     Spiked,
@@ -65,10 +66,10 @@ def at_most_e_to(ratio: Fraction, epsilon: float) -> bool:
 def test_with_uniform_bits_the_law_is_within_gamma(randomizer: Any, gamma: float) -> None:
     """[LC] Lemma A.2, exactly: a fraction f ≤ γ of the messages has the reference law, the rest the right one."""
     compressed = Compressed(randomizer, gamma)
-    table, ratio = randomizer.table(), Fraction(randomizer.reference_ratio)
+    table, ratio = randomizer.table(), Fraction(randomizer.reference.ratio)
     for value, row in list(zip(table.inputs, table.probabilities, strict=True))[:3]:
         values = np.repeat(value[None, ...], len(row), axis=0)
-        chances = [Fraction(float(c)) for c in randomizer.acceptance(values, table.messages)]
+        chances = [Fraction(float(c)) for c in randomizer.reference.acceptance(values, table.messages)]
         reference = [p / (ratio * chance) for p, chance in zip(row, chances, strict=True)]
         accepting = sum(map(Fraction.__mul__, reference, chances))
         exhausted = (1 - accepting) ** compressed.tries
@@ -84,7 +85,7 @@ def test_the_seeds_keep_the_promises_exactly(randomizer: Any) -> None:
     inputs = table.inputs[[0, 1, -1]]
     for kind in ("even", "random"):
         advantage = measured_advantage(randomizer, ToyGenerator(kind), table, inputs)
-        if randomizer.reference_ratio * advantage >= 0.25:
+        if randomizer.reference.ratio * advantage >= 0.25:
             # 256 seeds are too few for such a ratio: no lemma applies, and nothing is promised.
             with pytest.raises(ValueError, match="below 1/4"):
                 Compressed(randomizer, 1e-6, ToyGenerator(kind, advantage))
@@ -154,8 +155,8 @@ def test_an_exhausted_budget_sends_a_valid_message_of_the_reference_law() -> Non
     compressed = Compressed(randomizer, gamma=0.96, prg="shake128")
     assert compressed.tries == 1
     messages = compressed.expand(compressed.encode(np.full(30_000, 7), rng=np.random.default_rng(2)))
-    accepted = 1 / randomizer.reference_ratio
-    own, other = (float(p) for p in (randomizer.own_support, randomizer.other_support))
+    accepted = 1 / randomizer.reference.ratio
+    own, other = (float(p) for p in (randomizer.reading.own, randomizer.reading.other))
     law = np.full(30, accepted * other + (1 - accepted) / 30)
     law[7] += accepted * (own - other)
     assert_fits(np.bincount(messages, minlength=30), 30_000 * law)
@@ -183,8 +184,10 @@ def test_the_stated_guarantee_is_the_lemmas_with_the_stated_advantage() -> None:
     """ε_r + 4C·β_G and ε + 2C·β_G, and 2^-47 or so for the rounding of what is executed."""
     randomizer = sdp.RAPPOR(2.0, 1024)
     compressed = Compressed(randomizer, gamma=1e-6)
-    ratio, rounding = randomizer.reference_ratio, 2.0**-46
-    assert randomizer.deletion_epsilon == pytest.approx(1.0, rel=1e-15)
+    reference, rounding = randomizer.reference, 2.0**-46
+    assert reference is not None
+    ratio = reference.ratio
+    assert reference.deletion_epsilon == pytest.approx(1.0, rel=1e-15)
     for stated, base, factor in (
         (compressed.promise.deletion_epsilon, 1.0, 2),
         (compressed.promise.replacement_epsilon, 2.0, 4),
@@ -225,13 +228,14 @@ def test_a_central_target_is_met_by_calibration() -> None:
 def test_a_capped_acceptance_keeps_the_promises_exactly() -> None:
     """[LC] Algorithm 4 and Lemmas A.8, A.9, A.10, for a randomizer that is private only up to δ."""
     randomizer = Spiked()
-    assert isinstance(randomizer, GivesApproximateReference)
-    assert 0.1 < randomizer.deletion_delta < 0.25
-    assert randomizer.acceptance(np.array([0]), np.array([0]))[0] > 1
+    reference = randomizer.reference
+    assert isinstance(reference, ApproximateReference)
+    assert 0.1 < reference.deletion_delta < 0.25
+    assert reference.acceptance(np.array([0]), np.array([0]))[0] > 1
     for gamma in (0.5, 1e-6):
         compressed = Compressed(randomizer, gamma, ToyGenerator("even"))
-        uncapped = randomizer.reference_ratio * math.log(1 / gamma)
-        assert compressed.tries == math.ceil(uncapped / (1 - randomizer.deletion_delta))
+        uncapped = reference.ratio * math.log(1 / gamma)
+        assert compressed.tries == math.ceil(uncapped / (1 - reference.deletion_delta))
         laws = [law_of_seeds(compressed, value) for value in range(3)]
         promise, uniform = compressed.promise, [Fraction(1, SEEDS)] * SEEDS
         for law, row in zip(laws, randomizer.rows, strict=True):
@@ -244,6 +248,33 @@ def test_a_capped_acceptance_keeps_the_promises_exactly() -> None:
         assert_fits(np.bincount(seeds[:, 0], minlength=SEEDS), 20_000 * np.array([float(p) for p in laws[1]]))
         with pytest.raises(ValueError, match=r"^Compressed: the randomizer is private only up to δ"):
             compressed.variation_ratio()
+
+
+def test_what_it_is_made_of_is_data() -> None:
+    """The same settings give equal parts, which survive being sent elsewhere, generator included."""
+    for prg in ("aes-ctr", "chacha20", "shake128"):
+        made, again, other = (Compressed(sdp.KRR(epsilon, 4), prg=prg) for epsilon in (2.0, 2.0, 1.0))
+        for name in ("values", "wire", "reading", "expansion", "guarantee"):
+            part = getattr(made, name)
+            assert part == getattr(again, name)
+            assert pickle.loads(pickle.dumps(part)) == part
+        assert made.reading != other.reading
+        assert made.reading != Compressed(sdp.KRR(2.0, 4), prg="shake128" if prg == "aes-ctr" else "aes-ctr").reading
+        sent = pickle.loads(pickle.dumps(made.reading))
+        seeds = made.encode(np.arange(4).repeat(50), rng=np.random.default_rng(6))
+        np.testing.assert_array_equal(sent.accumulate(seeds), made.accumulate(seeds))
+    assert not made.law.tight
+    assert not made.law.covers_mixtures
+
+
+def test_seeds_are_expanded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The statistic is the same however many words are expanded at once, and no more rows than that are."""
+    compressed = Compressed(sdp.RAPPOR(2.0, 40))
+    seeds = compressed.encode(np.arange(40), rng=np.random.default_rng(8))
+    whole = compressed.accumulate(seeds)
+    monkeypatch.setattr("shuffledp.mechanisms.parts.seed.WORDS_AT_ONCE", 3 * compressed.given.words)
+    assert [len(part) for _, part in compressed.expansion.parts(seeds)] == [3] * 13 + [1]
+    np.testing.assert_array_equal(compressed.accumulate(seeds), whole)
 
 
 def test_bad_arguments_are_refused() -> None:

@@ -7,6 +7,7 @@ of the package but the tables of single reports, which the conformance suite che
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 from itertools import product
 from math import comb
@@ -199,7 +200,7 @@ def test_parameters_of_mix_dump_hold_to_the_last_bit(options: int, flip: float, 
     except ValueError:
         return
     parameters = mechanism.variation_ratio()
-    own, other, each = mechanism.own_support, mechanism.other_support, mechanism.filled / options
+    own, other, each = mechanism.reading.own, mechanism.reading.other, mechanism.uniform.filled / options
     p, q, q_common = Fraction(parameters.p), Fraction(parameters.q_pair[0]), Fraction(parameters.q_common)
     assert p >= own / other
     unlikely = (own - other) / (p - 1)
@@ -286,13 +287,32 @@ def test_probabilities_are_rounded_towards_privacy() -> None:
     """What is executed hides at least as much as what was asked for, in multiples of 2^-64."""
     for number in (0.1, 1e-3, 1e-17, 2.0**-70):
         for executed in (
-            sdp.PureDUMP(options=3, share=number).filled,
+            sdp.PureDUMP(options=3, share=number).uniform.filled,
             sdp.CheuZhilyaev(options=3, flip=number).flipped,
             sdp.MixDUMP(options=3, flip=number).uniform_share * Fraction(2, 3),
         ):
             assert Fraction(number) <= executed <= Fraction(number) + Fraction(1, 2**64)
-    assert sdp.PureDUMP(options=3).filled == 1
+    assert sdp.PureDUMP(options=3).uniform.filled == 1
     assert sdp.BalcerCheu(options=3, coin=0.7).heads == Fraction(0.7)
+
+
+@pytest.mark.parametrize("mechanism", [*PROTOCOLS, *LARGE], ids=repr)
+def test_what_a_protocol_is_made_of_is_data(mechanism: Any) -> None:
+    """The same settings give equal parts, which survive being sent elsewhere; other settings give others."""
+    again = type(mechanism)(**mechanism.settings())
+    assert again == mechanism
+    for part, same in (
+        (mechanism.values, again.values),
+        (mechanism.wire, again.wire),
+        (mechanism.reading, again.reading),
+        (mechanism.law.parameters, again.law.parameters),
+    ):
+        assert part == same
+        assert hash(part) == hash(same)
+        assert pickle.loads(pickle.dumps(part)) == part
+    hiding = "coins" if hasattr(mechanism, "coins") else "dummies"
+    more = type(mechanism)(**mechanism.settings() | {hiding: getattr(mechanism, hiding) + 1})
+    assert more.reading != mechanism.reading
 
 
 def test_large_instances_work() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import shuffledp as sdp
+from shuffledp.mechanisms.ability import AnswersRanges
 from shuffledp.mechanisms.mechanism import Estimate
 from shuffledp.sampling import dyadic_tree
 from tests.oracle.floating import delta_sound_float, epsilon_published_float
@@ -210,6 +212,18 @@ def test_the_worst_pair_differs_on_every_level() -> None:
 
     assert variation(0, 7) == max(variation(a, b) for a in range(8) for b in range(8))
     assert variation(0, 1) < variation(0, 7)
+
+
+def test_what_it_is_made_of_is_data() -> None:
+    """The same settings give equal parts, which survive being sent elsewhere; it names what only it can."""
+    made, again, taller = sdp.RangeQueries(1.0, 4), sdp.RangeQueries(1.0, 4), sdp.RangeQueries(1.0, 5)
+    for name in ("values", "wire", "reading"):
+        part = getattr(made, name)
+        assert part == getattr(again, name) != getattr(taller, name)
+        assert pickle.loads(pickle.dumps(part)) == part
+    assert made.law.parameters == again.law.parameters
+    assert isinstance(made, AnswersRanges)
+    assert not isinstance(sdp.KRR(1.0, 4), AnswersRanges)
 
 
 @pytest.mark.parametrize(

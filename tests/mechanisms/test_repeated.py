@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -97,6 +98,17 @@ def test_more_runs_than_one_hide_better_than_their_total_epsilon_says() -> None:
     assert ours.upper < 0.8 * general.upper
 
 
+def test_what_it_is_made_of_is_data() -> None:
+    """Equal where the runs are equal, and whole after being sent elsewhere."""
+    made, again, more = Repeated(PrivHS(1.0, 3), 2), Repeated(PrivHS(1.0, 3), 2), Repeated(PrivHS(1.0, 3), 3)
+    assert made.values == again.values
+    for name in ("wire", "reading"):
+        part = getattr(made, name)
+        assert part == getattr(again, name) != getattr(more, name)
+        assert pickle.loads(pickle.dumps(part)) == part
+    assert made.law.parameters == again.law.parameters != more.law.parameters
+
+
 def test_errors() -> None:
     """One sentence each."""
     with pytest.raises(TypeError, match=r"^Repeated: mechanism must be one for vectors in the unit ball, got KRR"):
@@ -105,6 +117,8 @@ def test_errors() -> None:
         Repeated(PrivHS(1.0, 3), 0)
     with pytest.raises(ValueError, match=r"^Repeated PrivHS: expected vectors of 3 numbers, got 2\.$"):
         Repeated(PrivHS(1.0, 3), 2).encode([[0.0, 1.0]])
+    with pytest.raises(ValueError, match=r"^Repeated: expected rows of 24 bytes, got uint8 of shape \(1, 3\)\.$"):
+        Repeated(PrivHS(1.0, 3), 2).unpack(np.zeros((1, 3), dtype=np.uint8))
     with pytest.raises(ValueError, match=r"^PrivHS: vectors of many digits cannot be written down as a table\.$"):
         Repeated(PrivHS(1.0, 3), 2).table()
     with pytest.raises(ValueError, match=r"^Repeated: a table needs fewer messages, got 8 in each of 4 runs\.$"):

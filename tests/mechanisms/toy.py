@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -12,8 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.array import Words
+from shuffledp.array import Array, Floats, Words
+from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.parts.pair_law import PairLaw
+from shuffledp.mechanisms.parts.reference import ApproximateReference
+from shuffledp.mechanisms.parts.support import CountedOption
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
+from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.prg import PseudorandomGenerator, Seeds
+from shuffledp.sampling.random import RandomSource
 
 SEEDS = 256
 
@@ -42,17 +50,53 @@ class ToyGenerator(PseudorandomGenerator):
         return words
 
 
+Law = list[Fraction]
+
+
 @dataclass(frozen=True)
-class Spiked:
+class SpikedReference(ApproximateReference):
+    """The uniform law on sixteen messages, from which each input's law is too far at one of them."""
+
+    rows: tuple[tuple[Fraction, ...], ...]
+
+    deletion_epsilon = 0.75
+    replacement_epsilon = 1.0
+    words = 1
+
+    @property
+    def ratio(self) -> float:
+        return math.nextafter(math.exp(self.deletion_epsilon), math.inf)
+
+    @property
+    def deletion_delta(self) -> float:
+        uniform = [Fraction(1, 16)] * 16
+        return float(max(both_ways(list(row), uniform, self.deletion_epsilon) for row in self.rows)) * (1 + 1e-12)
+
+    @property
+    def replacement_delta(self) -> float:
+        rows = [list(row) for row in self.rows]
+        return float(max(both_ways(a, b, self.replacement_epsilon) for a in rows for b in rows)) * (1 + 1e-12)
+
+    def messages(self, words: Words) -> Array:
+        return (words[:, 0] >> np.uint64(60)).astype(np.int64)
+
+    def acceptance(self, values: Array, messages: Array) -> Floats:
+        table = np.array([[float(16 * p / Fraction(self.ratio)) for p in row] for row in self.rows])
+        return np.asarray(table[values, messages])
+
+
+@dataclass(frozen=True)
+class Spiked(Mechanism):
     """Sixteen messages, uniform reference, private only up to δ: each input has one message far too likely."""
 
     inputs: int = 3
     spike: Fraction = Fraction(3, 10)
 
+    name = "spiked"
     task = "none"
 
     @property
-    def rows(self) -> list[list[Fraction]]:
+    def rows(self) -> list[Law]:
         """Input x: the spike at message x, half the rest on the first eight messages, half on the others."""
         result = []
         for x in range(self.inputs):
@@ -63,39 +107,38 @@ class Spiked:
             result.append(row)
         return result
 
-    deletion_epsilon = 0.75
+    @property
+    def values(self) -> OneOption:
+        return OneOption("Spiked", self.inputs)
 
     @property
-    def reference_ratio(self) -> float:
-        return math.nextafter(math.exp(self.deletion_epsilon), math.inf)
+    def law(self) -> PairLaw:
+        """Nothing that helps: any ratio, any distance."""
+        largest = max(largest_ratio(a, b) for a in self.rows for b in self.rows)
+        return PairLaw(VariationRatio(p=math.inf, beta=1.0, q=2.0 * math.ceil(largest)), ())
 
     @property
-    def deletion_delta(self) -> float:
-        uniform = [Fraction(1, 16)] * 16
-        return float(max(both_ways(row, uniform, self.deletion_epsilon) for row in self.rows)) * (1 + 1e-12)
-
-    replacement_epsilon = 1.0
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("Spiked", 16)
 
     @property
-    def replacement_delta(self) -> float:
-        rows = self.rows
-        return float(max(both_ways(a, b, self.replacement_epsilon) for a in rows for b in rows)) * (1 + 1e-12)
+    def reading(self) -> CountedOption:
+        return CountedOption(16, Fraction(1), Fraction(0))
 
-    reference_words = 1
-    acceptance_error = 0.0
+    @property
+    def reference(self) -> SpikedReference:
+        return SpikedReference(tuple(map(tuple, self.rows)))
 
-    def reference_messages(self, words: Any) -> Any:
-        return (words[:, 0] >> np.uint64(60)).astype(np.int64)
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        raise NotImplementedError
 
-    def acceptance(self, values: Any, messages: Any) -> Any:
-        table = np.array([[float(16 * p / Fraction(self.reference_ratio)) for p in row] for row in self.rows])
-        return table[values, messages]
+    def table(self) -> OutputTable:
+        every = np.arange(self.inputs)
+        return OutputTable(every, np.arange(16), tuple(map(tuple, self.rows)))
 
-    def check(self, values: Any) -> Any:
-        return np.asarray(values)
-
-
-Law = list[Fraction]
+    @classmethod
+    def examples(cls) -> Sequence[Spiked]:
+        return [cls()]
 
 
 def expectation(first: Law, second: Law, of: Callable[[Fraction, Fraction], Fraction]) -> Fraction:

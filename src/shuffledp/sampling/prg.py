@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,6 +63,7 @@ class _StreamCipher(PseudorandomGenerator):
         return words.astype(np.uint64, copy=False)
 
 
+@dataclass(frozen=True)
 class AESCounter(_StreamCipher):
     """AES-128 in counter mode."""
 
@@ -79,6 +81,7 @@ class AESCounter(_StreamCipher):
         return lambda key: Cipher(block_cipher(key), start)
 
 
+@dataclass(frozen=True)
 class ChaCha20(_StreamCipher):
     """ChaCha20, nonce and counter 0."""
 
@@ -96,6 +99,7 @@ class ChaCha20(_StreamCipher):
         return lambda key: Cipher(stream_cipher(key, start), None)
 
 
+@dataclass(frozen=True)
 class Shake128(PseudorandomGenerator):
     """SHAKE128 of the seed: the fastest for short messages, as it has no key to set up."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,18 +13,16 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Bytes, Floats
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism, OutputTable
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.parts.reference import ApproximateReference, Reference
+from shuffledp.mechanisms.parts.seed import SeedExpansion, SeedLaw, SeedReading, SeedWire
 from shuffledp.mechanisms.parts.seed_guarantee import Promise, SeedGuarantee
+from shuffledp.mechanisms.parts.user_values import UserValues
 from shuffledp.numerics.ball import precision, round_up
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.prg import PseudorandomGenerator, Seeds, generator
 from shuffledp.sampling.random import WORD, RandomSource
 
-WORDS_AT_ONCE = 1 << 17
-"""Words expanded at a time, so that they and what becomes of them stay in the processor's cache."""
 PREFIX = "compressed"
 """Before the name of the randomizer, on the command line and in plans."""
 MOST_TRIES = 1 << 40
@@ -52,7 +50,6 @@ class Compressed(Mechanism):
 
     summary = "the seed of a message instead of the message; private if the seeds' generator is pseudorandom"
     built_from_numbers = False
-    tight = False
     has_table = False
 
     def __post_init__(self) -> None:
@@ -99,6 +96,29 @@ class Compressed(Mechanism):
         """The randomizer's settings and its own, as the catalogue builds it from its name."""
         return {**self.randomizer.settings(), "gamma": self.gamma, "prg": self.generator.name}
 
+    # --- its parts --------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> UserValues:
+        return self.randomizer.values
+
+    @cached_property
+    def law(self) -> SeedLaw:
+        return SeedLaw("Compressed", self.guarantee, self.randomizer.law)
+
+    @cached_property
+    def wire(self) -> SeedWire:
+        return SeedWire("Compressed", self.generator.seed_bits)
+
+    @cached_property
+    def expansion(self) -> SeedExpansion:
+        """What seeds stand for."""
+        return SeedExpansion(self.given, self.generator)
+
+    @cached_property
+    def reading(self) -> SeedReading:
+        return SeedReading(self.wire, self.expansion, self.randomizer.reading)
+
     # --- its guarantee ----------------------------------------------------------------------------------------
 
     @cached_property
@@ -140,18 +160,6 @@ class Compressed(Mechanism):
         """How far the law of the expanded messages is from the randomizer's, under the ``assumption``."""
         return self.guarantee.total_variation
 
-    def variation_ratio(self) -> VariationRatio:
-        if self.promise.replacement_delta:
-            raise ValueError(
-                f"Compressed: the randomizer is private only up to δ = {self.promise.replacement_delta:.3g}, so there "
-                f"is no largest ratio to amplify; use its local guarantee."
-            )
-        return self.guarantee.variation_ratio(self.randomizer.variation_ratio())
-
-    def blankets(self) -> Sequence[HidingPair]:
-        """None: how the seeds' law differs from the randomizer's is known in ratios only."""
-        return []
-
     # --- running it -------------------------------------------------------------------------------------------
 
     @property
@@ -162,16 +170,13 @@ class Compressed(Mechanism):
     def task(self) -> str:  # type: ignore[override]
         return str(self.randomizer.task)
 
-    def check(self, values: Any) -> Array:
-        return np.asarray(self.randomizer.check(values))
-
     def randomize(self, values: Array, source: RandomSource) -> Array:
         # Who runs out of tries sends the seed drawn here, which was never tried.
         seeds = self._fresh(len(values), source)
         waiting, tried = np.arange(len(values)), 0
         while waiting.size and tried < self.tries:
             # One try for everyone; the last few get several at once, but hardly more than they will need.
-            several = min(self._rows_at_once // waiting.size, math.ceil(self.given.ratio))
+            several = min(self.expansion.rows_at_once // waiting.size, math.ceil(self.given.ratio))
             count = min(max(1, several), self.tries - tried)
             drawn = self._fresh(waiting.size * count, source)
             users = np.repeat(waiting, count)
@@ -187,71 +192,19 @@ class Compressed(Mechanism):
         rows = source.words(count * words).view(np.uint8).reshape(count, 8 * words)
         return np.ascontiguousarray(rows[:, : self.generator.seed_bytes])
 
-    @property
-    def _rows_at_once(self) -> int:
-        return max(1, WORDS_AT_ONCE // int(self.given.words))
-
     def _accepted(self, values: Array, users: Array, seeds: Seeds, source: RandomSource) -> NDArray[np.bool_]:
         """Whether each seed is accepted for the value of the user beside it."""
         parts = [
             _coins(self.given.acceptance(values[users[rows]], messages), source)
-            for rows, messages in self._expanded(seeds)
+            for rows, messages in self.expansion.parts(seeds)
         ]
         return np.concatenate(parts)
 
-    def _expanded(self, seeds: Seeds) -> Iterator[tuple[slice, Array]]:
-        """The messages that seeds stand for, some rows at a time."""
-        for start in range(0, len(seeds), self._rows_at_once):
-            rows = slice(start, start + self._rows_at_once)
-            words = self.generator.expand(seeds[rows], self.given.words)
-            yield rows, self.given.messages(words)
-
-    @property
-    def message_bits(self) -> int:
-        return self.generator.seed_bits
-
-    def pack(self, messages: Array) -> Bytes:
-        return np.ascontiguousarray(messages)
-
-    def unpack(self, wire: Bytes) -> Array:
-        rows, width = np.asarray(wire), self.generator.seed_bytes
-        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-            raise ValueError(f"Compressed: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
-        return rows
-
-    # --- reading the messages ---------------------------------------------------------------------------------
-
     def expand(self, messages: Array) -> Array:
         """The randomizer's messages that the seeds stand for."""
-        return np.concatenate([part for _, part in self._expanded(self.unpack(messages))])
-
-    def accumulate(self, messages: Array) -> Array:
-        total: Array | None = None
-        for _, part in self._expanded(self.unpack(messages)):
-            added = np.asarray(self.randomizer.accumulate(part))
-            total = added if total is None else total + added
-        if total is None:
-            raise ValueError("Compressed: expected at least one message to estimate from, got none.")
-        return total
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        estimate: Estimate = self.randomizer.finish(total, users)
-        return estimate
-
-    def truth(self, values: Any) -> Floats:
-        return np.asarray(self.randomizer.truth(values))
-
-    def variance(self, values: Any) -> Floats:
-        return np.asarray(self.randomizer.variance(values))
+        return self.reading.expand(messages)
 
     # --- for tests ----------------------------------------------------------------------------------------------
-
-    def probe(self) -> Array:
-        return np.asarray(self.randomizer.probe())
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """None whose exact law is known."""
-        return ()
 
     def table(self) -> OutputTable:
         raise ValueError(f"Compressed: a table needs few messages, got 2^{self.message_bits} seeds.")

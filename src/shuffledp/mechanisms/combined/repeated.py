@@ -14,13 +14,15 @@ import numpy as np
 from flint import fmpq
 
 from shuffledp import argument
-from shuffledp.array import Array, Bytes, Floats
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism, OutputTable
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.pair_law import PairLaw
+from shuffledp.mechanisms.parts.repeated_run import RepeatedReading, RepeatedValues, RepeatedWire
 from shuffledp.mechanisms.parts.unit_ball import UnitBall
 from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.numerics.ball import above, rational
-from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.pair import ExactClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
@@ -49,7 +51,6 @@ class Repeated(Mechanism):
     summary = "mean of vectors in the unit ball: several runs of another mechanism, each with a part of ε"
     built_from_numbers = False
     tuning = ()
-    tight = False
 
     def __post_init__(self) -> None:
         inner = self.mechanism
@@ -77,79 +78,33 @@ class Repeated(Mechanism):
         inner = self.mechanism.settings() | {"epsilon": self.epsilon}
         return inner | {"mechanism": self.mechanism.name, "runs": self.runs}
 
-    # --- running it -------------------------------------------------------------------------------------------
+    # --- its parts --------------------------------------------------------------------------------------------
 
-    def check(self, values: Any) -> Array:
-        try:
-            return self.mechanism.check(values)
-        except (TypeError, ValueError) as refusal:
-            raise type(refusal)(f"Repeated {refusal}") from None
+    @cached_property
+    def values(self) -> RepeatedValues:
+        return RepeatedValues("Repeated", self.mechanism.values)
+
+    @cached_property
+    def law(self) -> PairLaw:
+        """No real dataset is known whose law is exact."""
+        classes, region = _product_classes(self.region, self.runs), self.region
+        ratio = above((region.inside / region.outside) ** self.runs)
+        gap = sum((first - second for first, second, _ in classes if first > second), fmpq(0))
+        parameters = VariationRatio(p=ratio, beta=above(Fraction(int(gap.p), int(gap.q))), q=ratio)
+        return PairLaw(parameters, (exact_pair(classes, symmetric=True),))
+
+    @cached_property
+    def wire(self) -> RepeatedWire:
+        return RepeatedWire("Repeated", self.mechanism.wire, self.runs)
+
+    @cached_property
+    def reading(self) -> RepeatedReading:
+        return RepeatedReading(self.mechanism.reading, self.runs)
+
+    # --- running it -------------------------------------------------------------------------------------------
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         return np.stack([self.mechanism.randomize(values, source) for _ in range(self.runs)], axis=1)
-
-    @property
-    def message_bits(self) -> int:
-        return 8 * self.runs * self.mechanism.message_bytes
-
-    def pack(self, messages: Array) -> Bytes:
-        parts = [self.mechanism.pack(messages[:, run]) for run in range(self.runs)]
-        return np.concatenate(parts, axis=1)
-
-    def unpack(self, wire: Bytes) -> Array:
-        rows = np.asarray(wire)
-        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != self.message_bytes:
-            width = self.message_bytes
-            raise ValueError(f"Repeated: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
-        return np.stack([self.mechanism.unpack(part) for part in np.split(rows, self.runs, axis=1)], axis=1)
-
-    # --- reading the messages ---------------------------------------------------------------------------------
-
-    def accumulate(self, messages: Array) -> Array:
-        return self.mechanism.accumulate(messages.reshape(-1, *messages.shape[2:]))
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        estimate = self.mechanism.finish(total, users * self.runs)
-        return Estimate(estimate.value, estimate.variance, users)
-
-    def truth(self, values: Any) -> Floats:
-        return self.mechanism.truth(self.check(values))
-
-    def variance(self, values: Any) -> Floats:
-        return np.asarray(self.mechanism.variance(self.check(values)) / self.runs)
-
-    # --- its privacy ------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _classes(self) -> list[tuple[fmpq, fmpq, fmpq]]:
-        """Runs in the first own set, in the second, elsewhere: the product law of each number of them."""
-        share = rational(self.region.share)
-        low = rational(self.region.uniform_share)
-        high = low + (1 - low) / share
-        classes = []
-        for first, second in _two_parts(self.runs):
-            ways = math.comb(self.runs, first) * math.comb(self.runs - first, second)
-            mass = ways * share ** (first + second) * (1 - 2 * share) ** (self.runs - first - second)
-            others = low ** (self.runs - first - second)
-            densities = (high**first * low**second * others, low**first * high**second * others, low**self.runs)
-            classes.append((mass * densities[0], mass * densities[1], mass * densities[2]))
-        return classes
-
-    def blankets(self) -> Sequence[HidingPair]:
-        return [exact_pair(self._classes, symmetric=True)]
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """None whose exact law is known."""
-        return ()
-
-    def variation_ratio(self) -> VariationRatio:
-        one = self.region.uniform_share
-        ratio = above((1 + (1 - one) / (one * self.region.share)) ** self.runs)
-        gap = sum((first - second for first, second, _ in self._classes if first > second), fmpq(0))
-        return VariationRatio(p=ratio, beta=above(Fraction(int(gap.p), int(gap.q))), q=ratio)
-
-    def probe(self) -> Array:
-        return self.mechanism.probe()
 
     def table(self) -> OutputTable:
         single = self.mechanism.table()
@@ -167,6 +122,19 @@ class Repeated(Mechanism):
     @classmethod
     def examples(cls) -> Sequence[Repeated]:
         return [cls(SQKR(0.5, 2), 2), cls(SQKR(1.0, 2, signs=1), 1)]
+
+
+def _product_classes(region: OwnRegion, runs: int) -> list[ExactClass]:
+    """Runs in the first own set, in the second, elsewhere: the product law of each number of them."""
+    share, low, high = rational(region.share), rational(region.outside), rational(region.inside)
+    classes = []
+    for first, second in _two_parts(runs):
+        ways = math.comb(runs, first) * math.comb(runs - first, second)
+        mass = ways * share ** (first + second) * (1 - 2 * share) ** (runs - first - second)
+        others = low ** (runs - first - second)
+        densities = (high**first * low**second * others, low**first * high**second * others, low**runs)
+        classes.append((mass * densities[0], mass * densities[1], mass * densities[2]))
+    return classes
 
 
 def _two_parts(whole: int) -> Iterator[tuple[int, int]]:

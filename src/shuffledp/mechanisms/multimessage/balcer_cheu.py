@@ -11,20 +11,21 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.mechanisms.mechanism import Tuning
-from shuffledp.mechanisms.parts.counter import COINS, CoinCounters
+from shuffledp.mechanisms.multimessage.coin_protocol import CoinProtocol
+from shuffledp.mechanisms.parts.counter import COINS
 from shuffledp.mechanisms.parts.published import at_most
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.randomizer import HasPublishedGuarantee
 
 
 @dataclass(frozen=True)
-class BalcerCheu(CoinCounters, HasPublishedGuarantee):
+class BalcerCheu(CoinProtocol, HasPublishedGuarantee):
     """Count each option with the own bit and ``coins`` bits that are 1 with probability ϖ = ``coin``.
 
     ϖ from ½ up: the closer to 1, the less noise and the less privacy. Floats there are multiples of 2^-53.
 
     Theorem: [VR] Table 3, Balcer–Cheu (two options): p = ∞, β = 1, q0 = 1/ϖ, q1 = 1/(1−ϖ), by (★) exactly; more
-    options as in ``CoinCounters``.
+    options as in ``CoinProtocol``.
     Requires: options ≥ 2; ½ ≤ ϖ < 1; coins ≥ 1.
     Deviates: [VR] takes the larger q for both, which is looser; a user's zeros are sent too, so that the number of
     messages is fixed.
@@ -47,7 +48,7 @@ class BalcerCheu(CoinCounters, HasPublishedGuarantee):
         yield from ({"coins": 1 << power} for power in range(0, 11, 2))
 
     def __post_init__(self) -> None:
-        self._check_counters()
+        super().__post_init__()
         coin = argument.real("BalcerCheu", "coin", self.coin)
         if not 0.5 <= coin < 1:
             raise ValueError(f"BalcerCheu: coin must be at least 1/2 and below 1, got {coin!r}.")

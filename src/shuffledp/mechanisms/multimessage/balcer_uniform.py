@@ -8,17 +8,18 @@ from fractions import Fraction
 
 from flint import arb
 
-from shuffledp.mechanisms.parts.counter import CoinCounters
+from shuffledp.mechanisms.multimessage.coin_protocol import CoinProtocol
+from shuffledp.mechanisms.parts.counter import COINS
 from shuffledp.mechanisms.parts.published import inverse_coth
 from shuffledp.privacy.randomizer import HasPublishedGuarantee
 
 
 @dataclass(frozen=True)
-class BalcerUniform(CoinCounters, HasPublishedGuarantee):
+class BalcerUniform(CoinProtocol, HasPublishedGuarantee):
     """Count each option with the own bit and ``coins`` fair coins.
 
     Theorem: [VR] Table 3, uniform coin (two options): p = ∞, β = 1, q = 2, by (★) exactly; more options as in
-    ``CoinCounters``.
+    ``CoinProtocol``.
     Requires: options ≥ 2; coins ≥ 1.
     """
 
@@ -27,13 +28,11 @@ class BalcerUniform(CoinCounters, HasPublishedGuarantee):
 
     name = "balcer-uniform"
     summary = "the bits of each option in the clear, and fair coins"
+    tuning = (COINS,)
     published_theorem = (
         "the binomial mechanism's analysis, used by [BCJM21]: coins/2 = 10·coth²(ε/2)·log(2/δ); (2ε, 2δ) for more than "
         "two options"
     )
-
-    def __post_init__(self) -> None:
-        self._check_counters()
 
     @property
     def heads(self) -> Fraction:

@@ -13,11 +13,22 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Estimate
-from shuffledp.mechanisms.parts.dummy import NumberedDummies
+from shuffledp.mechanisms.multimessage.dummy_protocol import DummyProtocol
+from shuffledp.mechanisms.parts.dummy import (
+    DUMMIES,
+    SHARE,
+    DummyReading,
+    MessageTable,
+    UniformDummies,
+    checked_dummies,
+    checked_share,
+)
+from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import all_filled, at_most
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above
-from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.pair import exact_pair
 from shuffledp.privacy.randomizer import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.hashed_option import HashedOption
@@ -26,7 +37,20 @@ from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class BallsIntoBins(NumberedDummies, HasPublishedGuarantee):
+class HashedAmongDummies(DummyReading):
+    """A message is a hash function and a bin, and supports the options of that bin; blank ones are left out."""
+
+    hashed: HashedOption
+
+    def accumulate(self, messages: Array) -> Array:
+        return self.hashed.statistic(messages[messages < self.hashed.messages])
+
+    def supports(self, total: Array) -> Array:
+        return self.hashed.supports(total)
+
+
+@dataclass(frozen=True)
+class BallsIntoBins(DummyProtocol, HasPublishedGuarantee):
     """Draw a hash function into b bins, send it with the option's bin; dummies are a hash function and a uniform bin.
 
     Every message has its own hash function, h_a(x) = ⟨a, digits of x⟩ over the field of b elements, b prime: any two
@@ -47,6 +71,7 @@ class BallsIntoBins(NumberedDummies, HasPublishedGuarantee):
 
     name = "balls-into-bins"
     summary = "a random hash of the option, and uniform dummies; for many options"
+    tuning = (DUMMIES, SHARE)
     published_theorem = (
         "the protocol's own analysis [LWY22] as quoted in [VR] Figure 4: ε = √(32·b·log(2/δ)/dummies), ε ≤ 1.5"
     )
@@ -60,10 +85,12 @@ class BallsIntoBins(NumberedDummies, HasPublishedGuarantee):
         who = "BallsIntoBins"
         object.__setattr__(self, "options", argument.count(who, "options", self.options, at_least=2))
         object.__setattr__(self, "bins", prime_length(who, "bins", self.bins, at_least=2))
-        self._check_dummies()
-        if self.kinds >= 1 << 62:
+        object.__setattr__(self, "dummies", checked_dummies(who, self.dummies))
+        object.__setattr__(self, "share", checked_share(who, self.share))
+        kinds = self.hashed.messages
+        if kinds >= 1 << 62:
             raise ValueError(
-                f"{who}: options and bins must give fewer than 2^62 messages, got {self.kinds} "
+                f"{who}: options and bins must give fewer than 2^62 messages, got {kinds} "
                 f"for {self.options} options and {self.bins} bins."
             )
 
@@ -71,52 +98,47 @@ class BallsIntoBins(NumberedDummies, HasPublishedGuarantee):
     def hashed(self) -> HashedOption:
         return HashedOption(self.bins, self.options)
 
-    @property
-    def own_support(self) -> Fraction:
-        return Fraction(1)
+    @cached_property
+    def uniform(self) -> UniformDummies:
+        """What hides the bin."""
+        return UniformDummies.of_share(self.dummies, self.hashed.messages, self.share)
 
-    @property
-    def other_support(self) -> Fraction:
-        return Fraction(1, self.bins)
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("BallsIntoBins", self.options)
 
-    @property
-    def filled_support(self) -> Fraction:
-        return Fraction(1, self.bins)
-
-    @property
-    def kinds(self) -> int:
-        return self.hashed.messages
-
-    def real_messages(self, values: Array, source: RandomSource) -> Array:
-        return self.hashed.own_messages(source.below(self.kinds // self.bins, len(values)), values)
-
-    def accumulate(self, messages: Array) -> Array:
-        return self.hashed.statistic(messages[messages < self.kinds])
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        return super().finish(self.hashed.supports(total), users)
-
-    def variation_ratio(self) -> VariationRatio:
-        return VariationRatio(p=inf, beta=above(1 - self.filled_support), q=above(self.bins / self.filled))
-
-    def blankets(self) -> Sequence[HidingPair]:
-        collide, each, none = self.other_support, self.filled_support, Fraction(0)
+    @cached_property
+    def law(self) -> PairLaw:
+        """No real dataset is known whose law is exact."""
+        collide, none = Fraction(1, self.bins), Fraction(0)
         apart = 1 - collide
-        laws = [(apart, none, apart * each), (none, apart, apart * each), (collide, collide, collide * each)]
-        return [exact_pair(self._classes(laws), symmetric=True)]
+        laws = [(apart, none, apart * collide), (none, apart, apart * collide), (collide, collide, collide * collide)]
+        parameters = VariationRatio(p=inf, beta=above(apart), q=above(self.bins / self.uniform.filled))
+        return PairLaw(parameters, (exact_pair(self.uniform.classes(laws), symmetric=True),), tight=True)
 
-    def attacks(self) -> Sequence[HidingPair]:
-        """None whose exact law is known."""
-        return ()
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("BallsIntoBins", self.uniform.outputs)
+
+    @cached_property
+    def reading(self) -> HashedAmongDummies:
+        one, each = Fraction(1), Fraction(1, self.bins)
+        return HashedAmongDummies(self.options, one, each, self.dummies, self.uniform.filled * each, self.hashed)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.uniform.around(self._real, values, source)
+
+    def _real(self, values: Array, source: RandomSource) -> Array:
+        return self.hashed.own_messages(source.below(self.hashed.messages // self.bins, len(values)), values)
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
-        all_filled(self)
+        all_filled(self.share)
         # Beyond what [VR] shows the formula is not an upper bound: with few dummies there may be none to hide behind.
         return at_most(1.5, (32 * self.bins * (2 / delta).log() / (messages - 1)).sqrt())
 
-    def real_rows(self) -> tuple[tuple[Fraction, ...], ...]:
-        each = Fraction(self.bins, self.kinds)
-        return tuple(tuple(each if own else Fraction(0) for own in column) for column in self.hashed.own_columns().T)
+    def message_table(self) -> MessageTable:
+        each, columns = Fraction(self.bins, self.hashed.messages), self.hashed.own_columns().T
+        return self.uniform.table(tuple(tuple(each if own else Fraction(0) for own in column) for column in columns))
 
     @classmethod
     def examples(cls) -> Sequence[BallsIntoBins]:

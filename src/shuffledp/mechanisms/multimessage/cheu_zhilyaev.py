@@ -14,22 +14,33 @@ from flint import arb, fmpq
 from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Tuning
-from shuffledp.mechanisms.parts.dummy import DUMMIES, MOST_DUMMIES, DummyOracle, MessageTable, numbers_of_dummies
-from shuffledp.mechanisms.parts.old_bit_row import BitRow
+from shuffledp.mechanisms.multimessage.dummy_protocol import DummyProtocol
+from shuffledp.mechanisms.parts.dummy import DUMMIES, DummyReading, MessageTable, checked_dummies, numbers_of_dummies
+from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import inverse_coth
-from shuffledp.mechanisms.parts.unary import MOST_OPTIONS_OF_A_TABLE
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import BitRowWire
 from shuffledp.numerics.ball import above, rational
-from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.pair import exact_pair
 from shuffledp.privacy.randomizer import HasNoisyOthers, HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import bits, dyadic
 from shuffledp.sampling.random import RandomSource
 
 PUBLISHED_FACTOR = fmpq(33, 5)
+MOST_OPTIONS_OF_A_TABLE = 12
 
 
 @dataclass(frozen=True)
-class CheuZhilyaev(BitRow, DummyOracle, HasNoisyOthers, HasPublishedGuarantee):
+class SummedAmongDummies(DummyReading):
+    """A message is a row of packed bits, and supports the options whose bit is 1; so do flipped rows of zeros."""
+
+    def accumulate(self, messages: Array) -> Array:
+        return bits.column_sums(messages, self.options)
+
+
+@dataclass(frozen=True)
+class CheuZhilyaev(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
     """Send one bit for each option, 1 for the own one, and ``dummies`` rows of zeros, each bit flipped with chance f.
 
     f is ``flip`` rounded up to a multiple of 2^-64, which only hides more. A message is a row of packed bits, which is
@@ -61,10 +72,7 @@ class CheuZhilyaev(BitRow, DummyOracle, HasNoisyOthers, HasPublishedGuarantee):
         who = "CheuZhilyaev"
         object.__setattr__(self, "options", argument.count(who, "options", self.options, at_least=2))
         object.__setattr__(self, "flip", argument.open_probability(who, "flip", self.flip))
-        count = argument.count(who, "dummies", self.dummies)
-        if count > MOST_DUMMIES:
-            raise ValueError(f"{who}: dummies must be at most {MOST_DUMMIES}, got {count}.")
-        object.__setattr__(self, "dummies", count)
+        object.__setattr__(self, "dummies", checked_dummies(who, self.dummies))
         if self.flipped >= Fraction(1, 2):
             raise ValueError(f"{who}: flip must be below 1/2, got {self.flip!r}.")
 
@@ -73,48 +81,44 @@ class CheuZhilyaev(BitRow, DummyOracle, HasNoisyOthers, HasPublishedGuarantee):
         """f, as executed."""
         return dyadic.rounded_up(Fraction(self.flip))
 
-    @property
-    def own_support(self) -> Fraction:
-        return 1 - self.flipped
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("CheuZhilyaev", self.options)
 
-    @property
-    def other_support(self) -> Fraction:
-        return self.flipped
+    @cached_property
+    def law(self) -> PairLaw:
+        """Attacked by others who hold a third option: on the two bits of the pair their messages are flipped zeros."""
+        f = self.flipped
+        parameters = VariationRatio(p=above(((1 - f) / f) ** 2), beta=above(1 - 2 * f), q=above((1 - f) / f))
+        flip = rational(f)
+        keep = 1 - flip
+        hidden = exact_pair(
+            [
+                (keep * keep, flip * flip, flip * keep),
+                (flip * flip, keep * keep, flip * keep),
+                (flip * keep, flip * keep, keep * keep),
+                (flip * keep, flip * keep, flip * flip),
+            ],
+            symmetric=True,
+        )
+        return PairLaw(parameters, (hidden,), attacked=(hidden,) if self.options > 2 else (), tight=True)
 
-    @property
-    def dummy_support(self) -> Fraction:
-        return self.flipped
+    @cached_property
+    def wire(self) -> BitRowWire:
+        return BitRowWire("CheuZhilyaev", self.options)
+
+    @cached_property
+    def reading(self) -> SummedAmongDummies:
+        return SummedAmongDummies(self.options, 1 - self.flipped, self.flipped, self.dummies, self.flipped)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         each = self.messages_per_user
         messages = bits.coin_rows(source, self.flipped, len(values) * each, self.options)
-        own = bits.single_bits(bits.coin_rows(source, self.own_support, 1, len(values)), len(values))
+        own = bits.single_bits(bits.coin_rows(source, 1 - self.flipped, 1, len(values)), len(values))
         real = messages[::each].copy()
         bits.put_one_per_row(real, values, own)
         messages[::each] = real
         return messages
-
-    def accumulate(self, messages: Array) -> Array:
-        return bits.column_sums(messages, self.options)
-
-    def variation_ratio(self) -> VariationRatio:
-        f = self.flipped
-        return VariationRatio(p=above(((1 - f) / f) ** 2), beta=above(1 - 2 * f), q=above((1 - f) / f))
-
-    def blankets(self) -> Sequence[HidingPair]:
-        f = rational(self.flipped)
-        keep = 1 - f
-        return [
-            exact_pair(
-                [
-                    (keep * keep, f * f, f * keep),
-                    (f * f, keep * keep, f * keep),
-                    (f * keep, f * keep, keep * keep),
-                    (f * keep, f * keep, f * f),
-                ],
-                symmetric=True,
-            )
-        ]
 
     def noisy_others(self, messages: int) -> tuple[int, Fraction]:
         """A real row differs from a dummy's law in one bit, by the factor (1−f)/f or f/(1−f)."""
@@ -122,10 +126,6 @@ class CheuZhilyaev(BitRow, DummyOracle, HasNoisyOthers, HasPublishedGuarantee):
 
     def attack_messages(self, users: int) -> int:
         return users * self.messages_per_user
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """Others who hold a third option: on the two bits of the pair their messages are flipped zeros."""
-        return self.blankets() if self.options > 2 else []
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         f = arb(rational(self.flipped))

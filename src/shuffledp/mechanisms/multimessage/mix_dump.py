@@ -12,11 +12,23 @@ import numpy as np
 from flint import arb
 
 from shuffledp import argument
-from shuffledp.array import Array, Integers
+from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Tuning
-from shuffledp.mechanisms.parts.dummy import DUMMIES, SHARE, NumberedDummies, numbers_of_dummies
-from shuffledp.mechanisms.parts.old_support import true_or_uniform, uniform_counts
+from shuffledp.mechanisms.multimessage.dummy_protocol import DummyProtocol
+from shuffledp.mechanisms.parts.dummy import (
+    DUMMIES,
+    SHARE,
+    CountedAmongDummies,
+    MessageTable,
+    UniformDummies,
+    checked_dummies,
+    checked_share,
+    numbers_of_dummies,
+)
+from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import uniform_dummies
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.randomizer import HasNoisyOthers, HasPublishedGuarantee
@@ -26,7 +38,7 @@ from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class MixDUMP(NumberedDummies, HasNoisyOthers, HasPublishedGuarantee):
+class MixDUMP(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
     """Send the true option with probability 1 − f and any other one with f/(d−1), and uniform dummies.
 
     Executed as: a uniform option with probability γ = f·d/(d−1), rounded up to a multiple of 2^-64 (which only hides
@@ -57,7 +69,8 @@ class MixDUMP(NumberedDummies, HasNoisyOthers, HasPublishedGuarantee):
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("MixDUMP", "options", self.options, at_least=2))
         object.__setattr__(self, "flip", argument.open_probability("MixDUMP", "flip", self.flip))
-        self._check_dummies()
+        object.__setattr__(self, "dummies", checked_dummies("MixDUMP", self.dummies))
+        object.__setattr__(self, "share", checked_share("MixDUMP", self.share))
         if self.uniform_share >= 1:
             most = 1 - 1 / self.options
             raise ValueError(f"MixDUMP: flip must be below 1 − 1/options = {most:.6g}, got {self.flip!r}.")
@@ -67,55 +80,50 @@ class MixDUMP(NumberedDummies, HasNoisyOthers, HasPublishedGuarantee):
         """γ: the probability of sending a uniform option in place of the true one."""
         return dyadic.rounded_up(Fraction(self.flip) * self.options / (self.options - 1))
 
-    @property
-    def own_support(self) -> Fraction:
-        return 1 - self.uniform_share + self.other_support
+    @cached_property
+    def uniform(self) -> UniformDummies:
+        """What hides the option."""
+        return UniformDummies.of_share(self.dummies, self.options, self.share)
 
-    @property
-    def other_support(self) -> Fraction:
-        return self.uniform_share / self.options
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("MixDUMP", self.options)
 
-    @property
-    def filled_support(self) -> Fraction:
-        return Fraction(1, self.options)
+    @cached_property
+    def law(self) -> PairLaw:
+        """Attacked where others' options are uniform, so that their messages are; every blank may as well hide."""
+        hidden, attacked = self._pair(self.uniform.filled), self._pair(Fraction(1))
+        return PairLaw(self._parameters(), (hidden,), attacked=(attacked,), tight=True)
 
-    @property
-    def kinds(self) -> int:
-        return self.options
-
-    def real_messages(self, values: Array, source: RandomSource) -> Array:
-        drawn = source.below(self.options, len(values))
-        np.copyto(drawn, values, where=~source.coins(self.uniform_share, len(values)))
-        return drawn
-
-    def accumulate(self, messages: Array) -> Array:
-        return np.bincount(messages, minlength=self.options + 1)[: self.options]
-
-    def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
-        real = true_or_uniform(held, users, float(self.uniform_share), rng)
-        return real + self.draw_dummies(users, rng)
-
-    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
-        """Blank ones left out, each is any option."""
-        filled = int(rng.binomial(users * self.dummies, float(self.filled)))
-        return uniform_counts(filled, self.options, rng)
-
-    def variation_ratio(self) -> VariationRatio:
-        own, other, each = self.own_support, self.other_support, self.filled / self.options
+    def _parameters(self) -> VariationRatio:
+        own, other, each = self.reading.own, self.reading.other, self.uniform.filled / self.options
         p, common = above(own / other), above(max(Fraction(1), other / each))
         # With p a hair above the ratio, a hair of the common part is where the pair differs, too.
         hair = other - (own - other) / (Fraction(p) - 1)
         q = (own - hair) / (each - hair / Fraction(common))
         return VariationRatio(p=p, beta=above(own - other), q=above(q), q_common=common)
 
-    def blankets(self) -> Sequence[HidingPair]:
-        return [self._pair(self.filled)]
-
     def _pair(self, filled: Fraction) -> HidingPair:
-        own, other, each = self.own_support, self.other_support, filled / self.options
+        own, other, each = self.reading.own, self.reading.other, filled / self.options
         rest = self.options - 2
         laws = [(own, other, each), (other, own, each), (rest * other, rest * other, rest * each)]
         return exact_pair([(rational(a), rational(b), rational(c)) for a, b, c in laws], symmetric=True)
+
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("MixDUMP", self.uniform.outputs)
+
+    @cached_property
+    def reading(self) -> CountedAmongDummies:
+        return CountedAmongDummies.of(self.uniform, self.uniform_share)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.uniform.around(self._real, values, source)
+
+    def _real(self, values: Array, source: RandomSource) -> Array:
+        drawn = source.below(self.options, len(values))
+        np.copyto(drawn, values, where=~source.coins(self.uniform_share, len(values)))
+        return drawn
 
     def noisy_others(self, messages: int) -> tuple[int, Fraction]:
         """A real message is uniform with probability γ, whatever the option; a filled dummy hides as well or better."""
@@ -124,16 +132,11 @@ class MixDUMP(NumberedDummies, HasNoisyOthers, HasPublishedGuarantee):
     def attack_messages(self, users: int) -> int:
         return users * self.messages_per_user
 
-    def attacks(self) -> Sequence[HidingPair]:
-        """Others whose options are uniform send uniform messages; every blank, too, may as well hide."""
-        return [self._pair(Fraction(1))]
-
     def published_epsilon(self, messages: int, delta: arb) -> arb:
-        return uniform_dummies(self, messages, delta)
+        return uniform_dummies(self.options, self.share, messages, delta)
 
-    def real_rows(self) -> tuple[tuple[Fraction, ...], ...]:
-        own, other, every = self.own_support, self.other_support, range(self.options)
-        return tuple(tuple(own if x == y else other for y in every) for x in every)
+    def message_table(self) -> MessageTable:
+        return self.uniform.table(self.reading.real_rows())
 
     @classmethod
     def examples(cls) -> Sequence[MixDUMP]:

@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import inf
 
-import numpy as np
 from flint import arb
 
 from shuffledp import argument
-from shuffledp.array import Array, Integers
-from shuffledp.mechanisms.parts.dummy import NumberedDummies
-from shuffledp.mechanisms.parts.old_support import uniform_counts
+from shuffledp.array import Array
+from shuffledp.mechanisms.multimessage.dummy_protocol import DummyProtocol
+from shuffledp.mechanisms.parts.dummy import (
+    DUMMIES,
+    SHARE,
+    CountedAmongDummies,
+    MessageTable,
+    UniformDummies,
+    checked_dummies,
+    checked_share,
+)
+from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import uniform_dummies
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above
-from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.pair import exact_pair
 from shuffledp.privacy.randomizer import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class PureDUMP(NumberedDummies, HasPublishedGuarantee):
+class PureDUMP(DummyProtocol, HasPublishedGuarantee):
     """Send the true option as it is, and ``dummies`` options drawn uniformly.
 
     All draws are exactly uniform. With ``share`` below 1 a dummy is blank with probability 1 − share.
@@ -39,57 +50,53 @@ class PureDUMP(NumberedDummies, HasPublishedGuarantee):
 
     name = "pure-dump"
     summary = "the true option and uniform dummies; private only among many users"
+    tuning = (DUMMIES, SHARE)
     published_theorem = "pureDUMP's own analysis [DUMP]: ε = √(14·d·log(2/δ)/dummies), ε ≤ 1"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("PureDUMP", "options", self.options, at_least=2))
-        self._check_dummies()
+        object.__setattr__(self, "dummies", checked_dummies("PureDUMP", self.dummies))
+        object.__setattr__(self, "share", checked_share("PureDUMP", self.share))
 
-    @property
-    def own_support(self) -> Fraction:
-        return Fraction(1)
+    @cached_property
+    def uniform(self) -> UniformDummies:
+        """What hides the option."""
+        return UniformDummies.of_share(self.dummies, self.options, self.share)
 
-    @property
-    def other_support(self) -> Fraction:
-        return Fraction(0)
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("PureDUMP", self.options)
 
-    @property
-    def filled_support(self) -> Fraction:
-        return Fraction(1, self.options)
+    @cached_property
+    def law(self) -> PairLaw:
+        """Any dataset is attacked: whoever knows the others' options takes them out of the counts."""
+        one, none, each = Fraction(1), Fraction(0), Fraction(1, self.options)
+        parameters = VariationRatio(p=inf, beta=1.0, q=above(self.options / self.uniform.filled))
+        hidden = exact_pair(self.uniform.classes([(one, none, each), (none, one, each)]), symmetric=True)
+        return PairLaw(parameters, (hidden,), attacked=(hidden,), tight=True)
 
-    @property
-    def kinds(self) -> int:
-        return self.options
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("PureDUMP", self.uniform.outputs)
 
-    def real_messages(self, values: Array, source: RandomSource) -> Array:
-        return values
+    @cached_property
+    def reading(self) -> CountedAmongDummies:
+        return CountedAmongDummies.of(self.uniform, uniform_share=Fraction(0))
 
-    def accumulate(self, messages: Array) -> Array:
-        return np.bincount(messages, minlength=self.options + 1)[: self.options]
-
-    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
-        """Blank ones left out, each is any option."""
-        filled = int(rng.binomial(users * self.dummies, float(self.filled)))
-        return uniform_counts(filled, self.options, rng)
-
-    def variation_ratio(self) -> VariationRatio:
-        return VariationRatio(p=inf, beta=1.0, q=above(self.options / self.filled))
-
-    def blankets(self) -> Sequence[HidingPair]:
-        one, none = Fraction(1), Fraction(0)
-        laws = [(one, none, self.filled_support), (none, one, self.filled_support)]
-        return [exact_pair(self._classes(laws), symmetric=True)]
-
-    def attacks(self) -> Sequence[HidingPair]:
-        """Any dataset: whoever knows the others' options takes them out of the counts."""
-        return self.blankets()
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.uniform.around(_in_the_clear, values, source)
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
-        return uniform_dummies(self, messages, delta)
+        return uniform_dummies(self.options, self.share, messages, delta)
 
-    def real_rows(self) -> tuple[tuple[Fraction, ...], ...]:
-        return tuple(tuple(Fraction(x == y) for y in range(self.options)) for x in range(self.options))
+    def message_table(self) -> MessageTable:
+        return self.uniform.table(self.reading.real_rows())
 
     @classmethod
     def examples(cls) -> Sequence[PureDUMP]:
         return [cls(options=2), cls(options=3, dummies=2), cls(options=4, dummies=1, share=0.3)]
+
+
+def _in_the_clear(values: Array, source: RandomSource) -> Array:
+    del source
+    return values

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flint import arb
 
 from shuffledp.errors import NotApplicable
-
-if TYPE_CHECKING:
-    from shuffledp.mechanisms.parts.dummy import NumberedDummies
 
 NAME = "protocol-published"
 """The bound under which these are shown."""
@@ -19,10 +14,10 @@ def not_applicable(reason: str) -> NotApplicable:
     return NotApplicable(NAME, reason)
 
 
-def all_filled(mechanism: NumberedDummies) -> None:
+def all_filled(share: float) -> None:
     """Refuse blanks, which the printed analyses do not have."""
-    if mechanism.has_blank:
-        raise not_applicable(f"needs share = 1, got {mechanism.share!r}.")
+    if share < 1:
+        raise not_applicable(f"needs share = 1, got {share!r}.")
 
 
 def at_most(most: float, epsilon: arb) -> arb:
@@ -32,14 +27,14 @@ def at_most(most: float, epsilon: arb) -> arb:
     return epsilon
 
 
-def uniform_dummies(mechanism: NumberedDummies, messages: int, delta: arb) -> arb:
+def uniform_dummies(options: int, share: float, messages: int, delta: arb) -> arb:
     """ε of the DUMP protocols: √(14·d·log(2/δ)/dummies).
 
     Theorem: [DUMP] pureDUMP, after [PB] Theorem 3.1 for uniform blankets.
     Requires: every dummy filled; ε ≤ 1.
     """
-    all_filled(mechanism)
-    return at_most(1, (14 * mechanism.options * (2 / delta).log() / (messages - 1)).sqrt())
+    all_filled(share)
+    return at_most(1, (14 * options * (2 / delta).log() / (messages - 1)).sqrt())
 
 
 def inverse_coth(square: arb) -> arb:

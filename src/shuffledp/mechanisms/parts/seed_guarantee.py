@@ -12,7 +12,7 @@ from shuffledp.numerics.ball import above, precision, rational, round_up
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 ACCEPTANCE_ERROR = Fraction(1, 1 << 50)
-"""Relative error of the acceptance probabilities, see ``GivesReference``."""
+"""Relative error of the acceptance probabilities, see ``Reference``."""
 BITS = 128
 MOST_DISTURBANCE = Fraction(1, 4)
 

@@ -1,0 +1,115 @@
+"""Seeds that stand for messages: how they are expanded, sent and read, and what is known of their law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffledp.array import Array, Bytes, Floats
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.law import Law
+from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.reference import Reference
+from shuffledp.mechanisms.parts.seed_guarantee import SeedGuarantee
+from shuffledp.mechanisms.parts.wire import Wire, rows_of_bytes
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling.prg import PseudorandomGenerator, Seeds
+
+WORDS_AT_ONCE = 1 << 17
+"""Words expanded at a time, so that they and what becomes of them stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class SeedExpansion:
+    """A seed s stands for the message R_∅(G(s)): the draw from the reference law by the generator's words."""
+
+    reference: Reference
+    generator: PseudorandomGenerator
+
+    @property
+    def rows_at_once(self) -> int:
+        return max(1, WORDS_AT_ONCE // int(self.reference.words))
+
+    def parts(self, seeds: Seeds) -> Iterator[tuple[slice, Array]]:
+        """The messages that seeds stand for, some rows at a time."""
+        for start in range(0, len(seeds), self.rows_at_once):
+            rows = slice(start, start + self.rows_at_once)
+            words = self.generator.expand(seeds[rows], self.reference.words)
+            yield rows, self.reference.messages(words)
+
+
+@dataclass(frozen=True)
+class SeedWire(Wire):
+    """A message is a seed of whole bytes, as it is sent."""
+
+    who: str
+    seed_bits: int
+
+    @property
+    def bits(self) -> int:
+        return self.seed_bits
+
+    def pack(self, messages: Array) -> Bytes:
+        return np.ascontiguousarray(messages)
+
+    def unpack(self, wire: Bytes) -> Array:
+        return rows_of_bytes(self.who, wire, self.bytes)
+
+
+@dataclass(frozen=True)
+class SeedReading(Reading):
+    """The ``inner`` reading of the messages that the seeds stand for."""
+
+    wire: SeedWire
+    expansion: SeedExpansion
+    inner: Reading
+
+    def expand(self, messages: Array) -> Array:
+        """The randomizer's messages that the seeds stand for."""
+        return np.concatenate([part for _, part in self.expansion.parts(self.wire.unpack(messages))])
+
+    def accumulate(self, messages: Array) -> Array:
+        """Some seeds at a time: what they stand for may be far longer."""
+        total: Array | None = None
+        for _, part in self.expansion.parts(self.wire.unpack(messages)):
+            added = np.asarray(self.inner.accumulate(part))
+            total = added if total is None else total + added
+        if total is None:
+            raise ValueError(f"{self.wire.who}: expected at least one message to estimate from, got none.")
+        return total
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        return self.inner.finish(total, users)
+
+    def truth(self, values: Array) -> Floats:
+        return self.inner.truth(values)
+
+    def variance(self, values: Array) -> Floats:
+        return self.inner.variance(values)
+
+
+@dataclass(frozen=True)
+class SeedLaw(Law):
+    """Parameters only, from those of the ``inner`` law: how the seeds' law differs from it is known in ratios."""
+
+    who: str
+    guarantee: SeedGuarantee
+    inner: Law
+
+    def variation_ratio(self) -> VariationRatio:
+        missed = self.guarantee.seeds.replacement_delta
+        if missed:
+            raise ValueError(
+                f"{self.who}: the randomizer is private only up to δ = {missed:.3g}, so there is no largest ratio to "
+                f"amplify; use its local guarantee."
+            )
+        return self.guarantee.variation_ratio(self.inner.variation_ratio())
+
+    def blankets(self) -> Sequence[HidingPair]:
+        return ()
+
+    def attacks(self) -> Sequence[HidingPair]:
+        return ()
