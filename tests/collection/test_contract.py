@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import OUE, PureDUMP
@@ -18,6 +17,9 @@ from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.table import Table
 from shuffledp.errors import ShuffledpError
+from shuffledp.testing import engine_check
+from shuffledp.testing.check import Check
+from shuffledp.testing.engine_check import KEY, Bench
 from tests.collection import (
     COLOURS,
     data_of,
@@ -29,8 +31,6 @@ from tests.collection import (
     write_messages,
     write_table,
 )
-
-KEY = bytes(range(32))
 
 
 def encode(engine: Engine, name: str, path: Path, rows: int, directory: Path) -> Any:
@@ -51,16 +51,26 @@ def test_messages_are_those_of_the_key(
     rows = 700
     array = data_of(name, rows)
     path = write_table(tmp_path / f"data{suffix}", other=pa.array(range(rows)), value=array)
-    column = encode(engine, name, path, rows, tmp_path / "encoded")
-    mechanism = column.mechanism
-    wanted = expected_messages(mechanism, column.values(array), KEY)
+    sample = engine_check.Sample(column_of(plan_of(name), "value"), array)
+    assert list(engine_check.wrong_messages(engine, sample, path, tmp_path)) == []
+    assert list(engine_check.wrong_statistic(engine, sample, tmp_path / "shuffled")) == []
+    mechanism = sample.mechanism
+    wanted = expected_messages(mechanism, sample.column.values(array), KEY)
+    np.testing.assert_array_equal(wanted, sample.messages())
     width = mechanism.message_bytes
     assert messages_in(tmp_path / "encoded", width) == [row.tobytes() for row in wanted]
-    engine.shuffle(tmp_path / "encoded", width, tmp_path / "shuffled", rows)
     assert messages_in(tmp_path / "shuffled", width) == in_order(wanted)
     total, users = engine.aggregate(mechanism, tmp_path / "shuffled", rows)
     assert users == rows
     np.testing.assert_array_equal(total, mechanism.accumulate(mechanism.unpack(wanted)))
+
+
+@pytest.mark.parametrize("name", ["krr", "laplace"])
+def test_a_retry_gives_the_same_messages(engine: Engine, name: str, tmp_path: Path) -> None:
+    """Over what is complete, and elsewhere."""
+    sample = engine_check.Sample(column_of(plan_of(name), "value"), data_of(name, 300))
+    path = write_table(tmp_path / "data.parquet", value=sample.array)
+    assert list(engine_check.different_on_a_retry(engine, sample, path, tmp_path)) == []
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 16])
@@ -70,32 +80,15 @@ def test_the_shuffled_files_are_a_function_of_the_multiset(
     """The same messages in another order, in other files, give the same bytes; and they are in order."""
     monkeypatch.setattr(message, "GROUP_ROWS", 100)
     monkeypatch.setattr(message, "FILE_GROUPS", 3)
-    generator = np.random.default_rng(7)
-    wire = generator.integers(0, 256, (1000, width), dtype=np.uint8)
-    wire[::3] = wire[0]  # ties
-    wire[1::7, -1] = 0  # bytes that end in zeros
-    outputs = []
-    for number, cuts in enumerate(([1000], [1, 400, 1000], [250, 500, 750, 1000])):
-        mixed = generator.permutation(wire)
-        parts = [mixed[a:b] for a, b in zip([0, *cuts], cuts, strict=False)]
-        encoded = write_messages(tmp_path / f"encoded{number}", parts)
-        shuffled = tmp_path / f"shuffled{number}"
-        engine.shuffle(encoded, width, shuffled, 1000)
-        outputs.append({path.name: path.read_bytes() for path in shuffled.iterdir()})
-        assert messages_in(shuffled, width) == in_order(wire)
-    assert outputs[0] == outputs[1] == outputs[2]
-    assert sorted(outputs[0]) == [f"messages-{number:05d}.parquet" for number in range(4)]
+    assert list(engine_check.wrong_order(engine, width, tmp_path)) == []
+    for number in range(3):
+        names = sorted(path.name for path in (tmp_path / f"shuffled{number}").iterdir())
+        assert names == [f"messages-{file:05d}.parquet" for file in range(4)]
 
 
 def test_a_shuffle_that_was_killed_is_done_again(engine: Engine, tmp_path: Path) -> None:
     """What it left on its way, other messages among it, is not in the way and does not come out."""
-    wire = np.random.default_rng(8).integers(0, 256, (300, 5), dtype=np.uint8)
-    encoded = write_messages(tmp_path / "encoded", [wire])
-    write_messages(tmp_path / "sorted", [wire[:7]])
-    write_messages(tmp_path / "shuffled.unfinished-1", [wire[:9]])
-    engine.shuffle(encoded, 5, tmp_path / "shuffled", 300)
-    assert messages_in(tmp_path / "shuffled", 5) == in_order(wire)
-    assert not (tmp_path / "shuffled.unfinished-1").exists()
+    assert list(engine_check.wrong_after_a_kill(engine, tmp_path)) == []
 
 
 @pytest.mark.parametrize("width", [2, 16])
@@ -105,21 +98,17 @@ def test_names_and_row_groups_depend_on_the_number_of_messages_only(
     """Whatever the messages are: as many files, row groups and rows, and no words in the files' footers."""
     monkeypatch.setattr(message, "GROUP_ROWS", 64)
     monkeypatch.setattr(message, "FILE_GROUPS", 4)
-    generator = np.random.default_rng(8)
-    shapes = []
-    for number, most in enumerate((256, 2)):
-        wire = generator.integers(0, most, (601, width), dtype=np.uint8)
-        encoded = write_messages(tmp_path / f"encoded{number}", [wire])
-        engine.shuffle(encoded, width, tmp_path / f"shuffled{number}", 601)
-        shape = []
-        for path in sorted((tmp_path / f"shuffled{number}").iterdir()):
-            footer = pq.read_metadata(path)
-            groups = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
-            shape.append((path.name, groups, footer.metadata, footer.row_group(0).column(0).statistics))
-        shapes.append(shape)
-    assert shapes[0] == shapes[1]
-    assert [groups for _, groups, _, _ in shapes[0]] == [[64] * 4, [64] * 4, [64, 25]]
-    assert {words for _, _, words, _ in shapes[0]} == {None}
+    assert list(engine_check.telling_shape(engine, width, tmp_path)) == []
+    shape = engine_check.shape_of(tmp_path / "shuffled0")
+    assert shape == engine_check.shape_of(tmp_path / "shuffled1")
+    assert [groups for _, groups, _, _ in shape] == [[64] * 4, [64] * 4, [64, 25]]
+    assert {words for _, _, words, _ in shape} == {None}
+
+
+@pytest.mark.parametrize("check", engine_check.ENGINE_CHECKS, ids=lambda check: check.name.replace(" ", "-"))
+def test_the_suite_that_anybody_can_run(engine: Engine, check: Check[Bench], tmp_path: Path) -> None:
+    """``check_engine`` of the package, check by check."""
+    assert check.failure(Bench(engine, tmp_path)) is None
 
 
 @pytest.mark.parametrize("name", ["krr", "oue", "privset", "privkv", "harmony", "privunit-optimized", "pure-dump"])

@@ -1,187 +1,23 @@
-"""Exact divergences of small shuffled protocols, in rational arithmetic, straight from the definitions."""
+"""The exact oracle, which the package offers to everybody; it shares no code with the rest of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
-from itertools import combinations_with_replacement, permutations
-from math import factorial, prod
-from random import Random
-from typing import NamedTuple
-
-Row = Sequence[Fraction]
-Table = Sequence[Row]
-Counts = tuple[int, ...]
-
-
-def compositions(total: int, parts: int) -> Iterator[Counts]:
-    """All vectors of `parts` non-negative integers with the given sum."""
-    if parts == 0:
-        if total == 0:
-            yield ()
-        return
-    if parts == 1:
-        yield (total,)
-        return
-    for head in range(total + 1):
-        for tail in compositions(total - head, parts - 1):
-            yield (head, *tail)
-
-
-def multinomial_law(weights: Row, trials: int) -> dict[Counts, Fraction]:
-    """Law of the count vector of `trials` independent draws; `weights` sum to 1."""
-    law = {}
-    for counts in compositions(trials, len(weights)):
-        ways = factorial(trials) // prod(factorial(count) for count in counts)
-        law[counts] = ways * prod((w**k for w, k in zip(weights, counts, strict=True)), start=Fraction(1))
-    return law
-
-
-def add_one_message(law: dict[Counts, Fraction], message: Row) -> dict[Counts, Fraction]:
-    """Law of the counts after one more independent message is thrown in."""
-    result: dict[Counts, Fraction] = {}
-    for counts, probability in law.items():
-        for output, chance in enumerate(message):
-            if chance:
-                after = (*counts[:output], counts[output] + 1, *counts[output + 1 :])
-                result[after] = result.get(after, Fraction(0)) + probability * chance
-    return result
-
-
-def hockey_stick(first: dict[Counts, Fraction], second: dict[Counts, Fraction], ratio: Fraction) -> Fraction:
-    """Sum of max(0, P - ratio * Q) over all outcomes."""
-    zero = Fraction(0)
-    return sum((max(zero, p - ratio * second.get(key, zero)) for key, p in first.items()), start=zero)
-
-
-def hockey_stick_of_counts(first: Row, second: Row, hiding: Row, users: int, ratio: Fraction | int) -> Fraction:
-    """Divergence of the counts when one victim's message joins users-1 hiding messages.
-
-    `first` and `second` are the laws of the victim's message, `hiding` the law of one other message.
-    If `hiding` sums to less than 1, the rest is one more class, in which the victim never is.
-    """
-    rest = 1 - sum(hiding)
-    if rest < 0 or sum(first) != 1 or sum(second) != 1:
-        raise ValueError("hockey_stick_of_counts: the laws must sum to 1, the hiding law to at most 1")
-    crowd = multinomial_law([*hiding, rest], users - 1)
-    return hockey_stick(add_one_message(crowd, first), add_one_message(crowd, second), Fraction(ratio))
-
-
-def positive_part_mean(values: Row, weights: Row, count: int) -> Fraction:
-    """Exact E[max(0, G_1 + ... + G_count)] for independent G with the given values and weights."""
-    total = Fraction(0)
-    for counts, probability in multinomial_law(weights, count).items():
-        total += probability * max(Fraction(0), sum(k * v for k, v in zip(counts, values, strict=True)))
-    return total
-
-
-def shuffled_law(rows: Sequence[Row], outputs: int) -> dict[Counts, Fraction]:
-    """Law of the output multiset (as counts) of independent messages, one row of probabilities each."""
-    law = {(0,) * outputs: Fraction(1)}
-    for row in rows:
-        law = add_one_message(law, row)
-    return law
-
-
-def shuffled_divergence(
-    tables: Sequence[Table],
-    first_input: int,
-    second_input: int,
-    others: Sequence[int],
-    ratio: Fraction | int,
-) -> Fraction:
-    """Divergence of the real protocol: user 1 holds either input, user i+1 holds others[i-1].
-
-    `tables` holds one table for each user (rows are inputs, columns are outputs).
-    """
-    if len(tables) != len(others) + 1:
-        raise ValueError("shuffled_divergence: one table for each user, the victim first")
-    outputs = len(tables[0][0])
-    crowd = shuffled_law([table[value] for table, value in zip(tables[1:], others, strict=True)], outputs)
-    first = add_one_message(crowd, tables[0][first_input])
-    second = add_one_message(crowd, tables[0][second_input])
-    return hockey_stick(first, second, Fraction(ratio))
-
-
-def worst_divergence(table: Table, users: int, ratio: Fraction | int) -> Fraction:
-    """Largest divergence over all ordered input pairs and all datasets of the other users."""
-    worst = Fraction(0)
-    for others in combinations_with_replacement(range(len(table)), users - 1):
-        crowd = shuffled_law([table[value] for value in others], len(table[0]))
-        laws = [add_one_message(crowd, row) for row in table]
-        for first, second in permutations(laws, 2):
-            worst = max(worst, hockey_stick(first, second, Fraction(ratio)))
-    return worst
-
-
-def krr_table(options: int, exp_epsilon: Fraction | int) -> list[list[Fraction]]:
-    """Randomized response on `options` values: the true value is exp_epsilon times likelier."""
-    total = Fraction(exp_epsilon) + options - 1
-    return [
-        [(Fraction(exp_epsilon) if x == y else Fraction(1)) / total for y in range(options)] for x in range(options)
-    ]
-
-
-def random_extremal_table(rng: Random, inputs: int, outputs: int, exp_epsilon: Fraction | int) -> list[list[Fraction]]:
-    """A random table in which every column holds two values only, one exp_epsilon times the other.
-
-    The rows are normalised by one more output column that is itself extremal where that is possible;
-    tables for which it is not are drawn again.
-    """
-    big = Fraction(exp_epsilon)
-    while True:
-        base = [Fraction(rng.randint(1, 6)) for _ in range(outputs - 1)]
-        rows = [[b * rng.choice((Fraction(1), big)) for b in base] for _ in range(inputs)]
-        sums = sorted({sum(row) for row in rows})
-        if len(sums) == 1:
-            continue
-        # Two row sums low < high: the last column must be t for the high rows and big * t for the low.
-        low, high = sums[0], sums[-1]
-        last = (high - low) / (big - 1)
-        if len(sums) == 2:
-            total = high + last
-            return [[*(v / total for v in row), (last if sum(row) == high else big * last) / total] for row in rows]
-
-
-def random_table(rng: Random, inputs: int, outputs: int, limit: int = 9) -> list[list[Fraction]]:
-    """A random table of positive rationals, with no structure."""
-    rows = [[rng.randint(1, limit) for _ in range(outputs)] for _ in range(inputs)]
-    return [[Fraction(value, sum(row)) for value in row] for row in rows]
-
-
-class Parameters(NamedTuple):
-    """Variation-ratio parameters of one pair of inputs; see `variation_ratio_of_table`."""
-
-    p: Fraction
-    beta: Fraction
-    q: Fraction
-    q_common: Fraction | None
-
-
-def variation_ratio_of_table(table: Table) -> dict[tuple[int, int], Parameters]:
-    """Exact parameters of every pair (x0, x1) of a table with positive entries.
-
-    p is the largest ratio of the two rows (either direction), beta their total variation, q the largest
-    ratio of either row to any row. The common part is min(R0, R1) - |R0 - R1| / (p - 1), of total mass
-    gamma, and q_common the least number with R >= r Q0 + r Q1 + (common part) / q_common for every row R,
-    where r = alpha p / q. It is at most q, and None where the common part is empty.
-    """
-    result = {}
-    for x0, x1 in permutations(range(len(table)), 2):
-        first, second = table[x0], table[x1]
-        pairs = list(zip(first, second, strict=True))
-        beta = sum((max(a - b, Fraction(0)) for a, b in pairs), start=Fraction(0))
-        p = max(max(a / b, b / a) for a, b in pairs)
-        q = max(max(a, b) / row[y] for y, (a, b) in enumerate(pairs) for row in table)
-        if beta == 0:
-            result[x0, x1] = Parameters(p, beta, q, None)
-            continue
-        # The spare mass is positive wherever the common part is, because R >= max(R0, R1) / q.
-        q_common = Fraction(0)
-        for y, (a, b) in enumerate(pairs):
-            common = min(a, b) - abs(a - b) / (p - 1)
-            if common:
-                spare = min(row[y] for row in table) - p * abs(a - b) / ((p - 1) * q)
-                q_common = max(q_common, common / spare)
-        result[x0, x1] = Parameters(p, beta, q, q_common or None)
-    return result
+from shuffledp.testing.oracle import (
+    Counts as Counts,
+    Parameters as Parameters,
+    Row as Row,
+    Table as Table,
+    add_one_message as add_one_message,
+    compositions as compositions,
+    hockey_stick as hockey_stick,
+    hockey_stick_of_counts as hockey_stick_of_counts,
+    krr_table as krr_table,
+    multinomial_law as multinomial_law,
+    positive_part_mean as positive_part_mean,
+    random_extremal_table as random_extremal_table,
+    random_table as random_table,
+    shuffled_divergence as shuffled_divergence,
+    shuffled_law as shuffled_law,
+    variation_ratio_of_table as variation_ratio_of_table,
+    worst_divergence as worst_divergence,
+)

@@ -1,61 +1,14 @@
-"""Exact divergences of small protocols in which a user sends several messages, straight from the definition."""
+"""The exact oracle for several messages per user, which the package offers to everybody."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from fractions import Fraction
-from itertools import combinations_with_replacement, permutations
-from typing import Any
-
-Multiset = frozenset[tuple[Any, int]]
-Law = dict[Multiset, Fraction]
-"""Law of a multiset of messages: which messages are there, and how often each."""
-
-NOTHING: Law = {frozenset(): Fraction(1)}
-
-
-def laws_of(table: Any) -> list[Law]:
-    """For each input, the law of a user's messages with their order forgotten, from a table of ordered reports."""
-    keys = [frozenset(Counter(bytes(message.tobytes()) for message in report).items()) for report in table.messages]
-    laws: list[Law] = []
-    for row in table.probabilities:
-        law: Law = {}
-        for key, chance in zip(keys, row, strict=True):
-            if chance:
-                law[key] = law.get(key, Fraction(0)) + chance
-        laws.append(law)
-    return laws
-
-
-def together(first: Law, second: Law) -> Law:
-    """Law of the union of two independent multisets."""
-    result: Law = {}
-    for one, chance in first.items():
-        for other, weight in second.items():
-            key = frozenset((Counter(dict(one)) + Counter(dict(other))).items())
-            result[key] = result.get(key, Fraction(0)) + chance * weight
-    return result
-
-
-def hockey_stick(first: Law, second: Law, ratio: Fraction) -> Fraction:
-    """Sum of max(0, P − ratio·Q) over all multisets."""
-    zero = Fraction(0)
-    return sum((max(zero, p - ratio * second.get(key, zero)) for key, p in first.items()), start=zero)
-
-
-def dataset_divergences(laws: Sequence[Law], others: Sequence[int], ratio: Fraction) -> list[Fraction]:
-    """For every ordered pair of the victim's inputs, the divergence of all shuffled messages."""
-    crowd = NOTHING
-    for value in others:
-        crowd = together(crowd, laws[value])
-    shuffled = [together(crowd, law) for law in laws]
-    return [hockey_stick(first, second, ratio) for first, second in permutations(shuffled, 2)]
-
-
-def worst_divergence(laws: Sequence[Law], users: int, ratio: Fraction) -> Fraction:
-    """Largest divergence over all datasets and all ordered pairs of inputs."""
-    return max(
-        max(dataset_divergences(laws, others, ratio))
-        for others in combinations_with_replacement(range(len(laws)), users - 1)
-    )
+from shuffledp.testing.report_oracle import (
+    NOTHING as NOTHING,
+    Law as Law,
+    Multiset as Multiset,
+    dataset_divergences as dataset_divergences,
+    hockey_stick as hockey_stick,
+    laws_of as laws_of,
+    together as together,
+    worst_divergence as worst_divergence,
+)

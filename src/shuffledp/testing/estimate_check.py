@@ -1,0 +1,139 @@
+"""Whether the estimate is unbiased and has the stated variance, and statistics of batches add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffledp.array import Array, Floats
+from shuffledp.testing.case import SAMPLES, Case, with_table, without_table
+from shuffledp.testing.check import ROUNDED, Check, checks, refused
+
+CROWD, TIMES = 100, 300
+"""Where there is no table: how many users are estimated together, and how often."""
+SCORE = 6.0
+"""Largest standard score: a normal one is beyond it with probability 2e-9."""
+NORMAL = "statistical; a false alarm has probability below 1e-7 for each component"
+
+
+@checks(
+    "The estimate is biased",
+    "however many users there are, its error does not go away",
+    certainty=ROUNDED,
+    why_not=with_table,
+)
+def the_estimate_is_unbiased(case: Case) -> Iterator[str]:
+    """For one user, and for two, the mean of the estimate over the exact law is the truth."""
+    for one in case.estimates:
+        truth = case.mechanism.truth(one.values)
+        if np.shape(truth) != np.shape(one.mean):
+            yield f"truth() has shape {np.shape(truth)}, the estimate {np.shape(one.mean)}"
+        elif not np.allclose(one.mean, truth, rtol=1e-9, atol=1e-9 * one.scale):
+            off = float(np.abs(one.mean - truth).max())
+            yield f"for {len(one.values)} users, on average over the exact law, it is off by {off:.6g}"
+
+
+@checks(
+    "variance() is not the variance of the estimate",
+    "confidence intervals and plans that rest on it are wrong",
+    certainty=ROUNDED,
+    why_not=with_table,
+)
+def the_estimate_has_the_stated_variance(case: Case) -> Iterator[str]:
+    """For one user, and for two, the variance of the estimate over the exact law is as stated."""
+    for one in case.estimates:
+        stated = case.mechanism.variance(one.values)
+        if np.shape(stated) != np.shape(one.variance):
+            yield f"variance() has shape {np.shape(stated)}, the estimate {np.shape(one.variance)}"
+        elif not np.allclose(one.variance, stated, rtol=1e-8, atol=1e-9 * one.scale**2):
+            place = int(np.argmax(np.abs(one.variance - stated)))
+            found, said = float(np.ravel(one.variance)[place]), float(np.ravel(stated)[place])
+            yield f"for {len(one.values)} users a component has variance {found:.9g}, stated is {said:.9g}"
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Many estimates of one crowd, against its truth and the stated variance."""
+
+    found: Floats
+    truth: Floats
+    stated: Floats
+
+    @property
+    def score(self) -> float:
+        """How many standard deviations the average of a component is off at most."""
+        return float(np.abs((self.found.mean(axis=0) - self.truth) / np.sqrt(self.stated / len(self.found))).max())
+
+    @property
+    def spread(self) -> float:
+        """How far the mean square of a component's error is from the stated variance at most, in units of it."""
+        return float(np.abs(((self.found - self.truth) ** 2).mean(axis=0) / self.stated - 1).max())
+
+
+def repeated(case: Case) -> Iterator[Repeated]:
+    """Estimates of a crowd of one input, of the other, and of a mixture."""
+    mechanism, ends = case.mechanism, case.mechanism.probe()
+    times = max(2, TIMES * case.samples // SAMPLES)
+    for values in (ends[:1], ends[1:], np.concatenate([ends[:1], ends.mean(axis=0, keepdims=True) + 0.4 * ends[1:]])):
+        crowd: Array = np.resize(values, (CROWD, *values.shape[1:]))
+        messages = mechanism.encode(np.tile(crowd, (times, 1)), rng=case.generator(1))
+        found = np.array([mechanism.estimate(part).value for part in np.split(messages, times)])
+        yield Repeated(found, mechanism.truth(crowd), mechanism.variance(crowd))
+
+
+@checks(
+    "The estimate does not have the stated mean or variance",
+    "either it is biased, or confidence intervals and plans that rest on variance() are wrong",
+    certainty=NORMAL,
+    why_not=without_table,
+)
+def without_a_table_the_estimate_has_the_stated_mean_and_variance(case: Case) -> Iterator[str]:
+    """Means of 100 users, 300 times: each component's mean is near the truth, and its spread is the stated variance.
+
+    The means are nearly normal: a standard score beyond 6 has probability 2e-9, a sum of 300 squares beyond
+    1 ± 6·√(2/300) below 1e-7.
+    """
+    for one in repeated(case):
+        if not one.score <= SCORE:
+            yield f"the average estimate of {CROWD} users is {one.score:.4g} standard deviations from the truth"
+        if not one.spread <= SCORE * np.sqrt(2 / len(one.found)):
+            yield f"the spread of estimates differs from the stated variance by {100 * one.spread:.3g} %"
+
+
+@checks(
+    "Statistics of batches do not add up",
+    "a collection in several files, or on several machines, would be read wrongly",
+    certainty=ROUNDED,
+)
+def batches_add_up(case: Case) -> Iterator[str]:
+    """Accumulating two batches and adding is accumulating all, in any order."""
+    mechanism = case.mechanism
+    messages = np.concatenate([case.messages] * 3)
+    shuffled = messages[case.generator(3).permutation(len(messages))]
+    whole = np.asarray(mechanism.accumulate(messages), dtype=float)
+    parts = np.asarray(mechanism.accumulate(shuffled[:7]) + mechanism.accumulate(shuffled[7:]), dtype=float)
+    if whole.shape != parts.shape or not np.allclose(whole, parts, rtol=1e-12, atol=0.0):
+        yield f"two batches of {len(messages)} messages, in another order, give another statistic than all at once"
+
+
+@checks(
+    "An estimate of no messages is not refused",
+    "an empty collection would be reported as a result",
+)
+def no_messages_are_refused(case: Case) -> Iterator[str]:
+    """Nothing can be estimated from nothing."""
+    with refused(ValueError) as sentences:
+        case.mechanism.estimate(case.messages[:0])
+    if not sentences:
+        yield "estimate() of no messages returned"
+
+
+ESTIMATE_CHECKS: tuple[Check[Case], ...] = (
+    the_estimate_is_unbiased,
+    the_estimate_has_the_stated_variance,
+    without_a_table_the_estimate_has_the_stated_mean_and_variance,
+    batches_add_up,
+    no_messages_are_refused,
+)
