@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from shuffledp import KRR, amplify
-from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.collect import Request, run
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.table import FileTable
 from tests.collection import data_of, everything_under, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
@@ -152,9 +153,9 @@ def test_a_refused_collection_leaves_nothing(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", alone().value.upper / 2, 1e-6)
     before = everything_under(tmp_path)
-    request = Request(alone().plan, path, "value", tmp_path / "out", ledger.path)
+    request = Request(alone().plan, FileTable(path), "value", tmp_path / "out", ledger.path)
     with pytest.raises(TooWeak, match="above the budget"):
-        collect(request, engine_of("embedded"))
+        run(request, engine_of("embedded"))
     assert everything_under(tmp_path) == before
     assert ledger.standings("test")[0].entries == ()
 
@@ -167,12 +168,12 @@ def test_too_few_users_are_noticed_before_anything_is_released(tmp_path: Path, r
     plan = plan_of("krr", users=3000, epsilon=target * 1.0001, rounds=rounds)
     achieved = Guarantee(plan, 400).epsilon
     assert achieved > plan.epsilon
-    request = Request(plan, path, "value", tmp_path / "out", tmp_path / "ledger.sqlite")
+    request = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite")
     with pytest.raises(TooWeak, match=rf"400 users took part where 3000 were planned.*ε = {achieved:.6g}"):
-        collect(request, engine_of("embedded"))
+        run(request, engine_of("embedded"))
     assert everything_under(tmp_path) == ["data.parquet"]
-    weaker = Request(plan, path, "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
-    report = collect(weaker, engine_of("embedded"))
+    weaker = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
+    report = run(weaker, engine_of("embedded"))
     document = report.document()
     assert document["users"] == 400
     assert document["guarantee"]["target_met"] is False
@@ -186,5 +187,5 @@ def test_a_bound_that_is_no_guarantee_is_refused(tmp_path: Path) -> None:
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", 400))
     plan = plan_of("krr", users=400, bound="variation-ratio-published")
     with pytest.raises(ValueError, match="is no guarantee"):
-        collect(Request(plan, path, "value", tmp_path / "out", None), engine_of("embedded"))
+        run(Request(plan, FileTable(path), "value", tmp_path / "out", None), engine_of("embedded"))
     assert everything_under(tmp_path) == ["data.parquet"]

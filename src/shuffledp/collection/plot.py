@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shuffledp.collection.column import Quantity
+from shuffledp.tasks.quantity import Quantity
 
 MOST_BARS, LONGEST_LABEL = 30, 40
 """How many of the largest estimates are drawn, and how much of their names."""

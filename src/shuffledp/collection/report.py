@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shuffledp.collection.column import Quantity
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
-from shuffledp.document import json_text, rounded_up
+from shuffledp.document import html_of, json_text, lines_of, rounded_up
 from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.tasks.quantity import Quantity
 
 CONFIDENCE = 0.95
-ROWS_SHOWN = 20
+ROWS_SHOWN, LINES_SHOWN = 20, 10
 ONE_PARTY = (
     "One party ran all three roles and saw the raw data. The guarantee holds towards those who see only the shuffled "
     "messages or the estimates, not towards that party; run encode, shuffle and estimate on separate machines for that."
@@ -28,7 +28,7 @@ PARTIES_APART = (
 
 @dataclass(frozen=True)
 class Report:
-    """One collection, told."""
+    """One collection, told; ``print`` it to read it."""
 
     guarantee: Guarantee
     estimate: Estimate
@@ -44,7 +44,7 @@ class Report:
         return {
             "format": "shuffledp report",
             "version": 1,
-            "task": plan.task,
+            "task": plan.task.name,
             "population": plan.population,
             "users": self.guarantee.users,
             "guarantee": self.guarantee.document(),
@@ -94,10 +94,47 @@ class Report:
             return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
         return f"Each message alone keeps local ε = {rounded_up(local)} even from the shuffler."
 
+    @property
+    def title(self) -> str:
+        return f"Collection: {self.guarantee.plan.task.name}"
+
+    def summary(self) -> list[tuple[str, str]]:
+        """The report in a few lines: what each is called, and what it is."""
+        held = self.guarantee
+        pairs = [
+            ("users", f"{held.users:,} of {held.plan.users:,} planned"),
+            ("ε (guaranteed)", _upper(held.value.upper)),
+            ("δ", f"{held.plan.delta:g}"),
+            ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
+            ("theorem", held.value.theorem),
+        ]
+        if self.standing is not None:
+            spent = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}"
+            pairs.append((f"{held.plan.population!r} so far", spent))
+        return pairs + self._largest()
+
+    def _largest(self) -> list[tuple[str, str]]:
+        """The largest estimates with their intervals."""
+        quantity, pairs = self.quantities[0], []
+        for place in sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])[:LINES_SHOWN]:
+            interval = ""
+            if quantity.low is not None and quantity.high is not None:
+                interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
+            pairs.append((quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}"))
+        if len(quantity.labels) > len(pairs):
+            pairs.append(("…", f"{len(quantity.labels) - len(pairs):,} more in estimates.csv"))
+        return pairs
+
+    def __str__(self) -> str:
+        return f"{lines_of(self.title, self.summary())}\n{self.parties}"
+
+    def _repr_html_(self) -> str:
+        return html_of(self.title, self.summary(), self.parties)
+
     def markdown(self, certified: bool) -> str:
         """report.md."""
         plan, held = self.guarantee.plan, self.guarantee
-        lower = held.value.lower
+        lower, mechanism = held.value.lower, plan.mechanism.document()
         facts = [
             ("population", plan.population),
             ("users who took part", f"{held.users:,} of {plan.users:,} planned"),
@@ -107,7 +144,7 @@ class Report:
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
             ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
             ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
-            ("mechanism", f"{plan.mechanism_name} {_settings(plan.settings)}".strip()),
+            ("mechanism", f"{mechanism['name']} {_settings(mechanism['settings'])}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
             ("certificate", "certificate.json, for `shuffledp verify`" if certified else "none for this bound"),
             ("largest standard error", f"{self.largest_error():.6g}"),
@@ -115,7 +152,7 @@ class Report:
             ("engine", self.engine),
         ]
         parts = [
-            f"# Collection: {plan.task}",
+            f"# Collection: {plan.task.name}",
             "## What is promised",
             self.statement(),
             self.parties,
@@ -199,6 +236,11 @@ def standing_document(standing: Standing) -> dict[str, Any]:
             {**vars(entry), "settings": json.loads(entry.settings)} for entry in standing.entries
         ],
     }  # fmt: skip
+
+
+def _upper(value: float) -> str:
+    """Rounded up so that what is read still holds."""
+    return f"{float(rounded_up(value, 7)):.7g}"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
+from shuffledp.document import html_of
+from shuffledp.planner import overview
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.trial import Offer, Refusal, Trial
 
@@ -53,7 +55,7 @@ def workers_for(waiting: Sequence[Trial]) -> int:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The outcome of all trials."""
+    """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan with the smallest error."""
 
     goal: Goal
     offers: tuple[Offer, ...]
@@ -82,6 +84,21 @@ class Ranking:
         for refusal in self.refusals:
             result.setdefault(refusal.reason, []).append(refusal.name)
         return result
+
+    def left_out(self) -> list[str]:
+        """A line for each reason, with those that it holds for."""
+        return [f"{', '.join(names)}: {reason}" for reason, names in self.reasons().items()]
+
+    def __str__(self) -> str:
+        lines = [overview.title(self.goal), *overview.aligned([overview.cells(offer) for offer in self.offers])]
+        lines += ["", *overview.notes(self.best)]
+        if self.refusals:
+            lines += ["", "Left out:", *(f"  {line}" for line in self.left_out())]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [overview.cells(offer) for offer in self.offers]
+        return html_of(overview.title(self.goal), rows, " ".join(overview.notes(self.best)), overview.HEAD)
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
