@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from shuffledp import KRR, amplify
-from shuffledp.collection.collect import Request, run
+from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.report import standing_document
 from shuffledp.collection.table import FileTable
+from shuffledp.document import software_version
 from tests.collection import data_of, everything_under, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
@@ -189,3 +191,52 @@ def test_a_bound_that_is_no_guarantee_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no guarantee"):
         run(Request(plan, FileTable(path), "value", tmp_path / "out", None), engine_of("embedded"))
     assert everything_under(tmp_path) == ["data.parquet"]
+
+
+OLD_TABLES = """
+CREATE TABLE collection (
+    id TEXT PRIMARY KEY, state TEXT NOT NULL, started TEXT NOT NULL, released TEXT, population TEXT NOT NULL,
+    task TEXT NOT NULL, mechanism TEXT NOT NULL, epsilon_local REAL, settings TEXT NOT NULL,
+    users INTEGER NOT NULL, bound TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL);
+CREATE TABLE budget (population TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL);
+INSERT INTO collection VALUES ('old', 'released', '2026-01-01T00:00:00+00:00', '2026-01-01T00:01:00+00:00', 'test',
+    'frequency', 'krr', 2.0, '{"options": 4}', 5000, 'best', 0.1, 1e-06);
+"""
+"""A ledger from before versions were written down."""
+
+
+def test_a_ledger_without_versions_still_works(tmp_path: Path) -> None:
+    """It is read as it is; a new entry says which version collected, and the old ones count as before."""
+    path = tmp_path / "ledger.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(OLD_TABLES)
+    connection.close()
+    before = path.read_bytes()
+    (standing,) = Ledger(path).standings(delta=1e-6)
+    assert [(entry.id, entry.software) for entry in standing.entries] == [("old", None)]
+    alone_before = amplify(KRR(epsilon=2.0, options=4), 5000).epsilon(1e-6).upper
+    assert standing.epsilon == alone_before
+    assert path.read_bytes() == before
+    ledger = Ledger(path)
+    ledger.reserve("new", alone())
+    ledger.release("new")
+    (standing,) = Ledger(path).standings(delta=1e-6)
+    assert [(entry.id, entry.software) for entry in standing.entries] == [("old", None), ("new", software_version())]
+    assert standing.epsilon > alone_before
+    assert standing_document(standing)["collections"][1]["software"] == software_version()
+
+
+def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checking the target, asking the budget and telling what was spent share one curve."""
+    path = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS))
+    built: list[Any] = []
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        built.append(arguments)
+        return amplify(*arguments, **named)
+
+    monkeypatch.setattr("shuffledp.planner.plan_file.amplify", counted)
+    monkeypatch.setattr("shuffledp.collection.ledger.amplify", counted)
+    Ledger(tmp_path / "ledger.sqlite").set_budget("test", 10.0, 1e-6)
+    collect(alone().plan, path, "value", out=tmp_path / "out", ledger=tmp_path / "ledger.sqlite")
+    assert len(built) == 1
