@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.cli import figure as figures
-from shuffledp.cli import options, plan_figure
+from shuffledp import figure as figures
+from shuffledp.cli import options
 from shuffledp.cli.bars import Bars
 from shuffledp.document import json_text
 from shuffledp.planner import overview
@@ -85,7 +85,7 @@ def _demand_writable(out: Path | None, plot: Path | None) -> None:
 def plot_to(ranking: Ranking, path: Path) -> None:
     """Draw to a file; a sentence where it cannot be written."""
     try:
-        plan_figure.draw(ranking, path)
+        ranking.plot(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"plan: could not write the plot to {path}: {error}.") from None
 

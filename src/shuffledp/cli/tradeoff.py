@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from shuffledp import figure as figures
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import NAME as BEST
 from shuffledp.calibration.risk_target import RiskCalibration, RiskTarget, calibrate_local, calibrate_users
-from shuffledp.cli import figure as figures
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice

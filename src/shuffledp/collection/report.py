@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from shuffledp import figure
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
 from shuffledp.document import html_of, json_text, lines_of, rounded_up
 from shuffledp.mechanisms.mechanism import Estimate
 from shuffledp.tasks.quantity import Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CONFIDENCE = 0.95
 ROWS_SHOWN, LINES_SHOWN = 20, 10
@@ -131,6 +136,12 @@ class Report:
     def _repr_html_(self) -> str:
         return html_of(self.title, self.summary(), self.parties)
 
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The estimates with their intervals; also to a file where ``path`` names one."""
+        from shuffledp.collection import plot
+
+        return plot.draw(self.quantities, None if path is None else Path(path), CONFIDENCE)
+
     def markdown(self, certified: bool) -> str:
         """report.md."""
         plan, held = self.guarantee.plan, self.guarantee
@@ -160,7 +171,7 @@ class Report:
             "## Estimates",
             f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv.",
             *(self._shown(quantity) for quantity in self.quantities),
-            "![estimates](estimates.png)",
+            *(["![estimates](estimates.png)"] if figure.can_draw() else []),
         ]
         if self.standing is not None:
             parts += ["## Ledger", _ledger_words(self.standing)]
@@ -185,7 +196,9 @@ class Report:
         if claim is not None:
             (directory / "certificate.json").write_text(claim.text(), encoding="utf-8")
         write_estimates(self.quantities, directory)
-        plot.draw(self.quantities, directory / "estimates.png", CONFIDENCE)
+        # A collection must not fail for want of a picture.
+        if figure.can_draw():
+            plot.draw(self.quantities, directory / "estimates.png", CONFIDENCE)
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
         (directory / "report.md").write_text(self.markdown(claim is not None), encoding="utf-8")
         (directory / "report.json").write_text(json_text(self.document(), indent=1) + "\n", encoding="utf-8")
