@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import signal
 import stat
@@ -323,6 +324,23 @@ def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.
             run(request, engine_of("embedded"))
     key = key_in(request.out)
     assert key is not None
+    run(request, engine_of("embedded"))
+    assert_finished(request, key, array, None)
+
+
+def test_a_job_with_a_plan_of_version_1_goes_on(tmp_path: Path) -> None:
+    """Begun before plans told the users' task: the same plan, however it is written."""
+    request, array = request_in(tmp_path, resume=True)
+    job = Job.begin(request.out, request.plan, "value", request.table.fingerprint(), ROWS, "embedded")
+    key = job.key()
+    document = json.loads((job.work / "job.json").read_text("utf-8"))
+    plan = document["plan"]
+    document["plan"] = {name: value for name, value in plan.items() if name != "software"} | {
+        "version": 1,
+        "task": "frequency",
+        "domain": plan["task"]["domain"],
+    }
+    (job.work / "job.json").write_text(json.dumps(document), "utf-8")
     run(request, engine_of("embedded"))
     assert_finished(request, key, array, None)
 
