@@ -29,11 +29,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from alone import peak_megabytes
 
-from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engine.register import engine_of
+from shuffledp.collection.collect import collect
+from shuffledp.collection.engine.register import running
+from shuffledp.mechanisms import catalogue
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
-from shuffledp.tasks.domain import Categories, Options
+from shuffledp.tasks import Frequency
 
 BATCH = 1 << 20
 BARS = {("krr", 10_000_000): (6.0, 500.0), ("krr", 100_000_000): (60.0, 1000.0)}
@@ -66,19 +67,18 @@ def write_data(path: Path, rows: int, options: int, texts: bool) -> None:
 
 
 def plan_of(mechanism: str, options: int, rows: int, texts: bool) -> Plan:
-    domain = Categories(tuple(f"option {number}" for number in range(options))) if texts else Options(options)
-    return Plan("frequency", mechanism, 4.0, domain, rows, 1.0, 1e-9, settings={"options": options})
+    task = Frequency([f"option {number}" for number in range(options)] if texts else options)
+    return Plan(task, catalogue.build(mechanism, 4.0, {"options": options}), rows, 1.0, 1e-9)
 
 
 def run_one(plan: Path, data: Path, out: Path, engine: str, master: str | None) -> dict[str, Any]:
     """One collection in this process."""
     base = peak_megabytes()
     watch = Stopwatch()
-    running = engine_of(engine, watch, master)
-    wall, cpu = time.perf_counter(), time.process_time()
-    report = collect(Request(Plan.load(plan), data, "value", out), running)
-    result = {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-    running.close()
+    with running(engine, watch, master) as started:
+        wall, cpu = time.perf_counter(), time.process_time()
+        report = collect(plan, data, "value", out=out, engine=started)
+        result = {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     return {
         **result,
         "megabytes": peak_megabytes(),

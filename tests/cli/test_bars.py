@@ -43,6 +43,17 @@ def test_a_short_step_and_a_pipe_show_nothing(monkeypatch: pytest.MonkeyPatch) -
     assert shown(monkeypatch, -1.0, terminal=False).strip() == ""
 
 
+def test_a_step_that_tells_nothing_yet_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After two seconds, though its first part is not done."""
+    stream = io.StringIO()
+    monkeypatch.setattr(bars, "Console", lambda stderr: Console(file=stream, force_terminal=True, width=80))
+    monkeypatch.setattr(bars, "QUIET_SECONDS", 0.0)
+    with Bars().step("calibrating", 3):
+        threading.Event().wait(0.5)
+    assert "calibrating" in stream.getvalue()
+    assert "0/3" in stream.getvalue()
+
+
 def waited(monkeypatch: pytest.MonkeyPatch, quiet: float, *, terminal: bool) -> str:
     """What half a second of waiting leaves on stderr."""
     stream = io.StringIO()

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from shuffledp import KRR, Laplace
 from shuffledp.cli import example_data
-from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engine.register import engine_of
+from shuffledp.collection.collect import collect
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks.domain import Categories, Interval
+from shuffledp.tasks import Frequency, Mean
 
 
 def test_the_columns_are_those_of_the_file() -> None:
@@ -41,13 +41,13 @@ def test_destinations_and_delays_are_collected(tmp_path: Path) -> None:
     path = tmp_path / "flights.parquet"
     users = example_data.write_flights(path)
     names = example_data.destinations()
-    frequency = Plan("frequency", "krr", 5.0, Categories(names), users, 1.0, 1e-8, settings={"options": len(names)})
-    mean = Plan("mean", "laplace", 2.0, Interval(-60, 180), users, 1.0, 1e-8)
+    frequency = Plan(Frequency(names), KRR(5.0, len(names)), users, 1.0, 1e-8)
+    mean = Plan(Mean(-60, 180), Laplace(2.0), users, 1.0, 1e-8)
     table = pq.read_table(path)
     counts = {row["values"]: row["counts"] for row in table["destination"].value_counts().to_pylist()}
     truths = {"destination": np.array([counts[name] for name in names]), "delay": table["delay"].to_numpy().mean()}
     for plan, column in ((frequency, "destination"), (mean, "delay")):
-        report = collect(Request(plan, path, column, tmp_path / column), engine_of("embedded"))
+        report = collect(plan, path, column, out=tmp_path / column)
         (quantity,) = report.quantities
         assert quantity.standard_error is not None
         assert (np.abs(quantity.value - truths[column]) < 5 * quantity.standard_error).all()

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shuffledp.cli.plan_task import NAMES
 from shuffledp.planner.plan_file import Plan
+from shuffledp.tasks.register import command_names
 from tests.cli import run
 from tests.collection import write_table
 
@@ -25,7 +25,7 @@ TASKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("task", NAMES)
+@pytest.mark.parametrize("task", command_names())
 def test_every_task_is_planned_and_simulated(task: str, tmp_path: Path) -> None:
     """From the target to a file, and from the file to the check of its promise."""
     path = tmp_path / "plan.json"

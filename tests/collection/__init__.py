@@ -14,41 +14,36 @@ from numpy.typing import NDArray
 
 from shuffledp.array import Bytes
 from shuffledp.collection import kernel, message
+from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan_file import Plan
 from shuffledp.sampling.random import KeyedSource
-from shuffledp.tasks.domain import Categories, Interval, KeyedInterval, Options
+from shuffledp.tasks import Frequency, ItemSets, KeyValue, Mean, Task, VectorMean
 
 COLOURS = ("red", "green", "blue", "grey")
 
 
 def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) -> Plan:
     """A plan of one of the kinds that the tests use."""
-    kinds: dict[str, dict[str, Any]] = {
-        "krr": {"task": "frequency", "settings": {"options": 4}, "domain": Categories(COLOURS)},
-        "krr-wide": {"task": "frequency", "settings": {"options": 1000}, "domain": Options(1000)},
-        "oue": {"task": "frequency", "settings": {"options": 40}, "domain": Options(40)},
-        "local-hash": {"task": "frequency", "settings": {"options": 40}, "domain": Options(40)},
-        "pure-dump": {
-            "task": "frequency",
-            "settings": {"options": 4, "dummies": 30},
-            "domain": Categories(COLOURS),
-            "epsilon_local": None,
-        },
-        "laplace": {"task": "mean", "settings": {}, "domain": Interval(-20, 60)},
-        "piecewise": {"task": "mean", "settings": {}, "domain": Interval(-20, 60)},
-        "duchi": {"task": "vector mean", "settings": {"dimension": 1}, "domain": Interval(-20, 60)},
-        "harmony": {"task": "vector mean", "settings": {"dimension": 3}, "domain": Interval(0, 10)},
-        "privunit-optimized": {"task": "vector mean", "settings": {"dimension": 3}, "domain": Interval(-5, 5)},
-        "privset": {"task": "set-valued", "settings": {"options": 4, "items": 2}, "domain": Categories(COLOURS)},
-        "privkv": {
-            "task": "key-value",
-            "settings": {"keys": 4, "items": 3},
-            "domain": KeyedInterval(Categories(COLOURS), Interval(0, 10)),
-        },
+    kinds: dict[str, tuple[Task, dict[str, Any]]] = {
+        "krr": (Frequency(COLOURS), {"options": 4}),
+        "krr-wide": (Frequency(1000), {"options": 1000}),
+        "oue": (Frequency(40), {"options": 40}),
+        "local-hash": (Frequency(40), {"options": 40}),
+        "pure-dump": (Frequency(COLOURS), {"options": 4, "dummies": 30}),
+        "laplace": (Mean(-20, 60), {}),
+        "piecewise": (Mean(-20, 60), {}),
+        "duchi": (Mean(-20, 60), {"dimension": 1}),
+        "harmony": (VectorMean(3, 0, 10), {"dimension": 3}),
+        "privunit-optimized": (VectorMean(3, -5, 5), {"dimension": 3}),
+        "privset": (ItemSets(COLOURS, 2), {"options": 4, "items": 2}),
+        "privkv": (KeyValue(COLOURS, 0, 10, items=3), {"keys": 4, "items": 3}),
     }
-    base = {"epsilon_local": 2.0, "users": users, "epsilon": epsilon, "delta": 1e-6, "population": "test"}
-    return Plan(mechanism_name=name.removesuffix("-wide"), **(base | kinds[name] | changes))
+    task, settings = kinds[name]
+    local = changes.pop("epsilon_local", None if name == "pure-dump" else 2.0)
+    mechanism = catalogue.build(name.removesuffix("-wide"), local, settings)
+    base: dict[str, Any] = {"users": users, "epsilon": epsilon, "delta": 1e-6, "population": "test"}
+    return Plan(task, mechanism, **(base | changes))
 
 
 def data_of(name: str, rows: int, seed: int = 1) -> pa.Array:

@@ -15,7 +15,7 @@ from typing import Any
 
 import shuffledp.collection.plot
 from shuffledp.collection import kernel
-from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.collect import Request, run
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.register import engine_of
 
@@ -51,7 +51,7 @@ def victim(request: Request, step: int) -> None:
     small_parts()
     shuffledp.collection.plot.draw = lambda *_: None
     before_each_step(request.out.parent, act)
-    collect(request, engine_of("embedded"))
+    run(request, engine_of("embedded"))
 
 
 def run_and_kill(request: Request, step: int) -> bool:

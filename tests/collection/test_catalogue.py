@@ -2,33 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from shuffledp import PlanarLaplace, RangeQueries
 from shuffledp.collection import kernel
-from shuffledp.collection.column import TASKS, column_of
-from shuffledp.mechanisms.catalogue import all_mechanisms, takes_epsilon
+from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks.domain import Area, Categories, Interval, KeyedInterval, Options, Values
+from shuffledp.tasks import (
+    Categories,
+    Frequency,
+    Interval,
+    ItemSets,
+    KeyedInterval,
+    KeyValue,
+    Location,
+    Mean,
+    Options,
+    Ranges,
+    Task,
+    VectorMean,
+)
 
 KINDS = {name: kind for name, kind in all_mechanisms().items() if kind.built_from_numbers}
 
 
-def domain_of(mechanism: Mechanism) -> Values:
-    """A domain that fits a small instance."""
+def task_for(mechanism: Mechanism) -> Task:
+    """A task that fits a small instance."""
     settings: dict[str, Any] = mechanism.settings()
-    if mechanism.task in ("mean", "vector mean"):
-        return Interval(*mechanism.value_range)
-    if mechanism.task == "location":
-        return Area(**{name: settings[name] for name in ("west", "east", "south", "north")})
-    if mechanism.task == "key-value":
-        keys = settings.get("keys", settings.get("options"))
-        return KeyedInterval(Categories(tuple(f"key {key}" for key in range(keys))), Interval(-1, 1))
-    return Options(mechanism.options)  # type: ignore[attr-defined]
+    low, high = mechanism.value_range
+    tasks: dict[str, Callable[[], Task]] = {
+        "frequency": lambda: Frequency(settings["options"]),
+        "range queries": lambda: Ranges(1 << settings["height"]),
+        "mean": lambda: Mean(low, high),
+        "vector mean": lambda: VectorMean(settings["dimension"], low, high),
+        "set-valued": lambda: ItemSets(settings["options"], settings["items"]),
+        "location": lambda: Location(**{name: value for name, value in settings.items() if name != "epsilon"}),
+        "key-value": lambda: KeyValue.of_version_1(
+            KeyedInterval(
+                Categories(tuple(f"key {key}" for key in range(settings.get("keys", settings.get("options"))))),
+                Interval(-1, 1),
+            ),
+            settings,
+        ),
+    }
+    return tasks[mechanism.task]()
 
 
 def table_of(mechanism: Mechanism, values: Any) -> pa.Array:
@@ -45,13 +68,10 @@ def test_a_table_of_the_mechanisms_own_values(name: str) -> None:
     mechanism = next(
         example for example in KINDS[name].examples() if example.settings().get("keys", 2) >= 2
     )  # a domain has at least two options
-    assert mechanism.task in TASKS
-    settings = {key: value for key, value in mechanism.settings().items() if key != "epsilon"}
-    local = mechanism.epsilon if takes_epsilon(type(mechanism)) else None
-    plan = Plan(mechanism.task, name, local, domain_of(mechanism), 1000, 1.0, 1e-6, settings=settings)
+    plan = Plan(task_for(mechanism), mechanism, 1000, 1.0, 1e-6)
     plan = Plan.parse(plan.text())
     assert plan.mechanism == mechanism
-    column = column_of(plan, "value")
+    column = plan.column("value")
     values = np.concatenate([mechanism.probe()] * 200)
     array = table_of(mechanism, values)
     np.testing.assert_allclose(column.values(array), mechanism.check(values), rtol=1e-12, atol=1e-12)
@@ -72,8 +92,8 @@ def test_a_table_of_the_mechanisms_own_values(name: str) -> None:
 def test_ranges_are_named_by_their_ends() -> None:
     """Halves, then quarters, as far as the domain goes; each with the estimate of its own node."""
     letters = tuple("abcde")
-    plan = Plan("range queries", "range-queries", 30.0, Categories(letters), 9, 1.0, 1e-6, settings={"height": 3})
-    column = column_of(plan, "value")
+    plan = Plan(Ranges(letters), RangeQueries(30.0, 3), 9, 1.0, 1e-6)
+    column = plan.column("value")
     array = pa.array(list("aabbbde") * 3000)
     wires = list(kernel.Encoder(column, bytes(32)).part(iter([array]), 0))
     found = kernel.accumulate(plan.mechanism, wires)
@@ -86,30 +106,25 @@ def test_ranges_are_named_by_their_ends() -> None:
     assert (np.abs(quantity.value - wanted) <= 5 * quantity.standard_error + 1e-6).all()
 
 
-@pytest.mark.parametrize(
-    ("domain", "settings", "part"),
-    [
-        (Area(0, 1, 0, 2), {}, "has another north than the domain"),
-        (Options(5), {}, "needs a domain of places, got options"),
-    ],
-)
-def test_a_map_must_be_the_plans(domain: Values, settings: dict[str, Any], part: str) -> None:
-    """A plan whose domain is not the mechanism's region is refused."""
-    with pytest.raises(ValueError, match=part):
-        Plan("location", "planar-laplace", 1.0, domain, 100, 1.0, 1e-6, settings=settings)
+def test_a_map_must_be_the_plans() -> None:
+    """A plan whose domain is not the mechanism's region is refused, and a map of something else."""
+    with pytest.raises(ValueError, match="has another north than the domain"):
+        Plan(Location(0, 1, 0, 2), PlanarLaplace(1.0), 100, 1.0, 1e-6)
+    with pytest.raises(ValueError, match="needs a domain of places, got options"):
+        Location.read(Options(5), {"columns": 2, "rows": 1, "coordinates": "plane"})
 
 
 def test_a_domain_must_fit_into_the_tree() -> None:
     """More options than leaves are refused."""
     with pytest.raises(ValueError, match="has room for 4 options, but the domain has 5"):
-        Plan("range queries", "range-queries", 1.0, Options(5), 100, 1.0, 1e-6, settings={"height": 2})
+        Plan(Ranges(5), RangeQueries(1.0, 2), 100, 1.0, 1e-6)
 
 
 @pytest.mark.parametrize("value", [5, 6, 7, -1])
 def test_ranges_refuse_what_only_fills_the_tree(value: int) -> None:
     """Five values in a tree of eight leaves: the other three are no values."""
-    plan = Plan("range queries", "range-queries", 3.0, Options(5), 9, 1.0, 1e-6, settings={"height": 3})
-    column = column_of(plan, "value")
+    plan = Plan(Ranges(5), RangeQueries(3.0, 3), 9, 1.0, 1e-6)
+    column = plan.column("value")
     assert column.values(pa.array([0, 4])).tolist() == [0, 4]
     with pytest.raises(ValueError, match=f"expected whole numbers from 0 to 4, got {value}"):
         column.values(pa.array([1, value, 2]))

@@ -11,11 +11,10 @@ import pytest
 
 from shuffledp import OUE, PureDUMP
 from shuffledp.collection import kernel, message, shuffling
-from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.column import column_of
+from shuffledp.collection.collect import Request, run
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.table import Table
+from shuffledp.collection.table import FileTable
 from shuffledp.errors import ShuffledpError
 from shuffledp.testing import engine_check
 from shuffledp.testing.check import Check
@@ -35,8 +34,8 @@ from tests.collection import (
 
 def encode(engine: Engine, name: str, path: Path, rows: int, directory: Path) -> Any:
     """Run the first step alone; return the column."""
-    column = column_of(plan_of(name), "value")
-    table = Table(path)
+    column = plan_of(name).column("value")
+    table = FileTable(path)
     assert engine.check(table, column) == rows
     engine.encode(table, column, KEY, rows, directory)
     return column
@@ -51,7 +50,7 @@ def test_messages_are_those_of_the_key(
     rows = 700
     array = data_of(name, rows)
     path = write_table(tmp_path / f"data{suffix}", other=pa.array(range(rows)), value=array)
-    sample = engine_check.Sample(column_of(plan_of(name), "value"), array)
+    sample = engine_check.Sample(plan_of(name).column("value"), array)
     assert list(engine_check.wrong_messages(engine, sample, path, tmp_path)) == []
     assert list(engine_check.wrong_statistic(engine, sample, tmp_path / "shuffled")) == []
     mechanism = sample.mechanism
@@ -68,7 +67,7 @@ def test_messages_are_those_of_the_key(
 @pytest.mark.parametrize("name", ["krr", "laplace"])
 def test_a_retry_gives_the_same_messages(engine: Engine, name: str, tmp_path: Path) -> None:
     """Over what is complete, and elsewhere."""
-    sample = engine_check.Sample(column_of(plan_of(name), "value"), data_of(name, 300))
+    sample = engine_check.Sample(plan_of(name).column("value"), data_of(name, 300))
     path = write_table(tmp_path / "data.parquet", value=sample.array)
     assert list(engine_check.different_on_a_retry(engine, sample, path, tmp_path)) == []
 
@@ -117,8 +116,8 @@ def test_a_whole_collection(engine: Engine, name: str, tmp_path: Path) -> None:
     rows = 600
     path = write_table(tmp_path / "data.parquet", value=data_of(name, rows))
     plan = plan_of(name, users=rows)
-    request = Request(plan, path, "value", tmp_path / "out", tmp_path / "ledger.sqlite")
-    report = collect(request, engine)
+    request = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite")
+    report = run(request, engine)
     mechanism = plan.mechanism
     kept = messages_in(tmp_path / "out" / "messages", mechanism.message_bytes)
     assert len(kept) == rows * mechanism.messages_per_user
@@ -175,9 +174,11 @@ def test_a_bad_table_is_a_sentence_and_nothing_is_written(
 ) -> None:
     """Exactly the files that were there before are there after."""
     path = write_table(tmp_path / "data.parquet", **spoil(data_of(name, 50)))
-    request = Request(plan_of(name), path, "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
+    request = Request(
+        plan_of(name), FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True
+    )
     with pytest.raises((ValueError, ShuffledpError)) as caught:
-        collect(request, engine)
+        run(request, engine)
     message_ = str(caught.value)
     assert part in message_
     assert message_.endswith(".")
@@ -206,8 +207,8 @@ def test_a_directory_of_files_is_one_table(engine: Engine, tmp_path: Path) -> No
     for number, start in enumerate((0, 100, 200)):
         write_table(tmp_path / "data" / f"part-{number}.parquet", value=array.slice(start, 100))
     (tmp_path / "data" / "_SUCCESS").touch()
-    column = column_of(plan_of("krr"), "value")
-    table = Table(tmp_path / "data")
+    column = plan_of("krr").column("value")
+    table = FileTable(tmp_path / "data")
     assert engine.check(table, column) == 300
     found = pa.concat_arrays(list(table.batches(column, 64)))
     assert found.to_pylist() == array.to_pylist()
@@ -216,7 +217,7 @@ def test_a_directory_of_files_is_one_table(engine: Engine, tmp_path: Path) -> No
     assert table.fingerprint() != before
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"expected \.parquet files in the directory"):
-        Table(tmp_path / "empty")
+        FileTable(tmp_path / "empty")
 
 
 def test_wide_and_many_messages_are_worked_on_few_at_a_time() -> None:
@@ -254,7 +255,7 @@ def test_messages_out_of_order_are_noticed() -> None:
 def test_a_column_becomes_the_values_that_it_stands_for(name: str) -> None:
     """Against a loop over the rows."""
     array = data_of(name, 40)
-    column = column_of(plan_of(name), "value")
+    column = plan_of(name).column("value")
     found = column.values(array)
     for row, value in zip(found, array.to_pylist(), strict=True):
         if name == "krr":

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from shuffledp.collection import kernel, message, shuffling
-from shuffledp.collection.column import column_of
 from shuffledp.collection.report import CONFIDENCE
-from shuffledp.collection.table import Table
+from shuffledp.collection.table import FileTable
 from tests.collection import COLOURS, data_of, plan_of, write_messages, write_table
 
 ROWS = 2000
@@ -45,8 +44,8 @@ def test_intervals_cover_the_truth_at_the_stated_rate(name: str, tmp_path: Path)
     compared with the lower 1e-4 quantile of a binomial share of 300 trials.
     """
     path = write_table(tmp_path / "data.parquet", value=data_of(name, ROWS))
-    column = column_of(plan_of(name), "value")
-    mechanism, table = column.mechanism, Table(path)
+    column = plan_of(name).column("value")
+    mechanism, table = column.mechanism, FileTable(path)
     truth = truth_of(name, path)
     width = mechanism.message_bytes
     shares, squares = [], []

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from shuffledp import KRR, amplify
-from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.report import standing_document
+from shuffledp.collection.table import FileTable
+from shuffledp.document import software_version
 from tests.collection import data_of, everything_under, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
@@ -152,9 +155,9 @@ def test_a_refused_collection_leaves_nothing(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", alone().value.upper / 2, 1e-6)
     before = everything_under(tmp_path)
-    request = Request(alone().plan, path, "value", tmp_path / "out", ledger.path)
+    request = Request(alone().plan, FileTable(path), "value", tmp_path / "out", ledger.path)
     with pytest.raises(TooWeak, match="above the budget"):
-        collect(request, engine_of("embedded"))
+        run(request, engine_of("embedded"))
     assert everything_under(tmp_path) == before
     assert ledger.standings("test")[0].entries == ()
 
@@ -167,12 +170,12 @@ def test_too_few_users_are_noticed_before_anything_is_released(tmp_path: Path, r
     plan = plan_of("krr", users=3000, epsilon=target * 1.0001, rounds=rounds)
     achieved = Guarantee(plan, 400).epsilon
     assert achieved > plan.epsilon
-    request = Request(plan, path, "value", tmp_path / "out", tmp_path / "ledger.sqlite")
+    request = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite")
     with pytest.raises(TooWeak, match=rf"400 users took part where 3000 were planned.*ε = {achieved:.6g}"):
-        collect(request, engine_of("embedded"))
+        run(request, engine_of("embedded"))
     assert everything_under(tmp_path) == ["data.parquet"]
-    weaker = Request(plan, path, "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
-    report = collect(weaker, engine_of("embedded"))
+    weaker = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
+    report = run(weaker, engine_of("embedded"))
     document = report.document()
     assert document["users"] == 400
     assert document["guarantee"]["target_met"] is False
@@ -186,5 +189,54 @@ def test_a_bound_that_is_no_guarantee_is_refused(tmp_path: Path) -> None:
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", 400))
     plan = plan_of("krr", users=400, bound="variation-ratio-published")
     with pytest.raises(ValueError, match="is no guarantee"):
-        collect(Request(plan, path, "value", tmp_path / "out", None), engine_of("embedded"))
+        run(Request(plan, FileTable(path), "value", tmp_path / "out", None), engine_of("embedded"))
     assert everything_under(tmp_path) == ["data.parquet"]
+
+
+OLD_TABLES = """
+CREATE TABLE collection (
+    id TEXT PRIMARY KEY, state TEXT NOT NULL, started TEXT NOT NULL, released TEXT, population TEXT NOT NULL,
+    task TEXT NOT NULL, mechanism TEXT NOT NULL, epsilon_local REAL, settings TEXT NOT NULL,
+    users INTEGER NOT NULL, bound TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL);
+CREATE TABLE budget (population TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL);
+INSERT INTO collection VALUES ('old', 'released', '2026-01-01T00:00:00+00:00', '2026-01-01T00:01:00+00:00', 'test',
+    'frequency', 'krr', 2.0, '{"options": 4}', 5000, 'best', 0.1, 1e-06);
+"""
+"""A ledger from before versions were written down."""
+
+
+def test_a_ledger_without_versions_still_works(tmp_path: Path) -> None:
+    """It is read as it is; a new entry says which version collected, and the old ones count as before."""
+    path = tmp_path / "ledger.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(OLD_TABLES)
+    connection.close()
+    before = path.read_bytes()
+    (standing,) = Ledger(path).standings(delta=1e-6)
+    assert [(entry.id, entry.software) for entry in standing.entries] == [("old", None)]
+    alone_before = amplify(KRR(epsilon=2.0, options=4), 5000).epsilon(1e-6).upper
+    assert standing.epsilon == alone_before
+    assert path.read_bytes() == before
+    ledger = Ledger(path)
+    ledger.reserve("new", alone())
+    ledger.release("new")
+    (standing,) = Ledger(path).standings(delta=1e-6)
+    assert [(entry.id, entry.software) for entry in standing.entries] == [("old", None), ("new", software_version())]
+    assert standing.epsilon > alone_before
+    assert standing_document(standing)["collections"][1]["software"] == software_version()
+
+
+def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checking the target, asking the budget and telling what was spent share one curve."""
+    path = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS))
+    built: list[Any] = []
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        built.append(arguments)
+        return amplify(*arguments, **named)
+
+    monkeypatch.setattr("shuffledp.planner.plan_file.amplify", counted)
+    monkeypatch.setattr("shuffledp.collection.ledger.amplify", counted)
+    Ledger(tmp_path / "ledger.sqlite").set_budget("test", 10.0, 1e-6)
+    collect(alone().plan, path, "value", out=tmp_path / "out", ledger=tmp_path / "ledger.sqlite")
+    assert len(built) == 1

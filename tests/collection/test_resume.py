@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import signal
 import stat
@@ -18,15 +19,14 @@ import pyarrow as pa
 import pytest
 
 from shuffledp.collection import kernel
-from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.column import column_of
+from shuffledp.collection.collect import Request, run
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.engine.spark import Spark, _encoding, _mapped
 from shuffledp.collection.job import Job
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.table import Table
+from shuffledp.collection.table import FileTable
 from shuffledp.planner.plan_file import Plan
 from tests.collection import data_of, everything_under, expected_messages, in_order, messages_in, plan_of, write_table
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, run_and_kill
@@ -39,7 +39,8 @@ CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 def request_in(directory: Path, name: str = "krr", **changes: object) -> tuple[Request, pa.Array]:
     array = data_of(name, ROWS)
     path = write_table(directory / "data.parquet", value=array)
-    request = Request(plan_of(name, users=ROWS, **CHEAP), path, "value", directory / "out", directory / "ledger.sqlite")
+    plan, table = plan_of(name, users=ROWS, **CHEAP), FileTable(path)
+    request = Request(plan, table, "value", directory / "out", directory / "ledger.sqlite")
     return dataclasses.replace(request, **changes), array  # type: ignore[arg-type]
 
 
@@ -55,7 +56,7 @@ def assert_finished(request: Request, key: bytes | None, array: pa.Array, part_r
     assert len(found) == ROWS
     assert found == sorted(found)
     if key is not None:
-        values = column_of(request.plan, "value").values(array)
+        values = request.plan.column("value").values(array)
         assert found == in_order(expected_messages(mechanism, values, key, part_rows))
     assert (request.out / "report.json").exists()
     assert not (request.out / "work").exists()
@@ -86,13 +87,13 @@ def test_killed_before_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         if not finished and not (request.out / "report.json").exists():
             shuffled = request.out / "work" / "shuffled"
             before = messages_in(shuffled, 1) if shuffled.exists() else None
-            collect(request, engine_of("embedded"))
+            run(request, engine_of("embedded"))
             if before is not None:
                 assert messages_in(request.out / "messages", 1) == before
         elif not finished:
             # Killed while tidying up: all is released, and another run ends that or says so.
             with contextlib.suppress(ValueError):
-                collect(request, engine_of("embedded"))
+                run(request, engine_of("embedded"))
         assert_finished(request, key, array, CHUNK_ROWS * PART_CHUNKS)
     assert step > 20
     assert keys_seen > 8
@@ -103,7 +104,7 @@ def test_parts_that_are_there_are_not_encoded_again(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(kernel, "CHUNK_ROWS", 100)
     monkeypatch.setattr(embedded, "PART_CHUNKS", 1)
     request, _ = request_in(tmp_path)
-    column, table, engine = column_of(request.plan, "value"), Table(request.input), engine_of("embedded")
+    column, table, engine = request.plan.column("value"), request.table, engine_of("embedded")
     engine.encode(table, column, bytes(32), ROWS, tmp_path / "encoded")
     before = messages_in(tmp_path / "encoded", 1)
     (tmp_path / "encoded" / "part-00001.parquet").unlink()
@@ -126,7 +127,7 @@ def test_the_key_is_secret_and_short_lived(tmp_path: Path) -> None:
     path = job.work / "key"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(job.work.stat().st_mode) == 0o700
-    encoder = kernel.Encoder(column_of(job.plan, "value"), key)
+    encoder = kernel.Encoder(job.plan.column("value"), key)
     assert repr(key) not in repr(encoder)
     (job.encoded).mkdir()
     (tmp_path / "link").hardlink_to(path)
@@ -143,18 +144,18 @@ def test_what_cannot_be_gone_on_with_is_a_sentence(tmp_path: Path) -> None:
     """An unfinished collection needs --resume, and the same plan, input, column and engine."""
     request, _ = request_in(tmp_path)
     engine = engine_of("embedded")
-    fingerprint = Table(request.input).fingerprint()
+    fingerprint = request.table.fingerprint()
     Job.begin(request.out, request.plan, "value", fingerprint, ROWS, "embedded")
     with pytest.raises(ValueError, match="go on with --resume"):
-        collect(request, engine)
+        run(request, engine)
     for change in ({"plan": plan_of("krr", users=5)}, {"column": "other"}):
         with pytest.raises(ValueError, match=f"the {next(iter(change))} is not the one"):
-            collect(dataclasses.replace(request, resume=True, **change), engine)  # type: ignore[arg-type]
+            run(dataclasses.replace(request, resume=True, **change), engine)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the engine is not the one"):
-        collect(dataclasses.replace(request, resume=True), Spark(engine.progress))
-    os.utime(request.input, ns=(1, 1))
+        run(dataclasses.replace(request, resume=True), Spark(engine.progress))
+    os.utime(tmp_path / "data.parquet", ns=(1, 1))
     with pytest.raises(ValueError, match="the input is not the one"):
-        collect(dataclasses.replace(request, resume=True), engine)
+        run(dataclasses.replace(request, resume=True), engine)
 
 
 def test_only_one_process_works_on_a_job(tmp_path: Path) -> None:
@@ -174,13 +175,13 @@ def test_a_full_or_finished_directory_is_left_alone(tmp_path: Path) -> None:
     request.out.mkdir()
     (request.out / "mine.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"expected an empty directory, but .* has 'mine.txt'"):
-        collect(request, engine)
+        run(request, engine)
     (request.out / "mine.txt").unlink()
-    collect(request, engine)
+    run(request, engine)
     before = everything_under(tmp_path)
     for resume in (False, True):
         with pytest.raises(ValueError, match="already holds a finished collection"):
-            collect(dataclasses.replace(request, resume=resume), engine)
+            run(dataclasses.replace(request, resume=resume), engine)
     assert everything_under(tmp_path) == before
 
 
@@ -213,13 +214,13 @@ def test_spark_goes_on_after_every_stage(
     with monkeypatch.context() as patched:
         patched.setattr(owner, point, stop)
         with pytest.raises(Stopped):
-            collect(request, spark)
+            run(request, spark)
     key = key_in(request.out)
     assert (key is None) == (point in ("aggregate", "publish"))
     if (request.out / "report.json").exists():
         assert (point, after) == ("publish", True)
     else:
-        collect(request, spark)
+        run(request, spark)
     assert_finished(request, key, array, None)
 
 
@@ -232,11 +233,11 @@ def test_a_spark_stage_that_runs_again_gives_the_same_messages(
     path = tmp_path / "data.csv"
     array = data_of("krr", rows)
     write_table(path, value=array)
-    column = column_of(plan_of("krr"), "value")
+    column = plan_of("krr").column("value")
     encoder = kernel.Encoder(column, bytes(32))
     spark.session.conf.set("spark.sql.files.maxPartitionBytes", "4000")
     try:
-        data = spark._input(Table(path), column)
+        data = spark._input(FileTable(path), column)
         work = _encoding(encoder, True)
         lazy = _mapped(data, work, SCHEMA)
         parts = lazy.rdd.getNumPartitions()
@@ -270,12 +271,11 @@ def _dying_once(work: Any) -> Any:
 VICTIM = """
 import sys
 from pathlib import Path
-from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engine.engine import EngineFailed
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.planner.plan_file import Plan
+from shuffledp.collection.collect import collect
+from shuffledp.collection.engine.register import running
 plan, path, out, ledger = map(Path, sys.argv[1:])
-collect(Request(Plan.load(plan), path, "value", out, ledger), engine_of("spark", master="local[2]"))
+with running("spark", master="local[2]") as engine:
+    collect(plan, path, "value", out=out, ledger=ledger, engine=engine)
 """
 
 
@@ -284,7 +284,15 @@ def test_spark_really_killed_while_it_encodes(spark: Spark, tmp_path: Path) -> N
     """SIGKILL while Spark's tasks are writing: the rest gives the messages of the first key."""
     request, array = request_in(tmp_path, resume=True)
     request.plan.save(tmp_path / "plan.json")
-    command = [sys.executable, "-c", VICTIM, tmp_path / "plan.json", request.input, request.out, request.ledger]
+    command = [
+        sys.executable,
+        "-c",
+        VICTIM,
+        tmp_path / "plan.json",
+        tmp_path / "data.parquet",
+        request.out,
+        request.ledger,
+    ]
     process = subprocess.Popen(
         list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -297,7 +305,7 @@ def test_spark_really_killed_while_it_encodes(spark: Spark, tmp_path: Path) -> N
     key = key_in(request.out)
     assert key is not None
     assert Plan.load(tmp_path / "plan.json") == request.plan
-    collect(request, spark)
+    run(request, spark)
     assert_finished(request, key, array, None)
 
 
@@ -313,10 +321,27 @@ def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(
             EngineFailed, match=r"No space left on device; what is done is kept: go on with --resume\.$"
         ):
-            collect(request, engine_of("embedded"))
+            run(request, engine_of("embedded"))
     key = key_in(request.out)
     assert key is not None
-    collect(request, engine_of("embedded"))
+    run(request, engine_of("embedded"))
+    assert_finished(request, key, array, None)
+
+
+def test_a_job_with_a_plan_of_version_1_goes_on(tmp_path: Path) -> None:
+    """Begun before plans told the users' task: the same plan, however it is written."""
+    request, array = request_in(tmp_path, resume=True)
+    job = Job.begin(request.out, request.plan, "value", request.table.fingerprint(), ROWS, "embedded")
+    key = job.key()
+    document = json.loads((job.work / "job.json").read_text("utf-8"))
+    plan = document["plan"]
+    document["plan"] = {name: value for name, value in plan.items() if name != "software"} | {
+        "version": 1,
+        "task": "frequency",
+        "domain": plan["task"]["domain"],
+    }
+    (job.work / "job.json").write_text(json.dumps(document), "utf-8")
+    run(request, engine_of("embedded"))
     assert_finished(request, key, array, None)
 
 
@@ -325,11 +350,11 @@ def test_leftovers_of_an_unknown_job_are_not_adopted(tmp_path: Path) -> None:
     request, _ = request_in(tmp_path)
     engine = engine_of("embedded")
     (request.out / "work").mkdir(parents=True)
-    column, table = column_of(plan_of("krr", users=ROWS, epsilon_local=8.0), "value"), Table(request.input)
+    column, table = plan_of("krr", users=ROWS, epsilon_local=8.0).column("value"), request.table
     engine.encode(table, column, bytes(32), ROWS, request.out / "work" / "encoded")
     for resume in (False, True):
         with pytest.raises(ValueError, match="nothing is known any more; delete it"):
-            collect(dataclasses.replace(request, resume=resume), engine)
+            run(dataclasses.replace(request, resume=resume), engine)
     assert request.ledger is not None
     assert not request.ledger.exists()
 
@@ -342,12 +367,12 @@ def test_a_directory_that_filled_up_meanwhile_is_left_alone(tmp_path: Path, monk
 
     def slow_check(self: embedded.Embedded, *arguments: object) -> int:
         monkeypatch.setattr(embedded.Embedded, "check", check)
-        collect(other, engine_of("embedded"))
+        run(other, engine_of("embedded"))
         return check(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(embedded.Embedded, "check", slow_check)
     with pytest.raises(ValueError, match="is no longer empty"):
-        collect(request, engine)
+        run(request, engine)
     assert (request.out / "report.json").exists()
     assert not (request.out / "work").exists()
     assert request.ledger is not None
@@ -364,10 +389,10 @@ def test_messages_that_were_taken_away_are_not_made_again(tmp_path: Path, monkey
     with monkeypatch.context() as patched:
         patched.setattr(Job, "publish", stop)
         with pytest.raises(KeyboardInterrupt):
-            collect(request, engine_of("embedded"))
+            run(request, engine_of("embedded"))
     (request.out / "work" / "shuffled").rename(tmp_path / "elsewhere")
     with pytest.raises(ValueError, match="cannot be made again"):
-        collect(dataclasses.replace(request, resume=True), engine_of("embedded"))
+        run(dataclasses.replace(request, resume=True), engine_of("embedded"))
     assert not (request.out / "messages").exists()
 
 
@@ -375,6 +400,6 @@ def test_more_collections_than_planned_are_told(tmp_path: Path) -> None:
     """Each round keeps the target; the report says what all of them come to."""
     for number in range(2):
         request, _ = request_in(tmp_path)
-        report = collect(dataclasses.replace(request, out=tmp_path / f"out{number}"), engine_of("embedded"))
+        report = run(dataclasses.replace(request, out=tmp_path / f"out{number}"), engine_of("embedded"))
         told = "2 collections from these people, where the plan is for 1" in report.statement()
         assert told == (number == 1)

@@ -17,7 +17,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "collection.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_of_the_page_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In the order of the page, on data for its plan, with a smaller crowd and a target for it."""
     monkeypatch.chdir(tmp_path)
     (plan,) = (json.loads(text) for kind, text in BLOCKS if kind == "json")
@@ -38,6 +40,11 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
             Path("yours.parquet").write_bytes(Path("other.parquet").read_bytes())
         outcome = run(*arguments)
         assert outcome.status == 0, outcome.err
+    examples = [text for kind, text in BLOCKS if kind == "python"]
+    assert len(examples) == 2
+    for example in examples:
+        exec(example, {})
+    assert "Collection: frequency" in capsys.readouterr().out
     for name in re.findall(
         r"^\| `([^|]*) \|", PAGE.partition("## What comes out")[2].partition("\n## ")[0], re.MULTILINE
     ):

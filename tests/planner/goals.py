@@ -6,20 +6,29 @@ from typing import Any
 
 from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import Goal, Limits
-from shuffledp.tasks import task as tasks
-from shuffledp.tasks.domain import Area, Categories, Interval, KeyedInterval, Options
-from shuffledp.tasks.task import Task
+from shuffledp.tasks import (
+    Categories,
+    Frequency,
+    ItemSets,
+    KeyValue,
+    Location,
+    Mean,
+    Ranges,
+    Task,
+    UnitVectorMean,
+    VectorMean,
+)
 
 LETTERS = Categories(("a", "b", "c", "d", "e"))
 TASKS: dict[str, Task] = {
-    "frequency": tasks.Frequency(Options(9)),
-    "mean": tasks.Mean(Interval(-20.0, 60.0)),
-    "set-valued": tasks.ItemSets(Options(9), 2),
-    "key-value": tasks.KeyValue(KeyedInterval(LETTERS, Interval(0.0, 10.0)), 2),
-    "vector mean": tasks.UnitVectorMean(dimension=4),
-    "boxed vectors": tasks.BoxedVectorMean(Interval(0.0, 10.0), 3),
-    "location": tasks.Location(Area(0.0, 2.0, 0.0, 1.0), 4, 2),
-    "range queries": tasks.Ranges(Options(13)),
+    "frequency": Frequency(9),
+    "mean": Mean(-20.0, 60.0),
+    "set-valued": ItemSets(9, 2),
+    "key-value": KeyValue(LETTERS, 0.0, 10.0, items=2),
+    "vector mean": UnitVectorMean(4),
+    "boxed vectors": VectorMean(3, 0.0, 10.0),
+    "location": Location(0.0, 2.0, 0.0, 1.0, 4, 2),
+    "range queries": Ranges(13),
 }
 
 

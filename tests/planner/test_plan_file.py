@@ -9,17 +9,45 @@ from typing import Any
 
 import pytest
 
-from shuffledp import KRR, Laplace, amplify
+from shuffledp import (
+    KRR,
+    OUE,
+    PCKV,
+    PIRAPPOR,
+    Compressed,
+    Duchi,
+    Harmony,
+    Laplace,
+    Piecewise,
+    PlanarLaplace,
+    PrivKV,
+    PrivSet,
+    PrivUnit,
+    PureDUMP,
+    RangeQueries,
+    Subset,
+    amplify,
+)
+from shuffledp.document import software_version
+from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks.domain import Categories, Interval, KeyedInterval, Options
+from shuffledp.tasks import (
+    Frequency,
+    ItemSets,
+    KeyValue,
+    Location,
+    Mean,
+    Ranges,
+    Task,
+    UnitVectorMean,
+    VectorMean,
+)
 
-COLOURS = Categories(("red", "green", "blue"))
+COLOURS = ("red", "green", "blue")
 PLAN = Plan(
-    task="frequency",
-    mechanism_name="krr",
-    epsilon_local=4.0,
-    settings={"options": 3},
-    domain=COLOURS,
+    Frequency(COLOURS),
+    KRR(epsilon=4.0, options=3),
     users=100_000,
     epsilon=1.0,
     delta=1e-8,
@@ -27,50 +55,214 @@ PLAN = Plan(
     promise={"standard_error": 12.5},
 )
 OTHERS = [
-    Plan("mean", "laplace", 1.0, Interval(-20, 40.5), 1e4, 0.5, 1e-6, settings={"grid": 64}),
-    Plan("frequency", "pure-dump", None, COLOURS, 1e4, 0.5, 1e-6, settings={"options": 3, "dummies": 9}),
-    Plan("mean", "piecewise", 1.0, Interval(0, 1), 1e4, 0.5, 1e-6, bound="optimal", rounds=12),
-    Plan("frequency", "oue", 2.0, Options(128), 1e6, 0.5, 1e-9, settings={"options": 128}),
-    Plan("set-valued", "privset", 2.0, Options(9), 1e6, 0.5, 1e-9, settings={"options": 9, "items": 2}),
-    Plan("vector mean", "duchi", 2.0, Interval(-1, 1), 1e6, 0.5, 1e-9, settings={"dimension": 3}),
-    Plan(
-        "key-value",
-        "privkv",
-        2.0,
-        KeyedInterval(COLOURS, Interval(0, 5)),
-        1e6,
-        0.5,
-        1e-9,
-        settings={"keys": 3},
-    ),
+    Plan(Mean(-20, 40.5), Laplace(1.0, grid=64), 1e4, 0.5, 1e-6),
+    Plan(Frequency(COLOURS), PureDUMP(3, 9), 1e4, 0.5, 1e-6),
+    Plan(Mean(0, 1), Piecewise(1.0), 1e4, 0.5, 1e-6, bound="optimal", rounds=12),
+    Plan(Mean(0, 1), Harmony(1.0, 1), 1e4, 0.5, 1e-6),
+    Plan(Frequency(128), OUE(2.0, 128), 1e6, 0.5, 1e-9),
+    Plan(Frequency(30), Subset(2.0, 30), 1e6, 0.5, 1e-9),
+    Plan(Frequency(100), PIRAPPOR(3.0, 100), 1e6, 0.5, 1e-9),
+    Plan(Frequency(300), Compressed(OUE(1.0, 300)), 1e6, 0.5, 1e-9),
+    Plan(ItemSets(9, 2), PrivSet(2.0, 9, 2), 1e6, 0.5, 1e-9),
+    Plan(VectorMean(3, -1, 1), Duchi(2.0, 3), 1e6, 0.5, 1e-9),
+    Plan(UnitVectorMean(3), Duchi(2.0, 3), 1e6, 0.5, 1e-9),
+    Plan(KeyValue(COLOURS, 0, 5, items=1), PrivKV(2.0, 3), 1e6, 0.5, 1e-9),
+    Plan(Location(0, 1, 0, 1, 3), PlanarLaplace(1.0, columns=3), 1e6, 0.5, 1e-9),
+    Plan(Ranges(13), RangeQueries(1.0, 4), 1e6, 0.5, 1e-9),
 ]
 
 
-@pytest.mark.parametrize("plan", [PLAN, *OTHERS], ids=lambda plan: plan.mechanism_name)
+@pytest.mark.parametrize("plan", [PLAN, *OTHERS], ids=lambda plan: f"{plan.task.name} {plan.mechanism.name}")
 def test_a_plan_survives_its_file(plan: Plan, tmp_path: Path) -> None:
-    """What is saved is what is loaded, down to the mechanism."""
+    """What is saved is what is loaded: the users' task, down to its parameters, and the mechanism."""
     plan.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json")
     assert again == plan
-    assert again.mechanism == plan.mechanism
-    assert again.mechanism.local_epsilon == plan.epsilon_local
+    assert hash(again) == hash(plan)
+    assert again.task == plan.task
+    assert type(again.task) is type(plan.task)
+    assert again.mechanism.document() == plan.mechanism.document()
+    assert again.mechanism.local_epsilon == plan.mechanism.local_epsilon
+    assert again.software == plan.software == {"shuffledp": software_version()}
 
 
 def test_the_mechanism_and_the_curve_are_those_of_the_package() -> None:
     """A plan adds nothing of its own to the mechanism or its privacy."""
-    assert PLAN.mechanism == KRR(epsilon=4.0, options=3)
-    assert OTHERS[0].mechanism == Laplace(epsilon=1.0, grid=64)
+    assert Plan.parse(PLAN.text()).mechanism == KRR(epsilon=4.0, options=3)
+    assert Plan.parse(OTHERS[0].text()).mechanism == Laplace(epsilon=1.0, grid=64)
     direct = amplify(KRR(epsilon=4.0, options=3), 5000).epsilon(1e-8)
     assert PLAN.curve(5000).epsilon(1e-8).upper == direct.upper
+
+
+def test_a_mean_stays_a_mean() -> None:
+    """Whatever task the mechanism says it has."""
+    plan = Plan(Mean(0, 10), Harmony(1.0, 1), 1e4, 0.5, 1e-6)
+    assert plan.document()["task"] == {"name": "mean", "domain": {"low": 0.0, "high": 10.0}}
+    with pytest.raises(ValueError, match=r"harmony has dimension = 3, but the task has dimension = 1\.$"):
+        Plan(Mean(0, 10), Harmony(1.0, 3), 1e4, 0.5, 1e-6)
+
+
+def test_a_plan_runs_with_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written before a default changes, loaded after: the mechanism is the one that was planned."""
+    text = Plan(Mean(0, 1), Laplace(1.0), 1e4, 0.5, 1e-6).text()
+    before = Laplace(1.0).grid
+    fields = Laplace.__init__.__defaults__
+    assert fields is not None
+    monkeypatch.setattr(Laplace.__init__, "__defaults__", (*fields[:-1], before * 2))
+    assert Laplace(1.0).grid == before * 2
+    assert Plan.parse(text).mechanism == Laplace(1.0, grid=before)
+
+
+def test_whole_numbers_stay_whole() -> None:
+    """Beyond where floats are exact, no digit is lost."""
+    prime = 9007199254740993  # 2^53 + 1, which is no float
+    document = {"name": "pi-rappor", "epsilon": 1.0, "settings": {"options": 5, "prime": prime}}
+    with pytest.raises(ValueError, match=str(prime)):
+        catalogue.read(document)
+
+
+def test_a_plan_is_read_by_people() -> None:
+    """Printed in a few lines; in a notebook as a table in which no name is taken for a tag."""
+    assert str(PLAN).splitlines() == [
+        "Plan: frequency",
+        "  users           100,000 (visitors)",
+        "  target          ε = 1, δ = 1e-08",
+        "  mechanism       krr (options = 3)",
+        "  local ε         4",
+        "  sends           2 bits a user",
+        "  expected error  12.5 users",
+    ]
+    named = Plan(Frequency(2), KRR(1.0, 2), 10, 1.0, 1e-6, population="<b>")
+    assert "&lt;b&gt;" in named._repr_html_()
+    assert "<b>" not in named._repr_html_()
+
+
+# --- version 1 ----------------------------------------------------------------------------------------------------
+
+VERSION_1 = """{
+ "format": "shuffledp plan", "version": 1,
+ "task": %s,
+ "mechanism": %s,
+ "domain": %s,
+ "population": "visitors", "users": 100000, "rounds": 2,
+ "epsilon": 1.0, "delta": 1e-08, "bound": "best",
+ "promise": {"standard_error": 60.0}
+}"""
+
+
+@pytest.mark.parametrize(
+    ("task", "mechanism", "domain", "wanted", "built"),
+    [
+        (
+            '"frequency"',
+            '{"name": "krr", "epsilon": 4.0, "settings": {"options": 3}}',
+            '{"categories": ["red", "green", "blue"]}',
+            Frequency(COLOURS),
+            KRR(4.0, 3),
+        ),
+        (
+            '"frequency"',
+            '{"name": "pure-dump", "settings": {"options": 9, "dummies": 4, "share": 0.5}}',
+            '{"count": 9}',
+            Frequency(9),
+            PureDUMP(9, 4, 0.5),
+        ),
+        ('"mean"', '{"name": "laplace", "epsilon": 1}', '{"low": 0, "high": 5}', Mean(0, 5), Laplace(1.0)),
+        (
+            '"vector mean"',
+            '{"name": "harmony", "epsilon": 1.0, "settings": {"dimension": 1}}',
+            '{"low": -60, "high": 180}',
+            Mean(-60, 180),
+            Harmony(1.0, 1),
+        ),
+        (
+            '"vector mean"',
+            '{"name": "harmony", "epsilon": 1.0, "settings": {"dimension": 3}}',
+            '{"low": 0, "high": 10}',
+            VectorMean(3, 0, 10),
+            Harmony(1.0, 3),
+        ),
+        (
+            '"vector mean"',
+            '{"name": "privunit", "epsilon": 1.0, "settings": {"dimension": 3}}',
+            '{"low": -1, "high": 1}',
+            UnitVectorMean(3),
+            PrivUnit(1.0, 3),
+        ),
+        (
+            '"set-valued"',
+            '{"name": "privset", "epsilon": 2.0, "settings": {"options": 9, "items": 2, "size": 3}}',
+            '{"count": 9}',
+            ItemSets(9, 2),
+            PrivSet(2.0, 9, 2, 3),
+        ),
+        (
+            '"key-value"',
+            '{"name": "pckv", "epsilon": 2.0, "settings": {"keys": 3, "padding": 2}}',
+            '{"keys": ["red", "green", "blue"], "low": 0, "high": 5}',
+            KeyValue(COLOURS, 0, 5, items=2),
+            PCKV(2.0, 3, 2),
+        ),
+        (
+            '"range queries"',
+            '{"name": "range-queries", "epsilon": 2.0, "settings": {"height": 4}}',
+            '{"count": 13}',
+            Ranges(13),
+            RangeQueries(2.0, 4),
+        ),
+        (
+            '"location"',
+            '{"name": "planar-laplace", "epsilon": 2.0, "settings": {"west": 0.0, "east": 2.0, "south": 0.0, '
+            '"north": 1.0, "columns": 4, "rows": 2, "coordinates": "plane"}}',
+            '{"west": 0, "east": 2, "south": 0, "north": 1}',
+            Location(0, 2, 0, 1, 4, 2),
+            PlanarLaplace(2.0, 0.0, 2.0, 0.0, 1.0, 4, 2),
+        ),
+    ],
+)
+def test_version_1_is_read(task: str, mechanism: str, domain: str, wanted: Task, built: Mechanism) -> None:
+    """It named the mechanism's task; the users' task follows from it, the domain and the settings."""
+    plan = Plan.parse(VERSION_1 % (task, mechanism, domain))
+    assert plan == Plan(
+        wanted, built, 100_000, 1.0, 1e-8, population="visitors", rounds=2, promise={"standard_error": 60.0}
+    )
+    assert type(plan.task) is type(wanted)
+    assert plan.software == {}
+    assert Plan.parse(plan.text()) == plan
+
+
+OLD = json.loads(
+    VERSION_1 % ('"frequency"', '{"name": "krr", "epsilon": 4.0, "settings": {"options": 3}}', '{"count": 3}')
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"task": "mean"}, "the task is 'mean', but krr is a mechanism for 'frequency'"),
+        ({"task": 3}, "task must be a text"),
+        ({"domain": {"low": 0, "high": 1}}, "needs a domain of options, got numbers"),
+        ({"domain": {"count": 2}}, "krr has options = 3, but the domain has 2 options"),
+        ({"software": {}}, "unknown field 'software'"),
+    ],
+)
+def test_a_bad_file_of_version_1_is_a_sentence(changes: dict[str, Any], part: str) -> None:
+    """The same sentences as ever."""
+    with pytest.raises((ValueError, TypeError), match=part):
+        Plan.parse(json.dumps(OLD | changes))
+
+
+# --- by hand, and bad ---------------------------------------------------------------------------------------------
 
 
 def test_what_has_a_default_may_be_left_out() -> None:
     """A plan written by hand needs the target, the users, the task, the mechanism and the domain."""
     document = PLAN.document()
-    for name in ("bound", "population", "rounds", "promise"):
+    for name in ("bound", "population", "rounds", "promise", "software"):
         del document[name]
     plan = Plan.parse(json.dumps(document))
     assert (plan.bound, plan.population, plan.rounds, dict(plan.promise)) == ("best", "everyone", 1, {})
+    assert plan.software == {}
 
 
 def test_an_infinite_local_epsilon_is_a_text() -> None:
@@ -86,13 +278,20 @@ def changed(**changes: Any) -> str:
     return json.dumps(PLAN.document() | changes)
 
 
+def about(domain: Any, **changes: Any) -> str:
+    """The plan with another domain."""
+    return changed(task=PLAN.task.document() | {"domain": domain} | changes)
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [
         ("", "expected JSON"),
         ("[1]", "something else"),
         ("{}", "something else"),
-        (changed(version=2), "version 1, got 2"),
+        (changed(version=3), "version 1 or 2, got 3"),
+        (changed(version=[2]), "version 1 or 2, got [2]"),
+        (changed(version=True), "version 1 or 2, got True"),
         (changed(extra=1), "unknown field 'extra'"),
         (json.dumps({k: v for k, v in PLAN.document().items() if k != "users"}), "lacks the field 'users'"),
         (changed(users=0), "users must be at least 1"),
@@ -104,22 +303,30 @@ def changed(**changes: Any) -> str:
         (changed(delta=math.nan), "NaN is not a number"),
         (changed(bound="bset"), "bound must be one of best"),
         (changed(population=""), "population must be a text"),
-        (changed(task="mean"), "the task is 'mean', but krr is a mechanism for 'frequency'"),
+        (about({"low": 0, "high": 1}, name="mean"), "the task is 'mean', but krr is a mechanism for 'frequency'"),
+        (changed(task="frequency"), "task must be an object"),
+        (changed(task={}), "the task lacks the field 'name'"),
+        (changed(task={"name": "frequency"}), "the task lacks the field 'domain'"),
+        (about({"count": 3}, items=2), "the task has the unknown field 'items'"),
+        (about({"count": 3}, name="guess"), "expected a plan for frequency, mean"),
+        (about({"low": 0, "high": 1}, name="vector mean", dimension=2, shape="ring"), "shape must be 'box' or 'ball'"),
+        (about({"low": 0, "high": 1}, name="vector mean", dimension=2, shape="ball"), "coordinates from -1 to 1"),
+        (changed(mechanism={"name": "krr", "epsilon": 1, "settings": {"options": "many"}}), "options must be a number"),
         (changed(mechanism="krr"), "mechanism must be an object"),
         (changed(mechanism={"name": "krr", "epsilon": 1, "settings": {}}), "setting options is missing"),
         (changed(mechanism={"name": "krr", "epsilon": "1", "settings": {}}), "epsilon must be a number"),
         (changed(mechanism={"name": "kr", "epsilon": 1, "settings": {}}), "mechanism must be one of"),
         (changed(mechanism={"name": "krr", "epsilon": 1, "settings": {"options": 4}}), "domain has 3 options"),
         (changed(mechanism={"name": "krr", "epsilon": 1, "settings": [4]}), "settings must be an object"),
-        (changed(domain={"low": 0, "high": 1}), "needs a domain of options, got numbers"),
-        (changed(domain={"low": 1, "high": 1}), "low must be below high"),
-        (changed(domain={"count": 1}), "count must be at least 2"),
-        (changed(domain={"categories": "rgb"}), "categories must be a list"),
-        (changed(domain={"categories": ["a", 1, "b"]}), "categories must be texts, got 1"),
-        (changed(domain={"categories": ["a", "b", "a"]}), "'a' twice"),
-        (changed(domain={"categories": ["a"]}), "at least 2"),
-        (changed(domain={"options": 3}), "domain must have categories"),
-        (changed(domain=3), "domain must have categories"),
+        (about({"low": 0, "high": 1}), "needs a domain of options, got numbers"),
+        (about({"low": 1, "high": 1}), "low must be below high"),
+        (about({"count": 1}), "count must be at least 2"),
+        (about({"categories": "rgb"}), "categories must be a list"),
+        (about({"categories": ["a", 1, "b"]}), "categories must be texts, got 1"),
+        (about({"categories": ["a", "b", "a"]}), "'a' twice"),
+        (about({"categories": ["a"]}), "at least 2"),
+        (about({"options": 3}), "domain must have categories"),
+        (about(3), "domain must have categories"),
         (changed(promise={"standard_error": "small"}), "standard_error"),
     ],
 )

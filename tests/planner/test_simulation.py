@@ -15,25 +15,44 @@ from scipy.stats import chi2
 from shuffledp import (
     KRR,
     OUE,
+    PCKV,
     PIRAPPOR,
     BalcerCheu,
     BallsIntoBins,
     CheuZhilyaev,
+    Duchi,
     HadamardResponse,
+    Harmony,
+    Laplace,
     LocalHash,
     MixDUMP,
     PlanarLaplace,
+    PrivKV,
+    PrivSet,
+    PrivUnit,
     ProjectiveGeometry,
     PureDUMP,
     RangeQueries,
+    SamplingRAPPOR,
     Subset,
+    Wheel,
 )
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.simulation import Outcome, Simulation, task_of
-from shuffledp.tasks.domain import Area, Interval, KeyedInterval, Options
+from shuffledp.planner.simulation import Outcome, Simulation, simulate
+from shuffledp.tasks import (
+    Frequency,
+    ItemSets,
+    KeyValue,
+    Location,
+    Mean,
+    Ranges,
+    Task,
+    UnitVectorMean,
+    VectorMean,
+)
 from tests.planner.goals import LETTERS
 
 FALSE_ALARM = 1e-6
@@ -115,7 +134,7 @@ def test_each_estimate_has_its_exact_law(mechanism: Any) -> None:
 def test_estimates_hang_together_as_real_ones_do(mechanism: Any) -> None:
     """Where all options are drawn together: means and covariances as of real encoding of 40 users."""
     rng = np.random.default_rng(3)
-    task = task_of(plan_for(mechanism))
+    task = plan_for(mechanism).task
     held = task.held(mechanism, 40)
     inputs = task.sample(mechanism) if mechanism.task == "location" else np.arange(len(held))
     if mechanism.task == "location":
@@ -134,12 +153,11 @@ def test_estimates_hang_together_as_real_ones_do(mechanism: Any) -> None:
 def plan_for(mechanism: Mechanism, users: int = 1000) -> Plan:
     """A plan with this mechanism."""
     settings = mechanism.settings()
-    local = settings.pop("epsilon", None)
+    settings.pop("epsilon", None)
     if mechanism.task == "location":
-        domain: Any = Area(*(settings[name] for name in ("west", "east", "south", "north")))
-    else:
-        domain = Options(settings["options"] if "options" in settings else 1 << settings["height"])
-    return Plan(mechanism.task, mechanism.name, local, domain, users, 1.0, 1e-6, settings=settings)
+        return Plan(Location(**settings), mechanism, users, 1.0, 1e-6)
+    task = Frequency(settings["options"]) if "options" in settings else Ranges(1 << settings["height"])
+    return Plan(task, mechanism, users, 1.0, 1e-6)
 
 
 def near(outcome: Outcome, independent: int) -> bool:
@@ -175,34 +193,45 @@ def test_a_trillion_users(mechanism: Mechanism) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "task", "local", "domain", "settings"),
+    ("task", "mechanism"),
     [
-        ("laplace", "mean", 2.0, Interval(-20, 60), {}),
-        ("harmony", "vector mean", 2.0, Interval(0, 10), {"dimension": 3}),
-        ("privunit", "vector mean", 2.0, Interval(-1, 1), {"dimension": 4}),
-        ("duchi", "vector mean", 2.0, Interval(0, 10), {"dimension": 1}),
-        ("privkv", "key-value", 2.0, KeyedInterval(LETTERS, Interval(0, 1)), {"keys": 5, "items": 2}),
-        ("pckv", "key-value", 2.0, KeyedInterval(LETTERS, Interval(0, 1)), {"keys": 5, "padding": 2}),
+        (Mean(-20, 60), Laplace(2.0)),
+        (Mean(0, 10), Duchi(2.0, 1)),
+        (Mean(0, 10), Harmony(2.0, 1)),
+        (VectorMean(3, 0, 10), Harmony(2.0, 3)),
+        (UnitVectorMean(4), PrivUnit(2.0, 4)),
+        (KeyValue(LETTERS, 0, 1, items=2), PrivKV(2.0, 5, items=2)),
+        (KeyValue(LETTERS, 0, 1, items=2), PCKV(2.0, 5, 2)),
     ],
+    ids=lambda part: part.name,
 )
-def test_what_has_no_short_cut_is_really_encoded(
-    name: str, task: str, local: float, domain: Any, settings: dict[str, Any]
-) -> None:
+def test_what_has_no_short_cut_is_really_encoded(task: Task, mechanism: Mechanism) -> None:
     """The error of real messages is the expected one, in the unit of the plan."""
-    plan = Plan(task, name, local, domain, 500, 1.0, 1e-6, settings=settings)
-    outcome = Simulation(plan, 500, 200).run()
+    outcome = Simulation(Plan(task, mechanism, 500, 1.0, 1e-6), 500, 200).run()
     assert (outcome.users, outcome.exact) == (500, False)
     assert near(outcome, 1)
 
 
 def test_sets_are_simulated() -> None:
     """Holders of an option are more than users over options."""
-    settings = {"options": 9, "items": 2}
-    for name in ("privset", "wheel", "sampling-rappor"):
-        plan = Plan("set-valued", name, 2.0, Options(9), 1000, 1.0, 1e-6, settings=settings)
-        outcome = Simulation(plan, 10**9, 300).run()
+    for mechanism in (PrivSet(2.0, 9, 2), Wheel(2.0, 9, 2), SamplingRAPPOR(2.0, 9, 2)):
+        outcome = Simulation(Plan(ItemSets(9, 2), mechanism, 1000, 1.0, 1e-6), 10**9, 300).run()
         assert outcome.exact
         assert near(outcome, 1)
+
+
+def test_a_box_is_simulated_on_the_data_of_its_promise() -> None:
+    """A box on [−1, 1] is no ball: uniform vectors, for which the planner promised the error."""
+    box, ball = VectorMean(3, -1, 1), UnitVectorMean(3)
+    mechanism = Harmony(2.0, 3)
+    promised = box.standard_error(mechanism, 10_000)
+    assert abs(promised / ball.standard_error(mechanism, 10_000) - 1) > 0.004
+    plan = Plan(box, mechanism, 10_000, 1.0, 1e-6, promise={"standard_error": promised})
+    again = Plan.parse(plan.text())
+    outcome = simulate(again, repeats=20)
+    assert outcome.expected == promised
+    assert outcome.document()["data"] == "vectors drawn uniformly"
+    assert f"standard error, promised   {promised:.6g}" in str(outcome)
 
 
 def test_the_same_seed_is_the_same_simulation() -> None:

@@ -17,10 +17,8 @@ from shuffledp.planner import cost
 from shuffledp.planner.goal import Goal, Limits
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking, run, trials
-from shuffledp.planner.simulation import task_of
 from shuffledp.planner.trial import MOST_BITS, Offer, Refusal, Trial
-from shuffledp.tasks import task as tasks
-from shuffledp.tasks.domain import Options
+from shuffledp.tasks import Frequency
 from tests.planner.goals import TASKS, goal_of
 
 
@@ -39,7 +37,7 @@ def test_every_offer_meets_the_target(name: str) -> None:
     ranking = ranking_of(name)
     goal = ranking.goal
     for offer in ranking.offers:
-        plan = Plan.parse(offer.plan(goal).text())
+        plan = Plan.parse(offer.plan.text())
         assert plan.mechanism == offer.mechanism
         value = amplify(plan.mechanism, goal.users).epsilon(goal.target.delta)
         assert value.certified
@@ -70,8 +68,9 @@ def test_the_promised_error_is_that_of_the_plan(name: str) -> None:
     """What is read back from the file is the same task, with the same error."""
     ranking = ranking_of(name)
     for offer in ranking.offers:
-        plan = offer.plan(ranking.goal)
-        found = task_of(plan).standard_error(plan.mechanism, plan.users)
+        plan = Plan.parse(offer.plan.text())
+        assert plan.task == ranking.goal.task
+        found = plan.task.standard_error(plan.mechanism, plan.users)
         assert found == pytest.approx(plan.promise["standard_error"], rel=1e-12)
 
 
@@ -89,7 +88,7 @@ def test_the_error_of_a_frequency_is_the_formula() -> None:
 
 def test_no_more_dummies_than_needed() -> None:
     """One dummy that is mostly blank is enough, and the guess that decides about limits knows it."""
-    goal = Goal(tasks.Frequency(Options(1024)), 10**6, Target(1.0, 1e-9), limits=Limits(bits=22, messages=2))
+    goal = Goal(Frequency(1024), 10**6, Target(1.0, 1e-9), limits=Limits(bits=22, messages=2))
     (outcome,) = run(trials(goal, "pure-dump"))
     assert isinstance(outcome, Offer)
     assert (outcome.messages, outcome.bits) == (2, 22)
@@ -113,7 +112,7 @@ def test_rounds_share_the_target() -> None:
     assert isinstance(offer, Offer)
     curve = amplify(offer.mechanism, goal.users)
     assert compose(curve, 3).epsilon(1e-6).upper <= 1.0 < compose(curve, 4).epsilon(1e-6).upper
-    assert offer.plan(goal).rounds == 3
+    assert offer.plan.rounds == 3
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_limits_are_kept(limits: Limits, refused: str, offered: str) -> None:
 
 def test_a_limit_of_local_epsilon_holds_for_seeds_too() -> None:
     """A compressed mechanism's own ε is a hair above that of what it compresses."""
-    goal = Goal(tasks.Frequency(Options(300)), 5000, Target(1.0, 1e-6), limits=Limits(epsilon_local=2.0))
+    goal = Goal(Frequency(300), 5000, Target(1.0, 1e-6), limits=Limits(epsilon_local=2.0))
     (trial,) = trials(goal, "compressed-oue")
     offer = trial.run()
     assert isinstance(offer, Offer)
@@ -149,7 +148,7 @@ def test_a_limit_of_local_epsilon_holds_for_seeds_too() -> None:
 
 def test_good_settings_are_chosen() -> None:
     """The number of Hadamard blocks that a guess chooses is as good as the best by certified calibration."""
-    goal = Goal(tasks.Frequency(Options(16)), 50_000, Target(1.0, 1e-8))
+    goal = Goal(Frequency(16), 50_000, Target(1.0, 1e-8))
     (trial,) = trials(goal, "hadamard-response")
     offer = trial.run()
     assert isinstance(offer, Offer)
@@ -195,7 +194,7 @@ def test_outcomes_are_the_same_in_other_processes() -> None:
 
 def test_settings_that_a_guess_was_wrong_about_are_passed_over() -> None:
     """One coin a counter cannot hide a hundred users over three rounds, though a guess takes it; four can."""
-    goal = Goal(tasks.Frequency(Options(10)), 100, Target(1.0, 1e-4), rounds=3)
+    goal = Goal(Frequency(10), 100, Target(1.0, 1e-4), rounds=3)
     with pytest.raises(NotApplicable):
         calibrate(BalcerCheu, epsilon=1.0, delta=1e-4, users=100, rounds=3, options=10, coins=1)
     (outcome,) = run(trials(goal, "balcer-cheu"))
@@ -207,7 +206,7 @@ def test_settings_that_a_guess_was_wrong_about_are_passed_over() -> None:
 @pytest.mark.parametrize("name", ["balcer-cheu", "local-hash", "compressed-oue", "pi-rappor"])
 def test_a_million_options_are_planned_for_without_the_work_of_collecting(name: str) -> None:
     """What would take hours or memory to run is costed by little of it, or refused with a reason."""
-    goal = Goal(tasks.Frequency(Options(10**6)), 10**7, Target(1.0, 1e-9))
+    goal = Goal(Frequency(10**6), 10**7, Target(1.0, 1e-9))
     (outcome,) = run(trials(goal, name))
     if name == "compressed-oue":
         assert isinstance(outcome, Refusal)
@@ -220,7 +219,7 @@ def test_a_million_options_are_planned_for_without_the_work_of_collecting(name: 
 
 def test_costs_are_measured() -> None:
     """A message of a thousand bits takes longer than one of ten."""
-    goal = Goal(tasks.Frequency(Options(1000)), 1000, Target(1.0, 1e-6))
+    goal = Goal(Frequency(1000), 1000, Target(1.0, 1e-6))
     spent = {}
     for name in ("krr", "oue"):
         kind = catalogue.kind_of(name)

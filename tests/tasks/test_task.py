@@ -12,9 +12,8 @@ import pytest
 from shuffledp import KRR, OUE, PCKV, Laplace, PrivKV, PrivSet, RangeQueries, SamplingRAPPOR
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.trial import Trial
-from shuffledp.tasks import task as tasks
-from shuffledp.tasks.domain import Interval, Options
-from shuffledp.tasks.task import Task, apportioned
+from shuffledp.tasks import ItemSets, Mean, Task
+from shuffledp.tasks.task import apportioned
 from tests.planner.goals import TASKS, goal_of
 
 
@@ -57,7 +56,7 @@ def test_frequencies_have_the_same_error_for_any_data(mechanism: Mechanism) -> N
 
 def test_a_mean_is_in_the_users_unit() -> None:
     """The error of delays in minutes is that of the unit interval times the interval's width."""
-    wide, unit = tasks.Mean(Interval(-60, 180)), tasks.Mean(Interval(0, 1))
+    wide, unit = Mean(-60, 180), Mean(0, 1)
     mechanism = Laplace(2.0)
     assert wide.standard_error(mechanism, 500) == pytest.approx(240 * unit.standard_error(mechanism, 500))
 
@@ -81,7 +80,7 @@ def key_value_rows() -> list[Any]:
         (TASKS["frequency"], KRR(1.0, 9), list(range(9))),
         (TASKS["set-valued"], PrivSet(1.0, 9, 2), list(map(list, itertools.combinations(range(9), 2)))),
         (
-            tasks.ItemSets(Options(5), 4),
+            ItemSets(5, 4),
             SamplingRAPPOR(1.0, 5, 4),
             list(map(list, itertools.combinations(range(5), 4))),
         ),
@@ -118,4 +117,4 @@ def test_users_are_apportioned_to_the_last(users: int) -> None:
 def test_too_many_items_are_refused() -> None:
     """A set of all options tells nothing."""
     with pytest.raises(ValueError, match=r"items must be below the 9 options, got 9\."):
-        tasks.ItemSets(Options(9), 9)
+        ItemSets(9, 9)

@@ -24,18 +24,31 @@ class Bars(Progress):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         bar = RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal)
         task = bar.add_task(name, total=total)
-        begun, shown = time.monotonic(), False
+        begun, lock, shown, ended = time.monotonic(), threading.Lock(), False, False
+
+        def show() -> None:
+            nonlocal shown
+            with lock:
+                if not shown and not ended:
+                    bar.start()
+                    shown = True
 
         def advance(rows: int) -> None:
-            nonlocal shown
             bar.update(task, advance=rows)
-            if not shown and time.monotonic() - begun > QUIET_SECONDS:
-                bar.start()
-                shown = True
+            if time.monotonic() - begun > QUIET_SECONDS:
+                show()
 
+        # A step may take long before it first tells anything.
+        clock = threading.Timer(max(0.0, QUIET_SECONDS), show)
+        clock.daemon = True
+        if console.is_terminal:
+            clock.start()
         try:
             yield advance
         finally:
+            clock.cancel()
+            with lock:
+                ended = True
             if shown:
                 bar.stop()
 

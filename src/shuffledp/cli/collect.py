@@ -7,18 +7,17 @@ from typing import Annotated
 
 import typer
 
+from shuffledp import figure
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
-from shuffledp.collection import plot, role
-from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.ledger import Ledger
+from shuffledp.collection import role
+from shuffledp.collection.collect import collect
+from shuffledp.collection.engine.register import running
 from shuffledp.collection.report import Report
 from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
 
 LEDGER = Path("shuffledp-ledger.sqlite")
-ROWS_SHOWN = 10
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
 Input = Annotated[
@@ -44,12 +43,11 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
-    request = Request(Plan.load(plan), input_, column, out, ledger, allow_weaker, resume)
-    running = engine_of(engine, Bars(), master)
-    try:
-        report = collect(request, running)
-    finally:
-        running.close()
+    chosen = Plan.load(plan)
+    with running(engine, Bars(), master) as started:
+        report = collect(
+            chosen, input_, column, out=out, engine=started, ledger=ledger, allow_weaker=allow_weaker, resume=resume
+        )
     _tell(report, out, json)
 
 
@@ -62,7 +60,7 @@ def encode(
 ) -> None:
     """The encoder's role: randomize values into messages. Needs no sight of others' data."""
     chosen = Plan.load(plan)
-    users = role.encode(chosen, input_, column, out, engine_of("embedded", Bars()))
+    users = role.encode(chosen, input_, column, out=out, progress=Bars())
     messages = users * chosen.mechanism.messages_per_user
     if json:
         typer.echo(json_text({"users": users, "messages": messages, "out": str(out)}))
@@ -81,8 +79,7 @@ def shuffle(
     json: options.Json = False,
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
-    chosen = None if plan is None else Plan.load(plan)
-    messages = role.shuffle(inputs, out, Bars(), plan=chosen, ledger=Ledger(ledger), allow_weaker=allow_weaker)
+    messages = role.shuffle(inputs, out=out, plan=plan, ledger=ledger, allow_weaker=allow_weaker, progress=Bars())
     if json:
         typer.echo(json_text({"messages": messages, "out": str(out)}))
     else:
@@ -97,7 +94,7 @@ def estimate(
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
-    report = role.estimate(Plan.load(plan), messages, out, engine_of("embedded", Bars()), allow_weaker=allow_weaker)
+    report = role.estimate(plan, messages, out=out, allow_weaker=allow_weaker, progress=Bars())
     _tell(report, out, json)
 
 
@@ -105,26 +102,6 @@ def _tell(report: Report, out: Path, json: bool) -> None:
     if json:
         typer.echo(json_text(report.document() | {"out": str(out)}))
         return
-    held = report.guarantee
-    quantity = report.quantities[0]
-    largest = sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])[:ROWS_SHOWN]
-    pairs = [
-        ("users", f"{held.users:,} of {held.plan.users:,} planned"),
-        ("ε (guaranteed)", show.upper(held.value.upper)),
-        ("δ", f"{held.plan.delta:g}"),
-        ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
-        ("theorem", held.value.theorem),
-    ]
-    if report.standing is not None:
-        spent = show.upper(report.standing.epsilon)
-        pairs.append((f"{held.plan.population!r} so far", f"ε = {spent} at δ = {report.standing.delta:g}"))
-    for place in largest:
-        interval = ""
-        if quantity.low is not None and quantity.high is not None:
-            interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
-        pairs.append((quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}"))
-    if len(quantity.labels) > len(largest):
-        pairs.append(("…", f"{len(quantity.labels) - len(largest):,} more in estimates.csv"))
-    show.rows(f"Collection: {held.plan.task}", pairs)
-    left = "Report, estimates and plot" if plot.can_draw() else "Report and estimates"
+    show.rows(report.title, report.summary())
+    left = "Report, estimates and plot" if figure.can_draw() else "Report and estimates"
     typer.echo(f"\n{report.parties}\n{left} are in {out}.")

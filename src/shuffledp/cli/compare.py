@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
+from shuffledp import figure as figures
 from shuffledp.bounds.compare import Comparison, compare
-from shuffledp.cli import figure as figures, options, show
-from shuffledp.cli.bars import waiting
+from shuffledp.cli import options, show
+from shuffledp.cli.bars import Bars, waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.document import json_text
 from shuffledp.errors import NotApplicable
@@ -103,8 +103,7 @@ def _draw(choice: Choice, users: float, delta: float, colluding: float, path: Pa
     locals_ = np.linspace(LEAST, MOST, POINTS).tolist()
     lines: dict[str, list[tuple[float, float]]] = {}
     attack: list[tuple[float, float]] = []
-    console = Console(stderr=True)
-    for local in track(locals_, "Drawing", console=console, transient=True, disable=not console.is_terminal):
+    for local in Bars().each("drawing", locals_):
         try:
             result = compare(
                 dataclasses.replace(choice, epsilon_local=local).build(), users, delta, colluding=colluding

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp import argument
+from shuffledp import argument, figure as figures
 from shuffledp.array import Floats
-from shuffledp.cli import figure as figures, options, show
+from shuffledp.cli import options, show
+from shuffledp.cli.bars import Bars
 from shuffledp.document import json_text
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
 from shuffledp.metric.amplified import AmplifiedMetric
@@ -253,12 +253,10 @@ def _solutions(solver: LocalMetricSolver, largest: float, answers: list[LocalMet
 @contextmanager
 def _bar(title: str, total: int) -> Iterator[Any]:
     """A progress bar on stderr; what it yields passes its argument through and takes one step."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=total)
+    with Bars().step(title, total) as done:
 
         def advance(result: Any) -> Any:
-            progress.advance(task)
+            done(1)
             return result
 
         yield advance

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.calibration.target import Target
-from shuffledp.cli import figure as figures, options, plan_figure, show
-from shuffledp.cli.plan_task import NAMES, Given
+from shuffledp import figure as figures
+from shuffledp.cli import options
+from shuffledp.cli.bars import Bars
 from shuffledp.document import json_text
-from shuffledp.planner.goal import Goal, Limits
-from shuffledp.planner.ranking import Ranking, run, trials, workers_for
-from shuffledp.planner.trial import Offer
+from shuffledp.planner import overview
+from shuffledp.planner.plan import plan
+from shuffledp.planner.ranking import Ranking
+from shuffledp.tasks.given import Given
+from shuffledp.tasks.register import command_names, from_options
 
 
 def command(
-    task: Annotated[str, typer.Option(help=f"What to estimate: {', '.join(NAMES)}.")],
+    task: Annotated[str, typer.Option(help=f"What to estimate: {', '.join(command_names())}.")],
     users: Annotated[float, typer.Option(help="How many users will take part.")],
     epsilon: Annotated[float, typer.Option(help="The central ε that they are promised, over all rounds.")],
     delta: Annotated[float, typer.Option(help="The central δ.")],
@@ -54,11 +55,14 @@ def command(
     Every mechanism for the task is calibrated to the target; the plan is for `collect`.
     """
     given = Given(domain, categories, items, low, high, dimension, west, east, south, north, columns, degrees or None)
-    limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
-    goal = Goal(given.task(task), users, Target(epsilon, delta), rounds, limits)  # type: ignore[arg-type]
+    asked = from_options(task, given)
     _demand_writable(out, plot)
-    ranking = rank(goal, mechanism)
-    chosen = ranking.best.plan(goal, population)
+    ranking = plan(
+        asked, users, epsilon, delta, rounds=rounds, max_bits=max_bits, max_messages=max_messages,
+        local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, workers=None,
+        progress=Bars(),
+    )  # fmt: skip
+    chosen = ranking.best.plan
     if plot is not None:
         plot_to(ranking, plot)
     if out is not None:
@@ -78,78 +82,27 @@ def _demand_writable(out: Path | None, plot: Path | None) -> None:
     figures.demand_place("plan", plot)
 
 
-def rank(goal: Goal, only: str | None = None) -> Ranking:
-    """Run all trials with a progress bar."""
-    waiting = trials(goal, only)
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:30}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    outcomes = []
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("Calibrating", total=len(waiting))
-        for outcome in run(waiting, workers_for(waiting)):
-            outcomes.append(outcome)
-            bar.update(task, advance=1, description=f"Calibrated {outcome.name}")
-    return Ranking.of(goal, outcomes)
-
-
 def plot_to(ranking: Ranking, path: Path) -> None:
     """Draw to a file; a sentence where it cannot be written."""
     try:
-        plan_figure.draw(ranking, path)
+        ranking.plot(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"plan: could not write the plot to {path}: {error}.") from None
 
 
 def show_ranking(ranking: Ranking) -> None:
     """The table, the yardstick, and what does not meet the goal."""
-    goal = ranking.goal
-    rounds = "" if goal.rounds == 1 else f", {goal.rounds} rounds"
-    limits = f"; {goal.limits.words()}" if goal.limits.words() else ""
-    target = f"ε = {goal.target.epsilon:g}, δ = {goal.target.delta:g}"
-    title = f"{goal.task.name}: {goal.users:,} users, {target}{rounds}{limits}"
-    table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False, collapse_padding=True)
-    table.add_column("mechanism", no_wrap=True)
-    for name in ("error", "local ε", "bits", "msgs", "client", "server"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("rests on")
+    title = Text(overview.title(ranking.goal))
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, collapse_padding=True)
+    for name in overview.HEAD:
+        justify: Literal["right", "left"] = "right" if name in overview.NUMBERS else "left"
+        table.add_column(name, justify=justify, no_wrap=name != overview.HEAD[-1])
     for offer in ranking.offers:
-        table.add_row(*_cells(offer, goal.users))
+        table.add_row(*overview.cells(offer))
     console = Console()
     console.print(table)
-    central = goal.yardstick
-    lines = [
-        f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
-        f"A trusted curator's error ({central.noise} noise): {central.standard_error:.4g}; "
-        f"{ranking.best.name} has {ranking.best.standard_error / central.standard_error:.3g} times that.",
-        "local ε: what messages keep even from the shuffler. bits, msgs: sent by each user. client: time to encode one",
-        "user, server: to read all messages, as measured here. rests on: what must hold, that the shuffler hides who",
-        "sent what; where it is the shuffler only, messages promise nothing without it; seeds must be pseudorandom.",
-    ]
-    console.print("\n" + "\n".join(lines), highlight=False, soft_wrap=True)
+    console.print("\n" + "\n".join(overview.notes(ranking.best)), highlight=False, soft_wrap=True)
     if ranking.refusals:
         console.print("\nLeft out:", highlight=False)
-        for reason, names in ranking.reasons().items():
-            console.print(Text(f"  {', '.join(names)}: {reason}"), soft_wrap=True)
-
-
-def _cells(offer: Offer, users: int) -> list[str]:
-    local = offer.mechanism.local_epsilon
-    return [
-        offer.name,
-        f"{offer.standard_error:.4g}",
-        "–" if local is None else show.upper(local, 3),
-        f"{offer.bits:,}",
-        f"{offer.messages:,}",
-        _duration(offer.cost.client),
-        _duration(offer.cost.server(users)),
-        offer.rests_on,
-    ]
-
-
-def _duration(seconds: float) -> str:
-    """One digit is all that a short measurement tells."""
-    for size, unit in ((3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")):
-        digit = float(f"{seconds / size:.1g}")
-        if digit >= 1:
-            return f"{digit:g} {unit}"
-    return "0"
+        for line in ranking.left_out():
+            console.print(Text(f"  {line}"), soft_wrap=True)

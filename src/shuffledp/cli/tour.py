@@ -16,22 +16,19 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp.array import Floats
-from shuffledp.calibration.target import Target
 from shuffledp.cli import example_data, show
 from shuffledp.cli.bars import Bars
-from shuffledp.cli.plan import plot_to, rank, show_ranking
-from shuffledp.collection.collect import Request, collect
-from shuffledp.collection.column import Quantity, column_of
-from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.report import Report
-from shuffledp.collection.table import Table as Input
+from shuffledp.cli.plan import plot_to, show_ranking
+from shuffledp.collection.collect import collect
+from shuffledp.collection.report import CONFIDENCE, Report
+from shuffledp.collection.table import FileTable
 from shuffledp.errors import ShuffledpError
-from shuffledp.planner.goal import Goal, Limits
+from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.planner.plan import plan
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking
-from shuffledp.tasks import task as tasks
-from shuffledp.tasks.domain import Area, Categories, Interval
-from shuffledp.tasks.task import Task
+from shuffledp.tasks import Area, Frequency, Location, Mean, Task
+from shuffledp.tasks.quantity import Quantity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,14 +63,14 @@ def questions() -> Sequence[Question]:
         Question(
             "destinations",
             "How many flights went to each destination?",
-            tasks.Frequency(Categories(example_data.destinations())),
+            Frequency(example_data.destinations()),
             "destination",
             epsilon=1.0,
         ),
         Question(
             "delays",
             "How many minutes late were they on average?",
-            tasks.Mean(Interval(example_data.EARLIEST, example_data.LATEST)),
+            Mean(example_data.EARLIEST, example_data.LATEST),
             "delay",
             epsilon=0.5,
             mechanism="piecewise",
@@ -81,7 +78,7 @@ def questions() -> Sequence[Question]:
         Question(
             "places",
             "Where on the map did they go?",
-            tasks.Location(UNITED_STATES, columns=4, coordinates="degrees"),
+            Location(**vars(UNITED_STATES), columns=4, coordinates="degrees"),
             "place",
             epsilon=1.0,
             mechanism="planar-laplace",
@@ -107,9 +104,9 @@ def run() -> None:
         for number, question in enumerate(asked, 1):
             console.print(f"\n[bold]{number}. {question.words}[/bold]", highlight=False)
             source = _written(flights, question.column, Path(raw))
-            plan = _planned(question, source.num_rows, folder)
-            report = _collected(question, plan, source.path, folder)
-            _show(console, report, _truth(plan, question.column, source.path))
+            chosen = _planned(question, source.num_rows, folder)
+            report = collect(chosen, source.path, question.column, out=folder / question.name, progress=Bars())
+            _show(console, report, _truth(chosen, question.column, source.path))
     spent, delta = sum(question.epsilon for question in asked), len(asked) * DELTA
     console.print(
         f"\nAll together, about the same flights: at most ε = {spent:g} at δ = {delta:g}, as privacy losses add up.\n"
@@ -184,13 +181,15 @@ def _written(flights: pa.Table, column: str, folder: Path) -> ExampleFile:
 
 
 def _planned(question: Question, users: int, folder: Path) -> Plan:
-    goal = Goal(question.task, users, Target(question.epsilon, DELTA), limits=Limits(bits=MOST_BITS))
-    ranking = rank(goal, question.mechanism)
+    ranking = plan(
+        question.task, users, question.epsilon, DELTA, max_bits=MOST_BITS, mechanism=question.mechanism,
+        population=POPULATION, workers=None, progress=Bars(),
+    )  # fmt: skip
     if question.mechanism is None:
         show_ranking(ranking)
         plot_to(ranking, folder / "plan.png")
     _explain(ranking)
-    return ranking.best.plan(goal, POPULATION)
+    return ranking.best.plan
 
 
 def _explain(ranking: Ranking) -> None:
@@ -206,24 +205,13 @@ def _explain(ranking: Ranking) -> None:
     )
 
 
-def _collected(question: Question, plan: Plan, source: Path, folder: Path) -> Report:
-    engine = engine_of("embedded", Bars())
-    request = Request(plan, source, question.column, folder / question.name)
-    try:
-        return collect(request, engine)
-    finally:
-        engine.close()
-
-
-def _truth(plan: Plan, column_name: str, source: Path) -> Floats:
+def _truth(chosen: Plan, column_name: str, source: Path) -> Floats:
     """The true numbers in the unit of the report, which only a demonstration may look at."""
-    column = column_of(plan, column_name)
-    values = np.concatenate([column.values(batch) for batch in Input(source).batches(column, WHOLE_FILE)])
-    truth = plan.mechanism.truth(values)
-    if isinstance(plan.domain, Interval):
-        low, high = plan.mechanism.value_range
-        truth = plan.domain.low + (truth - low) / (high - low) * (plan.domain.high - plan.domain.low)
-    return truth
+    column = chosen.column(column_name)
+    values = np.concatenate([column.values(batch) for batch in FileTable(source).batches(column, WHOLE_FILE)])
+    truth = chosen.mechanism.truth(values)
+    exact = Estimate(truth, np.zeros_like(truth), len(values))
+    return column.quantities(exact, CONFIDENCE)[0].value
 
 
 def _show(console: Console, report: Report, truth: Floats) -> None:

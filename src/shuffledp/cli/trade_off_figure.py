@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from shuffledp import figure as figures
 from shuffledp.array import Floats
-from shuffledp.cli import figure as figures
 from shuffledp.tradeoff.trade_off import TradeOff
 
 LEAST = 1e-6

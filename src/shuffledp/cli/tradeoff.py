@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from shuffledp import figure as figures
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import NAME as BEST
 from shuffledp.calibration.calibrate import Calibration, calibrate
 from shuffledp.calibration.risk_target import RiskTarget
-from shuffledp.cli import figure as figures, options, show
+from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw

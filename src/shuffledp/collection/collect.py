@@ -6,20 +6,62 @@ is complete. Nothing is ever encoded twice with different randomness.
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from shuffledp.collection.column import column_of
 from shuffledp.collection.engine.engine import Engine, EngineFailed
+from shuffledp.collection.engine.register import running
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, whole_directory
 from shuffledp.collection.ledger import Ledger, Standing
 from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
-from shuffledp.collection.table import Table
+from shuffledp.collection.table import Table, table_of
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
+from shuffledp.progress import Progress
+
+
+def collect(
+    plan: Plan | str | os.PathLike[str],
+    data: Any,
+    column: str | None = None,
+    *,
+    out: str | os.PathLike[str],
+    engine: str | Engine = "embedded",
+    ledger: str | os.PathLike[str] | None = None,
+    allow_weaker: bool = False,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Run a plan on data: randomize every value, shuffle the messages, estimate and report.
+
+    ``plan`` is a plan or the path of its file. ``data`` has a row per user: the path of a .parquet or .csv file or of a
+    directory of .parquet files, or a data frame, series, table or array of pandas, polars or pyarrow; ``column`` names
+    the column with the users' values, and may be left out where there is but one. ``out`` is a new directory for
+    messages, estimates and report. ``engine`` is "embedded" (this process), "spark" or a running engine; ``ledger`` the
+    path of the ledger of what was given, None to keep none. ``allow_weaker`` goes on even if too few users miss the
+    target; ``resume`` goes on with a collection that was killed. ``progress`` is told how far it is.
+
+    Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
+
+    >>> import pyarrow, tempfile
+    >>> from shuffledp.mechanisms.frequency.krr import KRR
+    >>> from shuffledp.tasks.frequency import Frequency
+    >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     report = collect(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/result")
+    >>> report.guarantee.kept
+    True
+    """
+    chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
+    with running(engine, progress) as started:
+        table = table_of(data, column)
+        request = Request(chosen, table, table.column_named(column), Path(out), kept, allow_weaker, resume)
+        return run(request, started)
 
 
 @dataclass(frozen=True)
@@ -27,7 +69,7 @@ class Request:
     """What is to be collected, and where to."""
 
     plan: Plan
-    input: Path
+    table: Table
     column: str
     out: Path
     ledger: Path | None = None
@@ -35,16 +77,15 @@ class Request:
     resume: bool = False
 
 
-def collect(request: Request, engine: Engine) -> Report:
+def run(request: Request, engine: Engine) -> Report:
     """Run a collection, or the rest of one that was killed."""
-    column = column_of(request.plan, request.column)
-    table = Table(request.input)
+    column, table = request.plan.column(request.column), request.table
     ledger = None if request.ledger is None else Ledger(request.ledger)
-    job = _left_behind(request, engine, table)
+    job = _left_behind(request, engine)
     if job is None:
         users = engine.check(table, column)
         if users == 0:
-            raise ValueError(f"input: expected at least one row, got none in {request.input}.")
+            raise ValueError(f"input: expected at least one row, got none in {table.place}.")
         guarantee = Guarantee(request.plan, users)
         guarantee.demand(request.allow_weaker)
         job = Job.begin(request.out, request.plan, request.column, table.fingerprint(), users, engine.name)
@@ -70,7 +111,7 @@ def collect(request: Request, engine: Engine) -> Report:
     return report
 
 
-def _left_behind(request: Request, engine: Engine, table: Table) -> Job | None:
+def _left_behind(request: Request, engine: Engine) -> Job | None:
     """The job to go on with; None to begin a new one; a sentence where neither is right."""
     out = request.out
     if out.exists() and not out.is_dir():
@@ -93,7 +134,7 @@ def _left_behind(request: Request, engine: Engine, table: Table) -> Job | None:
     same = {
         "plan": (job.plan, request.plan),
         "column": (job.column, request.column),
-        "input": (dict(job.source), table.fingerprint()),
+        "input": (dict(job.source), request.table.fingerprint()),
         "engine": (job.engine, engine.name),
     }
     changed = [name for name, (before, now) in same.items() if before != now]
@@ -104,7 +145,7 @@ def _left_behind(request: Request, engine: Engine, table: Table) -> Job | None:
 
 def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: Ledger | None) -> Report:
     """Everything up to the report, from where it stands."""
-    column = column_of(job.plan, job.column)
+    column = job.plan.column(job.column)
     mechanism = job.plan.mechanism
     messages = job.users * mechanism.messages_per_user
     if not job.is_shuffled:

@@ -6,6 +6,7 @@ In the output directory, until the collection is finished::
     work/key        the secret from which every report's randomness is derived; deleted once messages are shuffled
     work/forgotten  empty; says that there was a key
     work/encoded/   messages in the order of the input; deleted with the key
+    work/input/     data from memory, only where an engine reads files; deleted with the key
     work/shuffled/  messages in order
     work/release/   estimates and report
 
@@ -147,6 +148,7 @@ class Job:
                 os.fsync(file.fileno())
             key.unlink()
         shutil.rmtree(self.encoded, ignore_errors=True)
+        shutil.rmtree(input_beside(self.encoded), ignore_errors=True)
 
     # --- ending -----------------------------------------------------------------------------------------------
 
@@ -169,6 +171,11 @@ class Job:
         shutil.rmtree(self.work, ignore_errors=True)
         if self.out.exists() and not any(self.out.iterdir()):
             self.out.rmdir()
+
+
+def input_beside(encoded: Path) -> Path:
+    """Where data from memory are put for an engine that reads files."""
+    return encoded.with_name("input")
 
 
 @contextmanager

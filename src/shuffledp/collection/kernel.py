@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shuffledp.array import Array, Bytes
-from shuffledp.collection.column import Column
 from shuffledp.collection.table import chunks
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.sampling.random import KeyedSource
+from shuffledp.tasks.column import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,6 +7,7 @@ spend the same budget. A reservation counts as spent until it is forgotten, so t
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import uuid
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from typing import Any
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
+from shuffledp.document import software_version
 from shuffledp.mechanisms import catalogue
 from shuffledp.privacy.curve import PrivacyCurve
 
@@ -30,10 +32,12 @@ TABLES = """
 CREATE TABLE IF NOT EXISTS collection (
     id TEXT PRIMARY KEY, state TEXT NOT NULL, started TEXT NOT NULL, released TEXT, population TEXT NOT NULL,
     task TEXT NOT NULL, mechanism TEXT NOT NULL, epsilon_local REAL, settings TEXT NOT NULL,
-    users INTEGER NOT NULL, bound TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL);
+    users INTEGER NOT NULL, bound TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, software TEXT);
 CREATE TABLE IF NOT EXISTS budget (
     population TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL);
 """
+ADD_SOFTWARE = "ALTER TABLE collection ADD COLUMN software TEXT"
+"""For ledgers from before versions were written down."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Entry:
     bound: str
     epsilon: float
     delta: float
+    software: str | None = None
+    """The version that collected; None in entries from before it was written down."""
 
     def recipe(self) -> tuple[Any, ...]:
         """Entries with the same recipe have the same curve."""
@@ -60,14 +66,8 @@ class Entry:
 
     def curve(self) -> PrivacyCurve:
         """The privacy of this collection, from what stands in the ledger."""
-        given = {name: value if isinstance(value, str) else repr(value) for name, value in self._settings.items()}
-        mechanism = catalogue.build(self.mechanism, self.epsilon_local, given)
-        return amplify(mechanism, self.users, bound=self.bound)
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        settings: dict[str, Any] = json.loads(self.settings)
-        return settings
+        document = {"name": self.mechanism, "epsilon": self.epsilon_local, "settings": json.loads(self.settings)}
+        return amplify(catalogue.read(document), self.users, bound=self.bound)
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,10 @@ class Standing:
 class Ledger:
     """A SQLite file; it is created when something is first written to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._known: dict[Any, PrivacyCurve] = {}
+        """The curves of recipes that were already computed."""
 
     @staticmethod
     def new_id() -> str:
@@ -122,18 +124,22 @@ class Ledger:
 
         A collection that is already there, from a run that was killed, is left as it is.
         """
-        plan = guarantee.plan
+        plan, mechanism = guarantee.plan, guarantee.plan.mechanism.document()
+        local = mechanism["epsilon"]
         entry = Entry(
-            id_, RESERVED, _now(), None, plan.population, plan.task, plan.mechanism_name, plan.epsilon_local,
-            json.dumps(dict(plan.settings), sort_keys=True), guarantee.users, plan.bound, guarantee.value.upper,
-            plan.delta,
+            id_, RESERVED, _now(), None, plan.population, plan.task.name, mechanism["name"],
+            None if local is None else float(local), json.dumps(mechanism["settings"], sort_keys=True),
+            guarantee.users, plan.bound, guarantee.value.upper, plan.delta, software_version(),
         )  # fmt: skip
+        self._known[entry.recipe()] = guarantee.curve
         with self._exclusive() as connection:
             if connection.execute("SELECT 1 FROM collection WHERE id = ?", (id_,)).fetchone():
                 return
             self._afford(connection, entry)
             places = ", ".join("?" * len(vars(entry)))
-            connection.execute(f"INSERT INTO collection VALUES ({places})", tuple(vars(entry).values()))
+            connection.execute(
+                f"INSERT INTO collection ({', '.join(vars(entry))}) VALUES ({places})", tuple(vars(entry).values())
+            )
 
     def release(self, id_: str) -> None:
         """The collection's messages are about to be seen."""
@@ -190,20 +196,27 @@ class Ledger:
         entries, budget = _entries(connection, population), _budget(connection, population)
         if delta is None:
             delta = without_budget if budget is None else budget.delta
-        return Standing(population, entries, budget, composed_epsilon(_curves(entries), delta), delta)
+        return Standing(population, entries, budget, composed_epsilon(self._curves(entries), delta), delta)
 
     def _afford(self, connection: sqlite3.Connection, entry: Entry) -> None:
         budget = _budget(connection, entry.population)
         if budget is None:
             return
         before = _entries(connection, entry.population)
-        total = composed_epsilon(_curves((*before, entry)), budget.delta)
+        total = composed_epsilon(self._curves((*before, entry)), budget.delta)
         if total > budget.epsilon:
-            spent = composed_epsilon(_curves(before), budget.delta)
+            spent = composed_epsilon(self._curves(before), budget.delta)
             raise TooWeak(
                 f"ledger: this collection would bring {entry.population!r} from ε = {spent:.6g} to {total:.6g} "
                 f"at δ = {budget.delta:g}, above the budget {budget.epsilon:g}; nothing was collected."
             )
+
+    def _curves(self, entries: tuple[Entry, ...]) -> list[PrivacyCurve]:
+        """One object for all entries that are alike, so that composing them shares the work."""
+        for entry in entries:
+            if entry.recipe() not in self._known:
+                self._known[entry.recipe()] = entry.curve()
+        return [self._known[entry.recipe()] for entry in entries]
 
     # --- the file ---------------------------------------------------------------------------------------------
 
@@ -228,6 +241,8 @@ class Ledger:
             try:
                 for statement in TABLES.split(";"):
                     connection.execute(statement)
+                if "software" not in _columns(connection):
+                    connection.execute(ADD_SOFTWARE)
                 yield connection
             except BaseException:
                 connection.execute("ROLLBACK")
@@ -236,22 +251,18 @@ class Ledger:
 
 
 def _entries(connection: sqlite3.Connection, population: str) -> tuple[Entry, ...]:
-    rows = connection.execute("SELECT * FROM collection WHERE population = ? ORDER BY started, id", (population,))
-    return tuple(Entry(*row) for row in rows)
+    columns = [name for name in Entry.__dataclass_fields__ if name in _columns(connection)]
+    query = f"SELECT {', '.join(columns)} FROM collection WHERE population = ? ORDER BY started, id"
+    return tuple(Entry(*row) for row in connection.execute(query, (population,)))
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in connection.execute("PRAGMA table_info(collection)")}
 
 
 def _budget(connection: sqlite3.Connection, population: str) -> Budget | None:
     row = connection.execute("SELECT * FROM budget WHERE population = ?", (population,)).fetchone()
     return None if row is None else Budget(*row)
-
-
-def _curves(entries: tuple[Entry, ...]) -> list[PrivacyCurve]:
-    """One object for all entries that are alike, so that composing them shares the work."""
-    known: dict[Any, PrivacyCurve] = {}
-    for entry in entries:
-        if entry.recipe() not in known:
-            known[entry.recipe()] = entry.curve()
-    return [known[entry.recipe()] for entry in entries]
 
 
 def _now() -> str:

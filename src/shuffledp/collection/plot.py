@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp.collection.column import Quantity
+from shuffledp import figure as figures
+from shuffledp.tasks.quantity import Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_BARS, LONGEST_LABEL = 30, 40
 """How many of the largest estimates are drawn, and how much of their names."""
 
 
-def can_draw() -> bool:
-    """Matplotlib, an extra, is there; a collection must not fail at its last step for want of a picture."""
-    return find_spec("matplotlib") is not None
-
-
-def draw(quantities: Sequence[Quantity], path: Path, confidence: float) -> None:
-    """One panel for each quantity."""
+def draw(quantities: Sequence[Quantity], path: Path | None, confidence: float) -> Figure:
+    """One panel for each quantity; to a file where one is named."""
+    figures.demand_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -41,7 +41,9 @@ def draw(quantities: Sequence[Quantity], path: Path, confidence: float) -> None:
         axes.grid(axis="x", alpha=0.3)
         if len(order) < len(quantity.labels):
             axes.set_title(f"largest {len(order)} of {len(quantity.labels)}")
-    figure.savefig(path, dpi=200)
+    if path is not None:
+        figure.savefig(path, dpi=200)
+    return figure
 
 
 def _shown(label: str) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shuffledp.collection import plot
-from shuffledp.collection.column import Quantity
+from shuffledp import figure
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
-from shuffledp.document import json_text, rounded_up
+from shuffledp.document import html_of, json_text, lines_of, rounded_up
 from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.tasks.quantity import Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CONFIDENCE = 0.95
-ROWS_SHOWN = 20
+ROWS_SHOWN, LINES_SHOWN = 20, 10
 ONE_PARTY = (
     "One party ran all three roles and saw the raw data. The guarantee holds towards those who see only the shuffled "
     "messages or the estimates, not towards that party; run encode, shuffle and estimate on separate machines for that."
@@ -29,7 +33,7 @@ PARTIES_APART = (
 
 @dataclass(frozen=True)
 class Report:
-    """One collection, told."""
+    """One collection, told; ``print`` it to read it."""
 
     guarantee: Guarantee
     estimate: Estimate
@@ -45,7 +49,7 @@ class Report:
         return {
             "format": "shuffledp report",
             "version": 1,
-            "task": plan.task,
+            "task": plan.task.name,
             "population": plan.population,
             "users": self.guarantee.users,
             "guarantee": self.guarantee.document(),
@@ -95,10 +99,53 @@ class Report:
             return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
         return f"Each message alone keeps local ε = {rounded_up(local)} even from the shuffler."
 
+    @property
+    def title(self) -> str:
+        return f"Collection: {self.guarantee.plan.task.name}"
+
+    def summary(self) -> list[tuple[str, str]]:
+        """The report in a few lines: what each is called, and what it is."""
+        held = self.guarantee
+        pairs = [
+            ("users", f"{held.users:,} of {held.plan.users:,} planned"),
+            ("ε (guaranteed)", _upper(held.value.upper)),
+            ("δ", f"{held.plan.delta:g}"),
+            ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
+            ("theorem", held.value.theorem),
+        ]
+        if self.standing is not None:
+            spent = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}"
+            pairs.append((f"{held.plan.population!r} so far", spent))
+        return pairs + self._largest()
+
+    def _largest(self) -> list[tuple[str, str]]:
+        """The largest estimates with their intervals."""
+        quantity, pairs = self.quantities[0], []
+        for place in sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])[:LINES_SHOWN]:
+            interval = ""
+            if quantity.low is not None and quantity.high is not None:
+                interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
+            pairs.append((quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}"))
+        if len(quantity.labels) > len(pairs):
+            pairs.append(("…", f"{len(quantity.labels) - len(pairs):,} more in estimates.csv"))
+        return pairs
+
+    def __str__(self) -> str:
+        return f"{lines_of(self.title, self.summary())}\n{self.parties}"
+
+    def _repr_html_(self) -> str:
+        return html_of(self.title, self.summary(), self.parties)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The estimates with their intervals; also to a file where ``path`` names one."""
+        from shuffledp.collection import plot
+
+        return plot.draw(self.quantities, None if path is None else Path(path), CONFIDENCE)
+
     def markdown(self, certified: bool) -> str:
         """report.md."""
         plan, held = self.guarantee.plan, self.guarantee
-        lower = held.value.lower
+        lower, mechanism = held.value.lower, plan.mechanism.document()
         facts = [
             ("population", plan.population),
             ("users who took part", f"{held.users:,} of {plan.users:,} planned"),
@@ -108,7 +155,7 @@ class Report:
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
             ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
             ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
-            ("mechanism", f"{plan.mechanism_name} {_settings(plan.settings)}".strip()),
+            ("mechanism", f"{mechanism['name']} {_settings(mechanism['settings'])}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
             ("certificate", "certificate.json, for `shuffledp verify`" if certified else "none for this bound"),
             ("largest standard error", f"{self.largest_error():.6g}"),
@@ -116,7 +163,7 @@ class Report:
             ("engine", self.engine),
         ]
         parts = [
-            f"# Collection: {plan.task}",
+            f"# Collection: {plan.task.name}",
             "## What is promised",
             self.statement(),
             self.parties,
@@ -124,9 +171,8 @@ class Report:
             "## Estimates",
             f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv.",
             *(self._shown(quantity) for quantity in self.quantities),
+            *(["![estimates](estimates.png)"] if figure.can_draw() else []),
         ]
-        if plot.can_draw():
-            parts.append("![estimates](estimates.png)")
         if self.standing is not None:
             parts += ["## Ledger", _ledger_words(self.standing)]
         return "\n\n".join(parts) + "\n"
@@ -148,7 +194,10 @@ class Report:
         if claim is not None:
             (directory / "certificate.json").write_text(claim.text(), encoding="utf-8")
         write_estimates(self.quantities, directory)
-        if plot.can_draw():
+        # A collection must not fail for want of a picture.
+        if figure.can_draw():
+            from shuffledp.collection import plot
+
             plot.draw(self.quantities, directory / "estimates.png", CONFIDENCE)
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
         (directory / "report.md").write_text(self.markdown(claim is not None), encoding="utf-8")
@@ -200,6 +249,11 @@ def standing_document(standing: Standing) -> dict[str, Any]:
             {**vars(entry), "settings": json.loads(entry.settings)} for entry in standing.entries
         ],
     }  # fmt: skip
+
+
+def _upper(value: float) -> str:
+    """Rounded up so that what is read still holds."""
+    return f"{float(rounded_up(value, 7)):.7g}"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

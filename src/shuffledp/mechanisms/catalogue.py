@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -76,8 +77,17 @@ def wrapper_of(name: str) -> tuple[type[Mechanism] | None, str]:
     return (WRAPPERS[prefix], inner) if prefix in WRAPPERS else (None, name)
 
 
-def build(name: str, epsilon_local: float | None, given: Mapping[str, str]) -> Mechanism:
-    """A mechanism from its name, local ε if it takes one, and settings as text, each a number."""
+def read(document: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of a ``Mechanism.document()``; a sentence if it is none."""
+    local = document.get("epsilon")
+    epsilon = math.inf if local == "inf" else local
+    if epsilon is not None:
+        epsilon = argument.real(document["name"], "epsilon", epsilon)
+    return build(document["name"], epsilon, document.get("settings", {}))
+
+
+def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> Mechanism:
+    """A mechanism from its name, local ε if it takes one, and settings, each a number or the text of one."""
     kind = kind_of(name)
     wrapper, inner = wrapper_of(name)
     if wrapper is not None:
@@ -97,7 +107,7 @@ def build(name: str, epsilon_local: float | None, given: Mapping[str, str]) -> M
     return construct(kind, epsilon_local, chosen)
 
 
-def _wrapped(kind: type[Mechanism], inner: str, epsilon_local: float | None, given: Mapping[str, str]) -> Mechanism:
+def _wrapped(kind: type[Mechanism], inner: str, epsilon_local: float | None, given: Mapping[str, Any]) -> Mechanism:
     """What is built around a mechanism: the settings are its own or the mechanism's."""
     _, *own = settings(kind)
     known = {field.name: field for field in own}
@@ -106,11 +116,19 @@ def _wrapped(kind: type[Mechanism], inner: str, epsilon_local: float | None, giv
     return kind(mechanism, **chosen)  # type: ignore[call-arg]
 
 
-def _number(name: str, key: str, text: str, field: dataclasses.Field[Any]) -> Any:
+def _number(name: str, key: str, given: Any, field: dataclasses.Field[Any]) -> Any:
     if str(field.type).startswith("str"):
-        return text
+        if not isinstance(given, str):
+            raise TypeError(f"{name}: {key} must be a text, got {given!r}.")
+        return given
+    number = _parsed(name, key, given) if isinstance(given, str) else argument.real(name, key, given)
+    # Not the float: whole numbers may be larger than floats are exact.
+    whole = number if isinstance(given, str) else given
+    return argument.count(name, key, whole, at_least=0) if str(field.type).startswith("int") else number
+
+
+def _parsed(name: str, key: str, text: str) -> float:
     try:
-        number = float(text)
+        return float(text)
     except ValueError:
         raise ValueError(f"{name}: {key} must be a number, got {text!r}.") from None
-    return argument.count(name, key, number, at_least=0) if str(field.type).startswith("int") else number

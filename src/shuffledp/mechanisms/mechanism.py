@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
+
+import numpy as np
 
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms import legacy
@@ -91,6 +94,15 @@ class Mechanism(Randomizer):
         """The constructor's arguments by name, epsilon first, each as it is executed: none is left to a default."""
         fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in fields}
+
+    def document(self) -> dict[str, Any]:
+        """For JSON: its name, its local ε (null where it takes none) and all other settings, as they are in force.
+
+        ``catalogue.read`` builds it again from this.
+        """
+        settings = {name: value for name, value in self.settings().items() if value is not None}
+        local = settings.pop("epsilon", None)
+        return {"name": self.name, "epsilon": _plain(local), "settings": {k: _plain(v) for k, v in settings.items()}}
 
     @property
     def value_range(self) -> tuple[float, float]:
@@ -209,3 +221,14 @@ class Mechanism(Randomizer):
     @abstractmethod
     def examples(cls) -> Sequence[Mechanism]:
         """Small instances whose table can be written down; the conformance tests run on these."""
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON has it; infinity is a text there."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -11,7 +11,8 @@ from shuffledp.calibration.target import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.yardstick import Yardstick, yardstick
-from shuffledp.tasks.task import WHO, Task
+from shuffledp.tasks.domain import WHO
+from shuffledp.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Goal:
     target: Target
     rounds: int = 1
     limits: Limits = field(default_factory=Limits)
+    population: str = "everyone"
+    """What the ledger calls them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
@@ -81,7 +84,7 @@ class Goal:
     def kinds(self) -> Iterator[tuple[str, type[Mechanism]]]:
         """The names and classes of the mechanisms that do the task, what is built around them included."""
         for name, kind in catalogue.all_mechanisms().items():
-            if kind.task in self.task.kinds and kind.built_from_numbers:
+            if self.task.can_use(kind) and kind.built_from_numbers:
                 yield name, kind
                 if kind.examples()[0].reference is not None:
                     yield from ((f"{prefix}-{name}", kind) for prefix in catalogue.WRAPPERS)

@@ -3,140 +3,127 @@
 ``Plan.save`` writes what ``Plan.load`` reads::
 
     {
-     "format": "shuffledp plan", "version": 1,
-     "task": "frequency",
+     "format": "shuffledp plan", "version": 2, "software": {"shuffledp": "0.1.0"},
+     "task": {"name": "frequency", "domain": {"categories": ["red", "green", "blue"]}},
      "mechanism": {"name": "krr", "epsilon": 4.0, "settings": {"options": 3}},
-     "domain": {"categories": ["red", "green", "blue"]},
      "population": "visitors", "users": 100000, "rounds": 1,
      "epsilon": 1.0, "delta": 1e-08, "bound": "best",
      "promise": {"standard_error": 210.0}
     }
 
-``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local.
+``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local. All
+settings that are in force are written down, so that a plan runs as it was planned whatever later defaults are; and
+which version wrote it. Version 1, which named the mechanism's task and not the users', is still read.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names
+from shuffledp.document import PACKAGE, html_of, lines_of, software_version
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.tasks import domain
-from shuffledp.tasks.domain import Values
+from shuffledp.tasks import domain, register
+from shuffledp.tasks.column import Column
+from shuffledp.tasks.task import Task
 
-FORMAT, VERSION = "shuffledp plan", 1
-FIELDS = (
-    "format", "version", "task", "mechanism", "domain", "population", "users", "rounds", "epsilon", "delta", "bound",
-    "promise",
-)  # fmt: skip
-KINDS = {
-    "frequency": "options",
-    "set-valued": "options",
-    "mean": "numbers",
-    "vector mean": "numbers",
-    "key-value": "keys with numbers",
-    "range queries": "options",
-    "location": "places",
-}
-"""The kind of values that a task is about."""
-SIZES = ("options", "keys")
-"""Settings of a mechanism that must agree with the size of the domain."""
+FORMAT, VERSION = "shuffledp plan", 2
+SHARED = ("format", "version", "task", "mechanism", "population", "users", "rounds", "epsilon", "delta", "bound",
+          "promise")  # fmt: skip
+FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software")}
+"""What a file of each version holds."""
+OPTIONAL = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
+NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds")
 
 
-@dataclass(frozen=True)
+def written_by() -> dict[str, str]:
+    """This software, for a plan that is made now."""
+    return {PACKAGE: software_version()}
+
+
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """One collection, ready to run."""
+    """One collection, ready to run.
 
-    task: str
-    mechanism_name: str
-    epsilon_local: float | None
-    """None for mechanisms that have none: their messages are hidden by dummies only."""
-    domain: Values
+    ``task`` is what is estimated, ``mechanism`` the local randomizer, ``users`` how many are planned for; ``epsilon``
+    and ``delta`` are the central privacy that they are promised over all ``rounds``. ``population`` is what the ledger
+    calls them, ``bound`` the theorem that the guarantee comes from.
+
+    >>> from shuffledp.mechanisms.frequency.krr import KRR
+    >>> from shuffledp.tasks.frequency import Frequency
+    >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
+    >>> Plan.parse(plan.text()) == plan
+    True
+    """
+
+    task: Task
+    mechanism: Mechanism
     users: int
     epsilon: float
     delta: float
-    settings: Mapping[str, int | float | str] = field(default_factory=dict)
     bound: str = "best"
     population: str = "everyone"
     rounds: int = 1
     promise: Mapping[str, float] = field(default_factory=dict)
     """What the planner expects, by name: for instance ``standard_error``, in the unit of the estimate."""
+    software: Mapping[str, str] = field(default_factory=written_by)
+    """Who wrote the plan; empty where it was written by hand, or before versions were written down."""
 
     def __post_init__(self) -> None:
-        for name in ("task", "mechanism_name", "bound", "population"):
+        if not isinstance(self.task, Task):
+            raise TypeError(f"plan: task must be a task, such as tasks.Frequency(10), got {self.task!r}.")
+        if not isinstance(self.mechanism, Mechanism):
+            raise TypeError(f"plan: mechanism must be a mechanism, such as KRR(2.0, 10), got {self.mechanism!r}.")
+        for name in ("bound", "population"):
             text = getattr(self, name)
             if not isinstance(text, str) or not text.strip():
-                raise TypeError(f"plan: {name.removesuffix('_name')} must be a text, got {text!r}.")
+                raise TypeError(f"plan: {name} must be a text, got {text!r}.")
         object.__setattr__(self, "users", argument.count("plan", "users", self.users))
         object.__setattr__(self, "rounds", argument.count("plan", "rounds", self.rounds))
         object.__setattr__(self, "epsilon", argument.positive_finite("plan", "epsilon", self.epsilon))
         object.__setattr__(self, "delta", argument.open_probability("plan", "delta", self.delta))
-        object.__setattr__(self, "settings", {key: text for key, text in self.settings.items() if text is not None})
         object.__setattr__(self, "promise", {key: _promised(key, number) for key, number in self.promise.items()})
         if self.bound not in bound_names():
             raise ValueError(f"plan: bound must be one of {', '.join(bound_names())}, got {self.bound!r}.")
-        self._agree()
+        _in_a_sentence(catalogue.kind_of, self.mechanism.name)
+        self.task.demand(self.mechanism)
 
-    def _agree(self) -> None:
-        """The mechanism is one for this task, and as large as the domain, which is of the right kind."""
-        mechanism = self.mechanism
-        if mechanism.task != self.task:
-            raise ValueError(
-                f"plan: the task is {self.task!r}, but {self.mechanism_name} is a mechanism for {mechanism.task!r}."
-            )
-        wanted = KINDS.get(self.task, self.domain.kind)
-        if self.domain.kind != wanted:
-            raise ValueError(f"plan: the task {self.task!r} needs a domain of {wanted}, got {self.domain.kind}.")
-        self._same_size(mechanism)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self._told() == other._told()
 
-    def _same_size(self, mechanism: Mechanism) -> None:
-        size, most = self.domain.size, getattr(mechanism, "options", math.inf)
-        if size is not None and size > most:
-            raise ValueError(f"plan: {self.mechanism_name} has room for {most} options, but the domain has {size}.")
-        region = self.domain.document() if self.domain.kind == KINDS["location"] else {}
-        for name, value in region.items():
-            if mechanism.settings().get(name, value) != value:
-                raise ValueError(f"plan: {self.mechanism_name} has another {name} than the domain.")
-        for name in SIZES:
-            size = mechanism.settings().get(name)
-            if size is not None and self.domain.size != size:
-                has = "numbers" if self.domain.size is None else f"{self.domain.size} options"
-                raise ValueError(f"plan: {self.mechanism_name} has {name} = {size}, but the domain has {has}.")
+    def __hash__(self) -> int:
+        return hash((self.mechanism.name, self.users, self.epsilon, self.delta))
 
-    @cached_property
-    def mechanism(self) -> Mechanism:
-        """The local randomizer, built by the catalogue."""
-        given = {name: value if isinstance(value, str) else repr(value) for name, value in self.settings.items()}
-        try:
-            return catalogue.build(self.mechanism_name, self.epsilon_local, given)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"plan: {error}") from None
+    def _told(self) -> dict[str, Any]:
+        """All that decides what is run: settings that were left out and the same ones that were given are one plan."""
+        return self.document() | {"software": None}
 
     def curve(self, users: int) -> PrivacyCurve:
         """The privacy of one round in which this many users take part."""
         return amplify(self.mechanism, users, bound=self.bound)
 
+    def column(self, name: str) -> Column:
+        """How a column of this name is read."""
+        return Column(name, self.task, self.mechanism)
+
     # --- the file ---------------------------------------------------------------------------------------------
 
     def document(self) -> dict[str, Any]:
         """What the file holds."""
-        local = "inf" if self.epsilon_local == math.inf else self.epsilon_local
         return {
             "format": FORMAT,
             "version": VERSION,
-            "task": self.task,
-            "mechanism": {"name": self.mechanism_name, "epsilon": local, "settings": dict(self.settings)},
-            "domain": self.domain.document(),
+            "software": dict(self.software),
+            "task": self.task.document(),
+            "mechanism": self.mechanism.document(),
             "population": self.population,
             "users": self.users,
             "rounds": self.rounds,
@@ -158,6 +145,11 @@ class Plan:
             raise ValueError(f"plan: cannot write {os.fspath(path)}: {error.strerror}.") from None
 
     @classmethod
+    def of(cls, given: Plan | str | os.PathLike[str]) -> Plan:
+        """A plan as it is, or from its file."""
+        return given if isinstance(given, Plan) else cls.load(given)
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
         """Read a file that ``save`` wrote, or that was written by hand; one sentence if it is not a plan."""
         try:
@@ -177,28 +169,81 @@ class Plan:
             raise ValueError(f"plan: expected JSON, got: {error}.") from None
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError(f'plan: expected a file with "format": "{FORMAT}", got something else.')
-        if document.get("version") != VERSION:
-            raise ValueError(f"plan: expected version {VERSION}, got {document.get('version')!r}.")
-        optional = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
-        fields = _fields("the plan", optional | document, FIELDS)
-        chosen = _fields("mechanism", {"settings": {}, "epsilon": None} | _mapping("mechanism", fields["mechanism"]),
-                         ("name", "epsilon", "settings"))  # fmt: skip
-        local = chosen["epsilon"]
+        version = document.get("version")
+        if isinstance(version, bool) or version not in list(FIELDS):
+            raise ValueError(f"plan: expected version {' or '.join(map(str, FIELDS))}, got {version!r}.")
+        optional = OPTIONAL if version == 1 else OPTIONAL | {"software": {}}
+        fields = _fields("the plan", optional | document, FIELDS[version])
+        task, mechanism = _version_1(fields) if version == 1 else _version_2(fields)
         return cls(
-            task=fields["task"],
-            mechanism_name=chosen["name"],
-            epsilon_local=_local(local),
-            settings=_mapping("settings", chosen["settings"]),
-            domain=domain.parse(fields["domain"]),
+            task,
+            mechanism,
             promise=_mapping("promise", fields["promise"]),
-            **{name: fields[name] for name in ("users", "epsilon", "delta", "bound", "population", "rounds")},
+            software=_mapping("software", fields.get("software", {})),
+            **{name: fields[name] for name in NUMBERS_AND_NAMES},
         )
 
+    # --- for people -------------------------------------------------------------------------------------------
 
-def _local(value: Any) -> float | None:
-    if value is None or value == "inf":
-        return None if value is None else math.inf
-    return argument.real("plan", "the mechanism's epsilon", value)
+    def summary(self) -> list[tuple[str, str]]:
+        """The plan in a few lines: what each is called, and what it is."""
+        settings = ", ".join(f"{name} = {value}" for name, value in self.mechanism.document()["settings"].items())
+        local = self.mechanism.local_epsilon
+        rounds = "" if self.rounds == 1 else f", over {self.rounds:,} rounds"
+        promised = self.promise.get("standard_error")
+        return [
+            ("users", f"{self.users:,} ({self.population})"),
+            ("target", f"ε = {self.epsilon:g}, δ = {self.delta:g}{rounds}"),
+            ("mechanism", f"{self.mechanism.name}" + (f" ({settings})" if settings else "")),
+            ("local ε", "none: the shuffler must be trusted" if local is None else f"{local:.6g}"),
+            ("sends", f"{self.mechanism.message_bits * self.mechanism.messages_per_user:,} bits a user"),
+            *([] if promised is None else [("expected error", f"{promised:.4g} {self.task.unit}")]),
+        ]
+
+    def __str__(self) -> str:
+        return lines_of(f"Plan: {self.task.name}", self.summary())
+
+    def _repr_html_(self) -> str:
+        return html_of(f"Plan: {self.task.name}", self.summary())
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def _version_2(fields: Mapping[str, Any]) -> tuple[Task, Mechanism]:
+    return register.read(_mapping("task", fields["task"])), _mechanism(fields["mechanism"])
+
+
+def _version_1(fields: Mapping[str, Any]) -> tuple[Task, Mechanism]:
+    """The task that a plan was about which told the mechanism's task, and the domain beside it."""
+    name = fields["task"]
+    if not isinstance(name, str) or not name.strip():
+        raise TypeError(f"plan: task must be a text, got {name!r}.")
+    mechanism, values = _mechanism(fields["mechanism"]), domain.parse(fields["domain"])
+    if mechanism.task != name:
+        raise ValueError(f"plan: the task is {name!r}, but {mechanism.name} is a mechanism for {mechanism.task!r}.")
+    return register.named(name).of_version_1(values, mechanism.settings()), mechanism
+
+
+def _mechanism(given: Any) -> Mechanism:
+    document = _fields("mechanism", {"settings": {}, "epsilon": None} | _mapping("mechanism", given),
+                       ("name", "epsilon", "settings"))  # fmt: skip
+    name = document["name"]
+    if not isinstance(name, str) or not name.strip():
+        raise TypeError(f"plan: mechanism must be a text, got {name!r}.")
+    settings, local = _mapping("settings", document["settings"]), document["epsilon"]
+    if local not in (None, "inf"):
+        argument.real("plan", "the mechanism's epsilon", local)
+    known = {key: value for key, value in settings.items() if value is not None}
+    found: Mechanism = _in_a_sentence(catalogue.read, document | {"settings": known})
+    return found
+
+
+def _in_a_sentence(build: Any, given: Any) -> Any:
+    try:
+        return build(given)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"plan: {error}") from None
 
 
 def _promised(key: str, number: Any) -> float:

@@ -7,10 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from shuffledp.document import html_of
+from shuffledp.planner import overview
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.trial import Offer, Refusal, Trial
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TRIALS_OF_A_WORKER = 8
 """Starting a process takes as long as a trial or two."""
@@ -53,7 +59,7 @@ def workers_for(waiting: Sequence[Trial]) -> int:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The outcome of all trials."""
+    """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan with the smallest error."""
 
     goal: Goal
     offers: tuple[Offer, ...]
@@ -82,6 +88,27 @@ class Ranking:
         for refusal in self.refusals:
             result.setdefault(refusal.reason, []).append(refusal.name)
         return result
+
+    def left_out(self) -> list[str]:
+        """A line for each reason, with those that it holds for."""
+        return [f"{', '.join(names)}: {reason}" for reason, names in self.reasons().items()]
+
+    def __str__(self) -> str:
+        lines = [overview.title(self.goal), *overview.aligned([overview.cells(offer) for offer in self.offers])]
+        lines += ["", *overview.notes(self.best)]
+        if self.refusals:
+            lines += ["", "Left out:", *(f"  {line}" for line in self.left_out())]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [overview.cells(offer) for offer in self.offers]
+        return html_of(overview.title(self.goal), rows, " ".join(overview.notes(self.best)), overview.HEAD)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Error against bits, a point for each mechanism; also to a file where ``path`` names one."""
+        from shuffledp.planner import ranking_figure
+
+        return ranking_figure.draw(self, None if path is None else Path(path))
 
     def document(self) -> dict[str, Any]:
         """For JSON."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,12 +13,12 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
+from shuffledp.document import html_of, lines_of
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.planner import cost
 from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks import task as tasks
-from shuffledp.tasks.domain import Area, Interval, KeyedInterval
+from shuffledp.progress import Progress
 from shuffledp.tasks.task import Task
 
 WHO = "simulate"
@@ -34,9 +35,13 @@ USERS_AT_ONCE = 1 << 12
 
 @dataclass(frozen=True)
 class Outcome:
-    """What simulations of a plan found, against what was promised."""
+    """What simulations of a plan found, against what was promised; ``print`` it to read it."""
 
+    plan: Plan
+    asked: int
+    """How many users were to be simulated."""
     users: int
+    """How many were: fewer where messages had to be encoded and more would have taken long."""
     repeats: int
     expected: float
     """The standard error that the plan's mechanism has with so many users."""
@@ -53,6 +58,55 @@ class Outcome:
     def ratio(self) -> float:
         """Found over expected: near 1 where the promise is kept."""
         return self.found / self.expected if self.expected else math.inf
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "task": self.plan.task.name,
+            "mechanism": self.plan.mechanism.name,
+            "users": self.users,
+            "users_asked_for": self.asked,
+            "repeats": self.repeats,
+            "estimates": self.estimates,
+            "data": self.plan.task.data,
+            "standard_error": {"expected": self.expected, "simulated": self.found, "ratio": self.ratio},
+            "promised": self.plan.promise.get("standard_error"),
+            "confidence": CONFIDENCE,
+            "covered": self.covered,
+            "exact_law": self.exact,
+        }
+
+    def summary(self) -> list[tuple[str, str]]:
+        """The outcome in a few lines: what each is called, and what it is."""
+        task, promised = self.plan.task, self.plan.promise.get("standard_error")
+        as_planned = promised is not None and self.asked == self.plan.users
+        return [
+            ("mechanism", self.plan.mechanism.name),
+            ("users", f"{self.users:,}, {task.data}"),
+            ("simulated collections", f"{self.repeats:,}, each with {self.estimates:,} estimates"),
+            *([("standard error, promised", f"{promised:.6g}")] if as_planned else []),
+            ("standard error, expected", f"{self.expected:.6g} {task.unit}"),
+            ("standard error, simulated", f"{self.found:.6g} ({self.ratio:.4f} of what is expected)"),
+            (f"within {CONFIDENCE:.0%} intervals", f"{self.covered:.2%} of the estimates"),
+        ]
+
+    @property
+    def title(self) -> str:
+        return f"Simulation: {self.plan.task.name}"
+
+    @property
+    def how(self) -> str:
+        """How estimates were drawn, as a sentence."""
+        if self.exact:
+            return "Estimates were drawn by their exact law, without drawing messages."
+        fewer = "" if self.users == self.asked else f", of {self.users:,} users as more would take long"
+        return f"Messages were really encoded and read{fewer}: this mechanism's law has no short cut."
+
+    def __str__(self) -> str:
+        return f"{lines_of(self.title, self.summary())}\n{self.how}"
+
+    def _repr_html_(self) -> str:
+        return html_of(self.title, self.summary(), self.how)
 
 
 @dataclass(frozen=True)
@@ -75,9 +129,9 @@ class Simulation:
     def mechanism(self) -> Mechanism:
         return self.plan.mechanism
 
-    @cached_property
+    @property
     def task(self) -> Task:
-        return task_of(self.plan)
+        return self.plan.task
 
     def run(self, advance: Callable[[int], None] = lambda done: None) -> Outcome:
         """All repeats; ``advance`` is called after each."""
@@ -93,7 +147,8 @@ class Simulation:
             advance(1)
         expected = self.task.standard_error(self.mechanism, users)
         each = total // self.repeats
-        return Outcome(users, self.repeats, expected, math.sqrt(square / total), inside / total, exact, each)
+        found = math.sqrt(square / total)
+        return Outcome(self.plan, self.users, users, self.repeats, expected, found, inside / total, exact, each)
 
     def _drawn(self, users: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Errors and standard errors of estimates drawn by their law."""
@@ -126,44 +181,26 @@ class Simulation:
         return self.task.compare(self.mechanism, self.mechanism.finish(total, users), truth)
 
 
-def task_of(plan: Plan) -> Task:
-    """What a plan is about; a sentence for tasks that cannot be simulated."""
-    if plan.task not in TASKS:
-        raise ValueError(f"{WHO}: expected a plan for {', '.join(TASKS)}, got one for {plan.task!r}.")
-    return TASKS[plan.task](plan, plan.mechanism.settings())
+def simulate(
+    plan: Plan | str | os.PathLike[str],
+    users: float | None = None,
+    repeats: float = 100,
+    seed: float = 0,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Try a plan on made-up users: is the error as promised?
 
+    ``plan`` is a plan or the path of its file; ``users`` how many are made up, as planned where it is None; ``repeats``
+    how many collections are simulated; the same ``seed`` gives the same simulations. ``progress`` hears how far it is.
 
-def _vectors(plan: Plan, settings: dict[str, Any]) -> Task:
-    assert isinstance(plan.domain, Interval), "the plan has checked it"
-    dimension = settings["dimension"]
-    if dimension == 1:
-        return tasks.Mean(plan.domain)
-    unit = tasks.UnitVectorMean(dimension=dimension)
-    return unit if plan.domain == unit.interval else tasks.BoxedVectorMean(plan.domain, dimension)
-
-
-def _mean(plan: Plan, settings: dict[str, Any]) -> Task:
-    assert isinstance(plan.domain, Interval), "the plan has checked it"
-    return tasks.Mean(plan.domain)
-
-
-def _pairs(plan: Plan, settings: dict[str, Any]) -> Task:
-    assert isinstance(plan.domain, KeyedInterval), "the plan has checked it"
-    return tasks.KeyValue(plan.domain, settings["items"] if "items" in settings else settings["padding"])
-
-
-def _location(plan: Plan, settings: dict[str, Any]) -> Task:
-    assert isinstance(plan.domain, Area), "the plan has checked it"
-    return tasks.Location(plan.domain, settings["columns"], settings["rows"], settings["coordinates"])
-
-
-TASKS: dict[str, Callable[[Plan, dict[str, Any]], Task]] = {
-    "frequency": lambda plan, settings: tasks.Frequency(plan.domain),
-    "set-valued": lambda plan, settings: tasks.ItemSets(plan.domain, settings["items"]),
-    "mean": _mean,
-    "vector mean": _vectors,
-    "key-value": _pairs,
-    "location": _location,
-    "range queries": lambda plan, settings: tasks.Ranges(plan.domain),
-}
-"""The task of a plan, by its name."""
+    >>> from shuffledp.mechanisms.frequency.krr import KRR
+    >>> from shuffledp.tasks.frequency import Frequency
+    >>> plan = Plan(Frequency(4), KRR(2.0, 4), users=1000, epsilon=1.0, delta=1e-6)
+    >>> round(simulate(plan, users=1e12, repeats=200).ratio, 1)
+    1.0
+    """
+    chosen = Plan.of(plan)
+    crowd = chosen.users if users is None else users
+    simulation = Simulation(chosen, crowd, repeats, seed)  # type: ignore[arg-type]
+    with (Progress() if progress is None else progress).step("simulating", simulation.repeats) as advance:
+        return simulation.run(advance)

@@ -57,6 +57,7 @@ class Proof:
 class Offer:
     """A mechanism that meets the goal, and how well."""
 
+    goal: Goal
     name: str
     mechanism: Mechanism
     proof: Proof
@@ -94,21 +95,18 @@ class Offer:
         sentence = f"The shuffler hides who sent what; {alone}"
         return f"{sentence} {self.mechanism.assumption}".strip()
 
-    def plan(self, goal: Goal, population: str = "everyone") -> Plan:
+    @property
+    def plan(self) -> Plan:
         """The plan that ``collect`` takes."""
-        settings = self.mechanism.settings()
-        local = settings.pop("epsilon", None)
+        goal = self.goal
         return Plan(
-            task=self.mechanism.task,
-            mechanism_name=self.name,
-            epsilon_local=local,
-            settings=settings,
-            domain=goal.task.domain,
+            goal.task,
+            self.mechanism,
             users=goal.users,
             rounds=goal.rounds,
             epsilon=goal.target.epsilon,
             delta=goal.target.delta,
-            population=population,
+            population=goal.population,
             promise={
                 "standard_error": self.standard_error,
                 "central_standard_error": goal.yardstick.standard_error,
@@ -144,7 +142,7 @@ class Trial:
             spent = cost.measure(mechanism, self.goal.task.sample(mechanism))
         except (ValueError, TypeError, NumericalError) as error_:
             return self._refusal(str(error_))
-        return Offer(self.name, mechanism, Proof.of(found.epsilon), error, spent, found.limit)
+        return Offer(self.goal, self.name, mechanism, Proof.of(found.epsilon), error, spent, found.limit)
 
     def _refusal(self, reason: str) -> Refusal:
         # The list already says which mechanism it is.

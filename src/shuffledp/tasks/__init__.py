@@ -1,1 +1,19 @@
-"""What is estimated from whom: one file a task."""
+"""What is estimated from whom: one file a task, with everything about it."""
+
+from shuffledp.tasks.domain import (
+    Area as Area,
+    Categories as Categories,
+    Interval as Interval,
+    KeyedInterval as KeyedInterval,
+    Options as Options,
+    Values as Values,
+)
+from shuffledp.tasks.frequency import Frequency as Frequency
+from shuffledp.tasks.itemsets import ItemSets as ItemSets
+from shuffledp.tasks.key_value import KeyValue as KeyValue
+from shuffledp.tasks.location import Location as Location
+from shuffledp.tasks.mean import Mean as Mean
+from shuffledp.tasks.range_queries import Ranges as Ranges
+from shuffledp.tasks.register import TASKS as TASKS
+from shuffledp.tasks.task import Task as Task
+from shuffledp.tasks.vector_mean import UnitVectorMean as UnitVectorMean, VectorMean as VectorMean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,6 +109,11 @@ class Interval(Values):
     def document(self) -> dict[str, Any]:
         return {"low": self.low, "high": self.high}
 
+    @property
+    def width(self) -> float:
+        """From the least number to the largest."""
+        return self.high - self.low
+
 
 @dataclass(frozen=True)
 class KeyedInterval(Values):
@@ -148,6 +154,24 @@ class Area(Values):
 
     def document(self) -> dict[str, Any]:
         return {"west": self.west, "east": self.east, "south": self.south, "north": self.north}
+
+
+def options_of(given: Values | Sequence[str] | float) -> Values:
+    """Options from their names, or from how many there are."""
+    if isinstance(given, Values):
+        return given
+    if isinstance(given, numbers.Real) and not isinstance(given, bool):
+        return Options(given)  # type: ignore[arg-type]
+    return Categories(given)  # type: ignore[arg-type]
+
+
+def interval_of(low: float | Interval, high: float | None = None) -> Interval:
+    """An interval from its ends, or as it is."""
+    if isinstance(low, Interval):
+        if high is not None:
+            raise TypeError(f"{WHO}: expected an interval or its two ends, got {low!r} and {high!r}.")
+        return low
+    return Interval(low, high)  # type: ignore[arg-type]
 
 
 def parse(document: Any) -> Values:

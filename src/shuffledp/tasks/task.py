@@ -1,44 +1,33 @@
-"""What is to be estimated from whom: what a plan's mechanisms are told, and what data their error is stated for."""
+"""A task is what is to be estimated from whom, as one object from the command line through the plan to the report.
+
+A class in one file says everything about its task: the public domain, what mechanisms are told and which of them can do
+it, the data for which errors are stated, how a column becomes values and an estimate becomes rows, and how the task
+is written down. ``register.TASKS`` lists the classes.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.mechanism import Estimate, Mechanism
-from shuffledp.sampling import dyadic_tree
-from shuffledp.tasks.domain import Area, Interval, KeyedInterval, Values
+from shuffledp.tasks.domain import WHO, Values
+from shuffledp.tasks.given import Given
+from shuffledp.tasks.quantity import Quantity
 
-WHO = "plan"
-POINTS = 1000
-"""Numbers that stand for all numbers of an interval."""
-VECTORS, RANGES, SEED = 64, 256, 0
-"""Random vectors, and ranges, that stand for all of them."""
-WITHIN_ONE = Interval(-1.0, 1.0)
-"""Where the coordinates of a vector of length at most 1 lie."""
-PLACES = 60
-"""Points of a map along each axis that stand for all of it."""
+if TYPE_CHECKING:
+    import pyarrow as pa
 
+    from shuffledp.tasks.column import Column
 
-@runtime_checkable
-class AnswersRanges(Protocol):
-    """Estimates how many users hold a value in a range."""
-
-    def range_variance(self, values: Any, ranges: Sequence[tuple[int, int]]) -> Floats:
-        """The exact variance of each range's estimate for these users."""
-        ...
-
-    def ranges(self, estimate: Estimate, ranges: Sequence[tuple[int, int]]) -> Estimate:
-        """The number of users in each range, from the estimate of all nodes."""
-        ...
+SEED = 0
+"""For the data that stand for all."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +43,57 @@ class Task(ABC):
 
     name: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
-    """The tasks of mechanisms that can do it."""
+    """What mechanisms that can do it say they estimate (``Mechanism.task``)."""
     data: ClassVar[str]
     """The users for whom the error is stated, in words."""
     unit: ClassVar[str]
     """What the error is counted in."""
     averages: ClassVar[bool] = False
     """Whether a mean is estimated, which more users make more accurate, or a sum over users."""
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """The attributes that say, besides the domain, which task it is: fields of its document."""
+    taken: ClassVar[tuple[str, ...]]
+    """The options of the command line that it takes."""
+
+    # --- what it is about -------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def domain(self) -> Values:
-        """What users may hold, for the plan file."""
+        """What users may hold."""
 
     @property
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
         """What mechanisms are told about the domain, by the names of their settings."""
+
+    @classmethod
+    def can_use(cls, kind: type[Mechanism] | Mechanism) -> bool:
+        """Whether such a mechanism does this task."""
+        return kind.task in cls.kinds
+
+    def demand(self, mechanism: Mechanism) -> None:
+        """Stop unless the mechanism does this task, and is as large as the domain."""
+        if not self.can_use(mechanism):
+            raise ValueError(
+                f"{WHO}: the task is {self.name!r}, but {mechanism.name} is a mechanism for {mechanism.task!r}."
+            )
+        size, most = self.domain.size, getattr(mechanism, "options", math.inf)
+        if size is not None and size > most:
+            raise ValueError(f"{WHO}: {mechanism.name} has room for {most} options, but the domain has {size}.")
+        settings = mechanism.settings()
+        for name in ("options", "keys"):
+            if settings.get(name, size) != size:
+                has = "numbers" if size is None else f"{size} options"
+                raise ValueError(f"{WHO}: {mechanism.name} has {name} = {settings[name]}, but the domain has {has}.")
+        for name in ("dimension", "items"):
+            wanted = self.facts.get(name)
+            if wanted is not None and settings.get(name, wanted) != wanted:
+                raise ValueError(
+                    f"{WHO}: {mechanism.name} has {name} = {settings[name]}, but the task has {name} = {wanted}."
+                )
+
+    # --- its error --------------------------------------------------------------------------------------------
 
     @abstractmethod
     def sample(self, mechanism: Mechanism) -> Array:
@@ -114,282 +137,58 @@ class Task(ABC):
         """How many times the error of one number with noise a curator has."""
         return 1.0
 
+    # --- from a table to a report -----------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class Frequency(Task):
-    """How many users hold each option."""
+    @abstractmethod
+    def values(self, column: Column, array: pa.Array) -> Any:
+        """The rows of a column as values for the mechanism's check; a sentence if a row holds none or a bad one."""
 
-    options: Values
+    def csv_type(self) -> pa.DataType:
+        """What a text in a CSV file is read as."""
+        import pyarrow as pa
 
-    name = "frequency"
-    kinds = ("frequency",)
-    data = "users spread evenly over the options"
-    unit = "users"
+        return pa.string()
 
-    @property
-    def count(self) -> int:
-        size = self.options.size
-        assert size is not None, "options can be counted"
-        return size
+    @abstractmethod
+    def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
+        """The estimate in the users' own words and units."""
 
-    @property
-    def domain(self) -> Values:
-        return self.options
+    # --- written down -----------------------------------------------------------------------------------------
 
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return {"options": self.count}
+    def document(self) -> dict[str, Any]:
+        """For JSON: its name, the domain, and what else says which task it is."""
+        own = {name: getattr(self, name) for name in self.parameters}
+        return {"name": self.name, "domain": self.domain.document(), **own}
 
-    def sample(self, mechanism: Mechanism) -> Array:
-        return np.arange(self.count)
+    @classmethod
+    @abstractmethod
+    def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
+        """The task with this domain and these ``parameters``."""
 
-    def sensitivity(self, users: int) -> Sensitivity:
-        return Sensitivity(2.0, math.sqrt(2.0))
+    @classmethod
+    def of_version_1(cls, domain: Values, settings: Mapping[str, Any]) -> Task:
+        """The task of a plan file of version 1, which told it by the mechanism's settings only."""
+        return cls.read(domain, {name: settings[name] for name in cls.parameters})
 
-    def central_factor(self) -> float:
-        """All counts together are known: a curator, too, takes the mean of the noise off."""
-        return math.sqrt(1 - 1 / self.count)
+    @classmethod
+    @abstractmethod
+    def from_options(cls, given: Given) -> Task:
+        """The task of these options of the command line; a sentence that says what is missing."""
 
+    @classmethod
+    def command_name(cls) -> str:
+        """What the command line calls it."""
+        return cls.name.replace(" ", "-")
 
-@dataclass(frozen=True)
-class ItemSets(Frequency):
-    """How many users hold each option, where each holds several."""
+    def _demand_kind(self, domain: Values, kind: str) -> Self:
+        if domain.kind != kind:
+            raise ValueError(f"{WHO}: the task {self.name!r} needs a domain of {kind}, got {domain.kind}.")
+        return self
 
-    items: int
 
-    name = "set-valued"
-    kinds = ("set-valued",)
-    data = "users' options spread evenly over all options"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "items", argument.count(WHO, "items", self.items))
-        if self.items >= self.count:
-            raise ValueError(f"{WHO}: items must be below the {self.count} options, got {self.items}.")
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return {"options": self.count, "items": self.items}
-
-    def sample(self, mechanism: Mechanism) -> Array:
-        return np.add.outer(np.arange(self.count), np.arange(self.items)) % self.count
-
-    def sensitivity(self, users: int) -> Sensitivity:
-        changed = 2.0 * min(self.items, self.count - self.items)
-        return Sensitivity(changed, math.sqrt(changed))
-
-
-@dataclass(frozen=True)
-class Mean(Task):
-    """The mean of one number per user."""
-
-    interval: Interval
-
-    name = "mean"
-    kinds = ("mean", "vector mean")
-    data = "numbers spread evenly over the interval"
-    unit = "the numbers' unit"
-    averages = True
-
-    @property
-    def domain(self) -> Values:
-        return self.interval
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return {"dimension": 1}
-
-    @property
-    def width(self) -> float:
-        return self.interval.high - self.interval.low
-
-    def sample(self, mechanism: Mechanism) -> Array:
-        low, high = mechanism.value_range
-        points = low + (high - low) * (np.arange(POINTS) + 0.5) / POINTS
-        return points if mechanism.task == self.name else points[:, None]
-
-    def scale(self, mechanism: Mechanism) -> float:
-        low, high = mechanism.value_range
-        return self.width / (high - low)
-
-    def sensitivity(self, users: int) -> Sensitivity:
-        return Sensitivity(self.width / users, self.width / users)
-
-
-@dataclass(frozen=True)
-class BoxedVectorMean(Task):
-    """The mean of a vector per user, each coordinate from low to high."""
-
-    interval: Interval
-    dimension: int
-
-    name = "vector mean"
-    kinds = ("vector mean",)
-    data = "vectors drawn uniformly"
-    unit = "the numbers' unit, each coordinate"
-    averages = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", argument.count(WHO, "dimension", self.dimension))
-
-    @property
-    def domain(self) -> Values:
-        return self.interval
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return {"dimension": self.dimension}
-
-    def sample(self, mechanism: Mechanism) -> Array:
-        # A corner is among them: mechanisms that take shorter vectors only refuse it.
-        drawn = np.random.default_rng(SEED).uniform(-1.0, 1.0, (VECTORS, self.dimension))
-        return np.concatenate([np.ones((1, self.dimension)), drawn])
-
-    def scale(self, mechanism: Mechanism) -> float:
-        low, high = mechanism.value_range
-        return (self.interval.high - self.interval.low) / (high - low)
-
-    def sensitivity(self, users: int) -> Sensitivity:
-        width = (self.interval.high - self.interval.low) / users
-        return Sensitivity(self.dimension * width, math.sqrt(self.dimension) * width)
-
-
-@dataclass(frozen=True)
-class UnitVectorMean(BoxedVectorMean):
-    """The mean of a vector of length at most 1 per user."""
-
-    interval: Interval = WITHIN_ONE
-    dimension: int = 2
-
-    data = "vectors of length 1 in random directions"
-    unit = "each coordinate"
-
-    def sample(self, mechanism: Mechanism) -> Array:
-        drawn = np.random.default_rng(SEED).standard_normal((VECTORS, self.dimension))
-        return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
-
-    def sensitivity(self, users: int) -> Sensitivity:
-        return Sensitivity(2.0 * math.sqrt(self.dimension) / users, 2.0 / users)
-
-
-@dataclass(frozen=True)
-class KeyValue(Task):
-    """How many users hold each key, and the sum of their numbers."""
-
-    pairs: KeyedInterval
-    items: int
-
-    name = "key-value"
-    kinds = ("key-value",)
-    data = "users' keys spread evenly over all keys, numbers over the interval"
-    unit = "users, and sums of numbers from -1 to 1"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "items", argument.count(WHO, "items", self.items))
-        if self.items > self.count:
-            raise ValueError(f"{WHO}: items must be at most the {self.count} keys, got {self.items}.")
-
-    @property
-    def count(self) -> int:
-        return len(self.pairs.keys.labels)
-
-    @property
-    def domain(self) -> Values:
-        return self.pairs
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return {"options": self.count, "keys": self.count, "items": self.items, "padding": self.items}
-
-    def sample(self, mechanism: Mechanism) -> Array:
-        rows = np.arange(self.count * self.items)
-        keys = np.add.outer(rows, np.arange(self.items)) % self.count
-        numbers = 2 * (np.arange(keys.size) * 0.618 % 1.0).reshape(keys.shape) - 1
-        return np.stack([keys, numbers], axis=-1)
-
-    def sensitivity(self, users: int) -> Sensitivity:
-        return Sensitivity(4.0 * self.items, math.sqrt(4.0 * self.items))
-
-
-@dataclass(frozen=True)
-class Location(Task):
-    """How many users are in each cell of a map."""
-
-    area: Area
-    columns: int
-    rows: int = 0
-    coordinates: str = "plane"
-
-    name = "location"
-    kinds = ("location",)
-    data = "users spread evenly over the map"
-    unit = "users"
-
-    @property
-    def domain(self) -> Values:
-        return self.area
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return {**vars(self.area), "columns": self.columns, "rows": self.rows, "coordinates": self.coordinates}
-
-    def sample(self, mechanism: Mechanism) -> Array:
-        places = (np.arange(PLACES) + 0.5) / PLACES
-        x = self.area.west + places * (self.area.east - self.area.west)
-        y = self.area.south + places * (self.area.north - self.area.south)
-        points = np.stack([np.tile(x, PLACES), np.repeat(y, PLACES)], axis=1)
-        return points if self.coordinates == "plane" else points[:, ::-1]
-
-    def sensitivity(self, users: int) -> Sensitivity:
-        return Sensitivity(2.0, math.sqrt(2.0))
-
-
-@dataclass(frozen=True)
-class Ranges(Frequency):
-    """How many users hold a value in a range of an ordered domain."""
-
-    name = "range queries"
-    kinds = ("range queries",)
-    data = "users spread evenly over the values, ranges with random ends"
-
-    @property
-    def height(self) -> int:
-        return max(1, (self.count - 1).bit_length())
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return {"height": self.height}
-
-    def sample(self, mechanism: Mechanism) -> Array:
-        return np.arange(1 << self.height)
-
-    @cached_property
-    def ranges(self) -> list[tuple[int, int]]:
-        """Two different ends, drawn uniformly."""
-        rng = np.random.default_rng(SEED)
-        drawn = [sorted(rng.choice(self.count + 1, 2, replace=False).tolist()) for _ in range(RANGES)]
-        return [(low, high) for low, high in drawn]
-
-    def spread(self, mechanism: Mechanism, values: Array) -> Floats:
-        assert isinstance(mechanism, AnswersRanges), "a mechanism for range queries"
-        return mechanism.range_variance(values, self.ranges)
-
-    def held(self, mechanism: Mechanism, users: int) -> Integers:
-        return apportioned(np.full(1 << self.height, 2.0**-self.height), users)
-
-    def compare(self, mechanism: Mechanism, estimate: Estimate, held: Floats) -> tuple[Floats, Floats]:
-        assert isinstance(mechanism, AnswersRanges), "a mechanism for range queries"
-        found = mechanism.ranges(estimate, self.ranges)
-        below = np.concatenate([[0.0], np.cumsum(held)])
-        truth = np.array([below[high] - below[low] for low, high in self.ranges])
-        return found.value - truth, found.standard_error
-
-    def sensitivity(self, users: int) -> Sensitivity:
-        return Sensitivity(2.0 * self.height, math.sqrt(2.0 * self.height))
-
-    def central_factor(self) -> float:
-        """A curator, too, adds up the nodes of a tree, each with its own noise."""
-        nodes = [dyadic_tree.decompose(range_, self.height) for range_ in self.ranges]
-        return math.sqrt(np.mean([0 if parts is None else len(parts) for parts in nodes]))
+def every_label(domain: Values, count: int) -> tuple[str, ...]:
+    """What the report calls the first so many options."""
+    return tuple(domain.label(option) for option in range(count))
 
 
 def apportioned(shares: Floats, users: int) -> Integers:

@@ -12,16 +12,16 @@ import numpy as np
 
 from shuffledp.array import Bytes
 from shuffledp.collection import kernel, message
-from shuffledp.collection.column import Column, Frequency
 from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.table import Table
+from shuffledp.collection.table import FileTable
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.oue import OUE
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP
 from shuffledp.progress import Progress
 from shuffledp.sampling.random import KeyedSource
-from shuffledp.tasks.domain import Options
+from shuffledp.tasks.column import Column
+from shuffledp.tasks.frequency import Frequency
 from shuffledp.testing.check import Check, checks, refused, run_all
 from shuffledp.testing.checked import Checked
 
@@ -102,7 +102,7 @@ def samples() -> Iterator[Sample]:
     for mechanism in mechanisms:
         options = mechanism.options
         numbers = (options * np.random.default_rng(1).random(ROWS) ** 2).astype(np.int64)
-        yield Sample(Frequency("value", Options(options), mechanism), pa.array(numbers))
+        yield Sample(Column("value", Frequency(options), mechanism), pa.array(numbers))
 
 
 # --- what is wrong, given the engine and where to work ------------------------------------------------------------
@@ -112,10 +112,10 @@ def wrong_messages(engine: Engine, sample: Sample, path: Path, directory: Path) 
     """Encode and shuffle a file; the messages must be those of the key, each once, in order of their bytes."""
     who, wanted = sample.mechanism.name, in_order(sample.messages())
     width, rows = sample.mechanism.message_bytes, len(sample.array)
-    found = engine.check(Table(path), sample.column)
+    found = engine.check(FileTable(path), sample.column)
     if found != rows:
         yield f"{who}: check() counts {found} of {rows} rows"
-    engine.encode(Table(path), sample.column, KEY, rows, directory / "encoded")
+    engine.encode(FileTable(path), sample.column, KEY, rows, directory / "encoded")
     encoded = messages_in(directory / "encoded", width)
     if sorted(encoded) != wanted:
         yield f"{who}: {len(encoded)} messages are not the {len(wanted)} that the key gives"
@@ -188,7 +188,7 @@ def different_on_a_retry(engine: Engine, sample: Sample, path: Path, directory: 
     width, rows = sample.mechanism.message_bytes, len(sample.array)
     found = []
     for name in ("first", "first", "second"):
-        engine.encode(Table(path), sample.column, KEY, rows, directory / name)
+        engine.encode(FileTable(path), sample.column, KEY, rows, directory / name)
         found.append(sorted(messages_in(directory / name, width)))
     if found[1] != found[0]:
         yield f"{sample.mechanism.name}: encoding over what is complete changes the messages"
@@ -269,7 +269,7 @@ def a_bad_value_is_refused(bench: Bench) -> Iterator[str]:
         array = pa.array([*sample.array.to_pylist()[:-1], 10**6])
         path = write_table(directory / "data.parquet", value=array)
         with refused(ValueError) as sentences:
-            bench.engine.check(Table(path), sample.column)
+            bench.engine.check(FileTable(path), sample.column)
         if not sentences:
             yield f"{sample.mechanism.name}: check() took a value outside the domain"
         elif not sentences[0].endswith(".") or "\n" in sentences[0]:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from shuffledp.array import Array
-from shuffledp.collection.column import Column
 from shuffledp.collection.table import Table
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
+from shuffledp.tasks.column import Column
 
 
 class EngineFailed(ShuffledpError):

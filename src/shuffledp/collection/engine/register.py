@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from shuffledp.collection.engine.embedded import Embedded
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.progress import Progress
@@ -21,3 +24,16 @@ def engine_of(name: str, progress: Progress | None = None, master: str | None = 
     if master is not None:
         raise ValueError("collect: --master goes with --engine spark only.")
     return Embedded(shown)
+
+
+@contextmanager
+def running(engine: str | Engine, progress: Progress | None = None, master: str | None = None) -> Iterator[Engine]:
+    """The engine of a name, closed at the end; one that is already running is left as it is."""
+    if isinstance(engine, Engine):
+        yield engine
+        return
+    started = engine_of(engine, progress, master)
+    try:
+        yield started
+    finally:
+        started.close()

@@ -23,13 +23,14 @@ import numpy as np
 
 from shuffledp.array import Array
 from shuffledp.collection import kernel, message, shuffling
-from shuffledp.collection.column import Column
+from shuffledp.collection.engine.embedded import told
 from shuffledp.collection.engine.engine import Engine, EngineFailed
-from shuffledp.collection.job import whole_directory
-from shuffledp.collection.table import Table
+from shuffledp.collection.job import input_beside, whole_directory
+from shuffledp.collection.table import FileTable, MemoryTable, Table
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
+from shuffledp.tasks.column import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,6 +85,10 @@ class Spark(Engine):
             self._room = None
 
     def check(self, table: Table, column: Column) -> int:
+        if not isinstance(table, FileTable):
+            # Nothing may be written before every value is good.
+            with self.progress.step("checking", None) as advance:
+                return kernel.check(column, told(table.batches(column, kernel.CHUNK_ROWS), advance))
         with self._step("checking"):
             found = _mapped(
                 self._input(table, column), _checking(column, not table.is_parquet), "rows long, problem string"
@@ -96,10 +101,10 @@ class Spark(Engine):
     def encode(self, table: Table, column: Column, key: bytes, users: int, directory: Path) -> None:
         if directory.exists():
             return
-        with self._step("encoding"), whole_directory(directory) as unfinished:
+        with self._step("encoding"), whole_directory(directory) as unfinished, _as_files(table, directory) as files:
             encoder = kernel.Encoder(column, key)
             messages = _mapped(
-                self._input(table, column), _encoding(encoder, not table.is_parquet), f"{message.COLUMN} binary"
+                self._input(files, column), _encoding(encoder, not files.is_parquet), f"{message.COLUMN} binary"
             )
             messages.write.mode("overwrite").parquet(_address(unfinished))
             written = sum(message.count_of(path) for path in unfinished.glob("*.parquet"))
@@ -132,7 +137,7 @@ class Spark(Engine):
         total = sum(np.load(io.BytesIO(part.statistic), allow_pickle=False) for part in parts)
         return np.asarray(total), sum(part.messages for part in parts)
 
-    def _input(self, table: Table, column: Column) -> DataFrame:
+    def _input(self, table: FileTable, column: Column) -> DataFrame:
         read = self.session.read
         path = _address(table.path)
         data = read.parquet(path) if table.is_parquet else read.option("header", True).csv(path)
@@ -164,6 +169,28 @@ class Spark(Engine):
             finally:
                 done.set()
                 beating.join()
+
+
+@contextmanager
+def _as_files(table: Table, encoded: Path) -> Iterator[FileTable]:
+    """The input as files; data from memory are written beside the messages for as long as they are encoded."""
+    if not isinstance(table, MemoryTable):
+        assert isinstance(table, FileTable), "a table is in files or in memory"
+        yield table
+        return
+    with _private(input_beside(encoded)) as room:
+        yield table.write(room / "data.parquet")
+
+
+@contextmanager
+def _private(room: Path) -> Iterator[Path]:
+    """A new directory for its owner only, gone at the end."""
+    shutil.rmtree(room, ignore_errors=True)
+    room.mkdir(mode=0o700)
+    try:
+        yield room
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
 
 
 # --- what runs on the workers -------------------------------------------------------------------------------------

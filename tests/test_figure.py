@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.cli import figure
+from shuffledp import figure
 from tests.cli import run
 
 

@@ -1,4 +1,4 @@
-"""How every figure of the command line looks, and where it may be written."""
+"""How every figure looks, and where it may be written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from shuffledp.errors import ShuffledpError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,9 +60,21 @@ def demand_place(who: str, path: Path | None) -> None:
         raise ValueError(f"{who}: could not write the plot to {path}: there is no directory {path.parent}.")
 
 
+def can_draw() -> bool:
+    """Whether matplotlib is installed, which only figures need."""
+    return find_spec("matplotlib") is not None
+
+
+def demand_matplotlib() -> None:
+    """Stop where it is not."""
+    if not can_draw():
+        raise ShuffledpError("plot: matplotlib is not installed; install shuffledp[plot].")
+
+
 @contextmanager
 def look() -> Iterator[None]:
     """Draw and save inside of this."""
+    demand_matplotlib()
     import matplotlib as mpl
 
     with mpl.rc_context(LOOK):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli import figure as figures
+from shuffledp import figure as figures
 from shuffledp.planner.ranking import Ranking
 from shuffledp.planner.trial import ONLY_SHUFFLER, PSEUDORANDOM, SHUFFLER
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
 LOOKS = {
@@ -23,13 +24,13 @@ PLACES = tuple((side * 8, 11 * row) for row in (0, 1, -1, 2, -2, 3, -3, 4, -4) f
 """Where a name may stand beside its point, the best first, in points."""
 
 
-def draw(ranking: Ranking, path: Path) -> None:
-    """One point for each mechanism, and the curator's error as a line."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+def draw(ranking: Ranking, path: Path | None) -> Figure:
+    """One point for each mechanism, and the curator's error as a line; to a file where one is named."""
     goal = ranking.goal
     with figures.look():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
         figure = Figure(figsize=(7.5, 5), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
@@ -51,7 +52,9 @@ def draw(ranking: Ranking, path: Path) -> None:
         axes.grid(visible=True, which="major")
         figure.legend(loc="outside lower center", ncols=1)
         _label(ranking, axes)
-        figures.save("plan", figure, path)
+        if path is not None:
+            figures.save("plan", figure, path)
+    return figure
 
 
 def _label(ranking: Ranking, axes: Any) -> None:

@@ -1,0 +1,54 @@
+"""Planning: which mechanism, with which settings, meets a privacy target with the least error."""
+
+from __future__ import annotations
+
+from shuffledp.calibration.target import Target
+from shuffledp.planner.goal import Goal, Limits
+from shuffledp.planner.ranking import Ranking, run, trials, workers_for
+from shuffledp.progress import Progress
+from shuffledp.tasks.task import Task
+
+
+def plan(
+    task: Task,
+    users: float,
+    epsilon: float,
+    delta: float,
+    *,
+    rounds: float = 1,
+    max_bits: float | None = None,
+    max_messages: float | None = None,
+    local_epsilon_at_most: float | None = None,
+    mechanism: str | None = None,
+    population: str = "everyone",
+    workers: int | None = 1,
+    progress: Progress | None = None,
+) -> Ranking:
+    """Every mechanism that can do a task, calibrated to a privacy target and ranked by its error.
+
+    ``task`` says what is estimated, such as ``tasks.Frequency(["red", "green"])``; ``users`` how many take part;
+    ``epsilon`` and ``delta`` the central privacy that they are promised, over all ``rounds`` in which the same users
+    answer. ``max_bits`` and ``max_messages`` limit what a user sends; ``local_epsilon_at_most`` is a local ε that every
+    message must keep even without the shuffler. ``mechanism`` plans with the one of this name only; ``population`` is
+    what the ledger calls the users. ``workers`` processes share the work; None takes as many as are worth starting,
+    which a script may do only below ``if __name__ == "__main__"``. ``progress`` is told how far it is.
+
+    ``ranking.best.plan`` is ready for ``simulate`` and ``collect``, and ``ranking.best.plan.save(path)`` writes it.
+
+    >>> from shuffledp.tasks.frequency import Frequency
+    >>> ranking = plan(Frequency(["red", "green"]), users=1e5, epsilon=1, delta=1e-6, mechanism="krr")
+    >>> ranking.best.plan.mechanism.name
+    'krr'
+    """
+    if not isinstance(task, Task):
+        raise TypeError(f"plan: task must be a task, such as tasks.Frequency(10), got {task!r}.")
+    limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
+    target = Target(epsilon, delta)
+    goal = Goal(task, users, target, rounds, limits, population)  # type: ignore[arg-type]
+    waiting = trials(goal, mechanism)
+    outcomes = []
+    with (Progress() if progress is None else progress).step("calibrating", len(waiting)) as advance:
+        for outcome in run(waiting, workers_for(waiting) if workers is None else workers):
+            outcomes.append(outcome)
+            advance(1)
+    return Ranking.of(goal, outcomes)

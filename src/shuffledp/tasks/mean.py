@@ -1,0 +1,113 @@
+"""The mean of one number per user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.tasks.column import Column, is_numeric
+from shuffledp.tasks.domain import Interval, Values, interval_of
+from shuffledp.tasks.given import Given
+from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.task import Sensitivity, Task, every_label
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+POINTS = 1000
+"""Numbers that stand for all numbers of an interval."""
+
+
+@dataclass(frozen=True, init=False)
+class Mean(Task):
+    """The mean of one number per user.
+
+    ``low`` and ``high`` are the least and the largest number that a user may hold, in the users' own unit; or ``low``
+    is an ``Interval``. Numbers beyond must be clipped before they are collected.
+
+    >>> Mean(0, 10).domain
+    Interval(low=0.0, high=10.0)
+    """
+
+    interval: Interval
+
+    name = "mean"
+    kinds = ("mean", "vector mean")
+    data = "numbers spread evenly over the interval"
+    unit = "the numbers' unit"
+    averages = True
+    taken = ("low", "high")
+
+    def __init__(self, low: float | Interval, high: float | None = None) -> None:
+        object.__setattr__(self, "interval", interval_of(low, high))
+
+    @property
+    def domain(self) -> Values:
+        return self.interval
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return {"dimension": 1}
+
+    def sample(self, mechanism: Mechanism) -> Array:
+        low, high = mechanism.value_range
+        points = low + (high - low) * (np.arange(POINTS) + 0.5) / POINTS
+        return points if mechanism.task == self.name else points[:, None]
+
+    def scale(self, mechanism: Mechanism) -> float:
+        low, high = mechanism.value_range
+        return self.interval.width / (high - low)
+
+    def sensitivity(self, users: int) -> Sensitivity:
+        return Sensitivity(self.interval.width / users, self.interval.width / users)
+
+    def csv_type(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.float64()
+
+    def values(self, column: Column, array: pa.Array) -> Any:
+        if column.mechanism.task == self.name:
+            return column.numbers(array, self.interval)
+        return vectors(column, array, self.interval)
+
+    def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
+        return [mean_of(self.interval, mechanism, estimate, confidence)]
+
+    @classmethod
+    def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
+        return cls(demand_interval(cls, domain), **parameters)
+
+    @classmethod
+    def from_options(cls, given: Given) -> Task:
+        return cls(given.interval())
+
+
+def vectors(column: Column, array: pa.Array, interval: Interval) -> Any:
+    """A list of numbers per row, or one number."""
+    if is_numeric(array):
+        return column.numbers(array, interval).reshape(-1, 1)
+    rows, entries = column.lists_of_one_length(array)
+    return column.numbers(entries, interval).reshape(rows, -1)
+
+
+def mean_of(interval: Interval, mechanism: Mechanism, estimate: Estimate, confidence: float) -> Quantity:
+    """The estimate of each coordinate, moved from the mechanism's own range to the users'."""
+    low, high = mechanism.value_range
+    scale = interval.width / (high - low)
+    value = interval.low + (estimate.value - low) * scale
+    moved = Estimate(value, estimate.variance * scale**2, estimate.users)
+    labels = ["mean"] if len(value) == 1 else every_label(interval, len(value))
+    return Quantity.of("mean", labels, moved, confidence)
+
+
+def demand_interval(task: type[Task], domain: Values) -> Interval:
+    """A domain that is an interval; a sentence otherwise."""
+    if not isinstance(domain, Interval):
+        raise ValueError(f"plan: the task {task.name!r} needs a domain of {Interval.kind}, got {domain.kind}.")
+    return domain

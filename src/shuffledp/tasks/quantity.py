@@ -1,0 +1,27 @@
+"""What is reported: one kind of estimate for each label, with confidence intervals where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shuffledp.array import Floats
+from shuffledp.mechanisms.mechanism import Estimate
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One kind of estimate, for each label: its values, and a confidence interval where there is one."""
+
+    name: str
+    labels: tuple[str, ...]
+    value: Floats
+    standard_error: Floats | None = None
+    low: Floats | None = None
+    high: Floats | None = None
+
+    @classmethod
+    def of(cls, name: str, labels: Iterable[str], estimate: Estimate, confidence: float) -> Quantity:
+        """An estimate with its intervals."""
+        low, high = estimate.interval(confidence)
+        return cls(name, tuple(labels), estimate.value, estimate.standard_error, low, high)

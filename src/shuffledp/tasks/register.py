@@ -1,0 +1,61 @@
+"""The tasks: one explicit list, and what is found in it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shuffledp.tasks import domain
+from shuffledp.tasks.domain import WHO
+from shuffledp.tasks.frequency import Frequency
+from shuffledp.tasks.given import Given
+from shuffledp.tasks.itemsets import ItemSets
+from shuffledp.tasks.key_value import KeyValue
+from shuffledp.tasks.location import Location
+from shuffledp.tasks.mean import Mean
+from shuffledp.tasks.range_queries import Ranges
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.vector_mean import VectorMean
+
+TASKS: tuple[type[Task], ...] = (Frequency, Mean, ItemSets, KeyValue, VectorMean, Location, Ranges)
+
+
+def command_names() -> list[str]:
+    """What the command line calls the tasks."""
+    return [kind.command_name() for kind in TASKS]
+
+
+def from_options(name: str, given: Given) -> Task:
+    """The task of this name on the command line, or a sentence that says what is missing or too much."""
+    plain = name.strip().lower().replace("_", "-").replace(" ", "-")
+    kind = next((kind for kind in TASKS if kind.command_name() == plain), None)
+    if kind is None:
+        raise ValueError(f"{WHO}: task must be one of {', '.join(command_names())}, got {name!r}.")
+    extra = given.beyond(kind.taken)
+    if extra:
+        raise ValueError(f"{WHO}: --{extra[0]} does not go with --task {plain}.")
+    return kind.from_options(given)
+
+
+def named(name: Any) -> type[Task]:
+    """The task of this name in a plan."""
+    for kind in TASKS:
+        if kind.name == name:
+            return kind
+    raise ValueError(f"{WHO}: expected a plan for {', '.join(kind.name for kind in TASKS)}, got one for {name!r}.")
+
+
+def read(document: Mapping[str, Any]) -> Task:
+    """The task of a ``Task.document()``; a sentence if it is none."""
+    given = dict(document)
+    if "name" not in given:
+        raise ValueError(f"{WHO}: the task lacks the field 'name'.")
+    kind = named(given.pop("name"))
+    expected = ("domain", *kind.parameters)
+    for key in expected:
+        if key not in given:
+            raise ValueError(f"{WHO}: the task lacks the field {key!r}.")
+    for key in given:
+        if key not in expected:
+            raise ValueError(f"{WHO}: the task has the unknown field {key!r}.")
+    return kind.read(domain.parse(given.pop("domain")), given)

@@ -1,0 +1,61 @@
+"""What people see of a collection from Python: a few lines, a table, a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shuffledp import figure
+from shuffledp.collection.collect import collect
+from shuffledp.collection.report import Report
+from shuffledp.errors import ShuffledpError
+from tests.collection import data_of, plan_of
+
+CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """A collection from people with an odd name."""
+    out = tmp_path_factory.mktemp("report") / "out"
+    return collect(
+        plan_of("krr", population="<i>", **CHEAP), data_of("krr", 1000), out=out, ledger=out.parent / "ledger"
+    )
+
+
+def test_a_report_is_printed_in_a_few_lines(report: Report) -> None:
+    """Users, ε, the target, and each estimate with its interval."""
+    lines = [line.split(maxsplit=1) for line in str(report).splitlines()]
+    assert str(report).splitlines()[0] == "Collection: frequency"
+    told = {line[0]: line[1] for line in lines if len(line) == 2}
+    assert told["users"] == "1,000 of 1,000 planned"
+    assert told["target"] == "ε = 3, met"
+    assert {"red", "green", "blue", "grey"} <= set(told)
+    assert report.parties in str(report)
+
+
+def test_a_notebook_takes_no_name_for_a_tag(report: Report) -> None:
+    """The population is called <i>."""
+    shown = report._repr_html_()
+    assert "&lt;i&gt;" in shown
+    assert "<i>" not in shown
+
+
+def test_estimates_are_drawn(report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a file, or as a figure; a sentence where matplotlib is missing."""
+    report.plot(tmp_path / "estimates.png")
+    assert (tmp_path / "estimates.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert report.plot().axes
+    monkeypatch.setattr(figure, "find_spec", lambda name: None)
+    with pytest.raises(ShuffledpError, match=r"^plot: matplotlib is not installed; install shuffledp\[plot\]\.$"):
+        report.plot()
+
+
+def test_a_collection_does_not_fail_for_want_of_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without matplotlib all but the picture is written."""
+    monkeypatch.setattr(figure, "find_spec", lambda name: None)
+    collect(plan_of("krr", **CHEAP), data_of("krr", 1000), out=tmp_path / "out")
+    assert not (tmp_path / "out" / "estimates.png").exists()
+    assert "estimates.png" not in (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert (tmp_path / "out" / "report.json").exists()

@@ -1,0 +1,33 @@
+"""The page about planning: its Python runs, and every task is told with the options that it takes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from shuffledp import tasks
+from shuffledp.planner.plan_file import Plan
+from shuffledp.tasks.register import TASKS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "planning.md").read_text("utf-8")
+
+
+def test_the_python_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A ranking, a plan in a file, a simulation that is printed."""
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(example, {})
+    assert Plan.load("plan.json").task.domain == tasks.Categories(("red", "green", "blue"))
+    assert "Simulation: frequency" in capsys.readouterr().out
+
+
+def test_every_task_is_on_the_page() -> None:
+    """Under its name on the command line, and as a class."""
+    told = set(re.findall(r"^\| `([\w-]+)` \|", PAGE, re.MULTILINE))
+    assert told == {kind.command_name() for kind in TASKS}
+    for kind in (*TASKS, tasks.UnitVectorMean):
+        assert f"`{kind.__name__}(" in PAGE

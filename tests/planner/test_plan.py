@@ -1,0 +1,126 @@
+"""Planning from Python: the ranking of the command, a plan that is ready, and what people see of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shuffledp import figure
+from shuffledp.errors import ShuffledpError
+from shuffledp.planner.plan import plan
+from shuffledp.planner.plan_file import Plan
+from shuffledp.planner.ranking import Ranking
+from shuffledp.progress import Progress
+from shuffledp.tasks import Frequency, Mean
+from tests.cli import run
+
+
+@cache
+def ranking() -> Ranking:
+    """Few mechanisms: one bit is enough for two options."""
+    return plan(Frequency(["<yes>", "no"]), users=2e4, epsilon=1, delta=1e-6, max_bits=1, population="voters")
+
+
+def test_the_best_is_a_plan_that_is_ready(tmp_path: Path) -> None:
+    """It knows the task, the population and the promise, and can be saved."""
+    best = ranking().best
+    best.plan.save(tmp_path / "plan.json")
+    again = Plan.load(tmp_path / "plan.json")
+    assert again == best.plan
+    assert again.population == "voters"
+    assert again.task == Frequency(["<yes>", "no"])
+    assert again.promise["standard_error"] == best.standard_error
+    assert again.curve(20_000).epsilon(1e-6).upper <= 1.0
+
+
+def test_the_command_prints_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, errors and what was left out; times are measured and differ."""
+    asked = ("--domain", "2", "--users", "2e4", "--epsilon", "1", "--delta", "1e-6", "--max-bits", "1")
+    typed = run("plan", "--task", "frequency", *asked).out.split()
+    lines = str(ranking()).splitlines()
+    assert lines[0] == "frequency: 20,000 users, ε = 1, δ = 1e-06; at most 1 bits"
+    assert lines[1].split() == ["mechanism", "error", "local", "ε", "bits", "msgs", "client", "server", "rests", "on"]
+    for offer in ranking().offers:
+        (line,) = [line.split() for line in lines if line.startswith(f"{offer.name} ")]
+        place = typed.index(offer.name)
+        assert typed[place : place + 5] == line[:5]
+    assert "Left out:" in lines
+    assert all(refusal.name in str(ranking()) for refusal in ranking().refusals)
+
+
+def test_a_notebook_shows_a_table() -> None:
+    """With a row for each mechanism."""
+    shown = ranking()._repr_html_()
+    assert shown.startswith("<table>")
+    assert shown.count("<tr>") == 1 + len(ranking().offers)
+
+
+def test_a_ranking_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a file, or as a figure; a sentence where matplotlib is missing."""
+    ranking().plot(tmp_path / "plan.png")
+    assert (tmp_path / "plan.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert ranking().plot().axes
+    monkeypatch.setattr(figure, "find_spec", lambda name: None)
+    with pytest.raises(ShuffledpError, match=r"^plot: matplotlib is not installed; install shuffledp\[plot\]\.$"):
+        ranking().plot()
+
+
+class Counter(Progress):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, int | None]] = []
+        self.done = 0
+
+    @contextmanager
+    def step(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        def advance(rows: int) -> None:
+            self.done += rows
+
+        self.steps.append((name, total))
+        yield advance
+
+
+def test_progress_is_told() -> None:
+    """One step, as long as there are mechanisms."""
+    counter = Counter()
+    plan(Frequency(2), 1000, 1, 1e-6, mechanism="krr", progress=counter)
+    assert (counter.steps, counter.done) == ([("calibrating", 1)], 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "part"),
+    [
+        (("frequency", 1000, 1, 1e-6), {}, "task must be a task, such as tasks.Frequency"),
+        ((Mean(0, 1), 0, 1, 1e-6), {}, "users must be at least 1"),
+        ((Mean(0, 1), 1000, 0, 1e-6), {}, "epsilon must be above 0"),
+        ((Mean(0, 1), 1000, 1, 1e-6), {"mechanism": "krr"}, "mechanism must be one of"),
+        ((Mean(0, 1), 1000, 1, 1e-6), {"max_bits": 0}, "max-bits must be at least 1"),
+    ],
+)
+def test_bad_requests_are_sentences(arguments: Any, named: Any, part: str) -> None:
+    """Before anything is computed."""
+    with pytest.raises((ValueError, TypeError), match=part):
+        plan(*arguments, **named)
+
+
+SCRIPT = """
+from shuffledp.planner.plan import plan
+from shuffledp.tasks import Frequency
+print(plan(Frequency(2), 1000, 1, 1e-4, max_bits=1, max_messages=1).best.name)
+"""
+
+
+def test_a_script_without_a_guard_plans(tmp_path: Path) -> None:
+    """No process is started that would run the script again."""
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT, encoding="utf-8")
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, len(done.stdout.split())) == (0, 1), done.stderr

@@ -1,0 +1,134 @@
+"""A new task is one class: put into the register, it is planned, simulated and collected, and nothing else changes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import shuffledp
+from shuffledp.array import Array
+from shuffledp.collection.collect import collect
+from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.planner.plan import plan
+from shuffledp.planner.plan_file import Plan
+from shuffledp.planner.simulation import simulate
+from shuffledp.tasks import TASKS, Options, Task, Values
+from shuffledp.tasks.column import Column
+from shuffledp.tasks.given import Given
+from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.task import Sensitivity
+from tests.cli import run
+from tests.collection import write_table
+
+
+@dataclass(frozen=True)
+class Approval(Task):
+    """How many users said yes."""
+
+    question: str
+
+    name = "approval"
+    kinds = ("frequency",)
+    data = "as many who say yes as no"
+    unit = "users"
+    parameters = ("question",)
+    taken = ()
+
+    @property
+    def domain(self) -> Values:
+        return Options(2)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return {"options": 2}
+
+    def sample(self, mechanism: Mechanism) -> Array:
+        return np.arange(2)
+
+    def sensitivity(self, users: int) -> Sensitivity:
+        return Sensitivity(1.0, math.sqrt(1.0))
+
+    def csv_type(self) -> pa.DataType:
+        return pa.bool_()
+
+    def values(self, column: Column, array: pa.Array) -> Any:
+        if not pa.types.is_boolean(array.type):
+            raise column.refuse(f"expected yes or no, got {array.type}")
+        return column.without_nulls(array).to_numpy(zero_copy_only=False).astype(np.int64)
+
+    def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
+        yes = Estimate(estimate.value[1:], estimate.variance[1:], estimate.users)
+        return [Quantity.of("users", (self.question,), yes, confidence)]
+
+    @classmethod
+    def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
+        return cls(**parameters)
+
+    @classmethod
+    def from_options(cls, given: Given) -> Task:
+        return cls("Yes?")
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shuffledp.tasks.register.TASKS", (*TASKS, Approval))
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_task_is_planned_simulated_and_collected(tmp_path: Path) -> None:
+    """From Python, through the plan's file."""
+    asked = Approval("More trees?")
+    ranking = plan(asked, users=2000, epsilon=1.0, delta=1e-6, mechanism="krr")
+    ranking.best.plan.save(tmp_path / "plan.json")
+    chosen = Plan.load(tmp_path / "plan.json")
+    assert chosen == ranking.best.plan
+    assert chosen.task == asked
+    assert 0.7 < simulate(chosen, repeats=200).ratio < 1.3
+    report = collect(chosen, pa.array([True, False] * 1000), out=tmp_path / "out")
+    (quantity,) = report.quantities
+    assert quantity.labels == ("More trees?",)
+    assert quantity.standard_error is not None
+    # Six standard errors: once in 1e8.
+    assert abs(quantity.value[0] - 1000) < 6 * quantity.standard_error[0]
+    with pytest.raises(ValueError, match="column 'value': expected yes or no, got int64"):
+        collect(chosen, pa.array([1, 0] * 1000), out=tmp_path / "out2")
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_task_is_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planned, simulated and collected as typed, from a CSV file."""
+    monkeypatch.chdir(tmp_path)
+    target = ("--users", "2000", "--epsilon", "1", "--delta", "1e-6", "--mechanism", "krr")
+    assert run("plan", "--task", "approval", *target, "--out", "plan.json").err == ""
+    assert run("simulate", "plan.json", "--json").status == 0
+    write_table(tmp_path / "data.csv", answer=pa.array([True, False] * 1000))
+    done = run("collect", "plan.json", "--input", "data.csv", "--column", "answer", "--out", "out", "--json")
+    assert done.err == ""
+    assert [row["label"] for row in json.loads(done.out)["estimates"]] == ["Yes?"]
+    assert (
+        "--domain does not go with --task approval" in run("plan", "--task", "approval", "--domain", "3", *target).err
+    )
+
+
+def test_every_task_of_the_package_is_registered() -> None:
+    """One name each; the variant of a task is reached through the task."""
+    folder = Path(shuffledp.__file__).parent / "tasks"
+    defined = {
+        node.name
+        for path in folder.glob("*.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(base, ast.Name) and base.id in ("Task", "Frequency") for base in node.bases)
+    }
+    missing = defined - {kind.__name__ for kind in TASKS}
+    assert not missing, f"add {', '.join(sorted(missing))} to TASKS in shuffledp/tasks/register.py"
+    assert len({kind.name for kind in TASKS}) == len(TASKS)
