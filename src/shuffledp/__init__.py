@@ -1,75 +1,95 @@
 """shuffledp: the shuffle model of differential privacy, from certified numbers to running collections.
 
-Every mechanism of the catalogue is here under its own name: ``shuffledp.KRR``, ``shuffledp.OUE``, …
+What is public is this list: functions and their results, every mechanism under its own name (``shuffledp.KRR``,
+``shuffledp.OUE``, …), and the namespaces ``bounds``, ``collection``, ``metric``, ``tasks``, ``testing``, ``tradeoff``.
+
+>>> import shuffledp as sdp
+>>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=128), users=100_000)
+>>> f"{curve.epsilon(delta=1e-8).upper:.6f}"
+'0.010174'
 """
 
-from typing import TYPE_CHECKING, Any
-
-from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.compare import compare
-from shuffledp.calibration.calibrate import Calibration, calibrate
-from shuffledp.calibration.risk_target import RiskTarget
-from shuffledp.calibration.target import Target
-from shuffledp.composition.gaussian_limit import gaussian_limit
-from shuffledp.composition.renyi import renyi
-from shuffledp.composition.sequential import compose
-from shuffledp.composition.subsampling import poisson, subsample
-from shuffledp.errors import NotApplicable, NumericalError, ShuffledpError
-from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.combined.compressed import Compressed
-from shuffledp.mechanisms.given.sent_point import SentPoint
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
-from shuffledp.metric.amplified import AmplifiedMetric, MechanismMetric
-from shuffledp.metric.solver import LocalMetricSolver
-from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.space import Box, DistanceMatrix, Segment
-from shuffledp.privacy.value import BoundValue
-from shuffledp.privacy.variation_ratio import VariationRatio
-from shuffledp.tradeoff.guaranteed import trade_off
-from shuffledp.tradeoff.risk import AttackRisk
-from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, TradeOff
-from shuffledp.tradeoff.trade_off_curve import privacy_curve
+from shuffledp import (
+    bounds as bounds,
+    collection as collection,
+    metric as metric,
+    tasks as tasks,
+    testing as testing,
+    tradeoff as tradeoff,
+)
+from shuffledp.audit.empirical import AuditResult as AuditResult, audit as audit
+from shuffledp.bounds.amplify import amplify as amplify
+from shuffledp.bounds.bound import Bound as Bound
+from shuffledp.bounds.compare import Comparison as Comparison, compare as compare
+from shuffledp.calibration.calibrate import Calibration as Calibration, calibrate as calibrate
+from shuffledp.calibration.risk_target import RiskTarget as RiskTarget
+from shuffledp.calibration.target import Target as Target
+from shuffledp.certificate.certify import certify as certify
+from shuffledp.certificate.claim import Claim as Claim
+from shuffledp.certificate.proof import Finding as Finding
+from shuffledp.certificate.verify import verify as verify
+from shuffledp.collection.collect import collect as collect
+from shuffledp.collection.report import Report as Report
+from shuffledp.composition.gaussian_limit import gaussian_limit as gaussian_limit
+from shuffledp.composition.renyi import renyi as renyi
+from shuffledp.composition.sequential import compose as compose
+from shuffledp.composition.subsampling import poisson as poisson, subsample as subsample
+from shuffledp.errors import (
+    NotApplicable as NotApplicable,
+    NumericalError as NumericalError,
+    ShuffledpError as ShuffledpError,
+)
+from shuffledp.mechanisms.combined.compressed import Compressed as Compressed
+from shuffledp.mechanisms.combined.parallel import Parallel as Parallel
+from shuffledp.mechanisms.combined.range_queries import RangeQueries as RangeQueries
+from shuffledp.mechanisms.combined.repeated import Repeated as Repeated
+from shuffledp.mechanisms.estimate import Estimate as Estimate
+from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse as HadamardResponse
+from shuffledp.mechanisms.frequency.krr import KRR as KRR
+from shuffledp.mechanisms.frequency.local_hash import LocalHash as LocalHash
+from shuffledp.mechanisms.frequency.oue import OUE as OUE
+from shuffledp.mechanisms.frequency.pi_rappor import PIRAPPOR as PIRAPPOR
+from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometry as ProjectiveGeometry
+from shuffledp.mechanisms.frequency.rappor import RAPPOR as RAPPOR
+from shuffledp.mechanisms.frequency.subset import Subset as Subset
+from shuffledp.mechanisms.given.from_density import FromDensity as FromDensity
+from shuffledp.mechanisms.given.from_table import FromTable as FromTable
+from shuffledp.mechanisms.given.sent_point import SentPoint as SentPoint
+from shuffledp.mechanisms.itemset.privset import PrivSet as PrivSet
+from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR as SamplingRAPPOR
+from shuffledp.mechanisms.itemset.wheel import Wheel as Wheel
+from shuffledp.mechanisms.keyvalue.collision import Collision as Collision
+from shuffledp.mechanisms.keyvalue.pckv import PCKV as PCKV
+from shuffledp.mechanisms.keyvalue.privkv import PrivKV as PrivKV
+from shuffledp.mechanisms.mean.laplace import Laplace as Laplace
+from shuffledp.mechanisms.mean.piecewise import Piecewise as Piecewise
+from shuffledp.mechanisms.mechanism import Mechanism as Mechanism
+from shuffledp.mechanisms.metric.exponential import Exponential as Exponential
+from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential as PaddedExponential
+from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace as PlanarLaplace
+from shuffledp.mechanisms.metric.witch_hat import WitchHat as WitchHat
+from shuffledp.mechanisms.multimessage.balcer_cheu import BalcerCheu as BalcerCheu
+from shuffledp.mechanisms.multimessage.balcer_uniform import BalcerUniform as BalcerUniform
+from shuffledp.mechanisms.multimessage.balls_into_bins import BallsIntoBins as BallsIntoBins
+from shuffledp.mechanisms.multimessage.cheu_zhilyaev import CheuZhilyaev as CheuZhilyaev
+from shuffledp.mechanisms.multimessage.mix_dump import MixDUMP as MixDUMP
+from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP as PureDUMP
+from shuffledp.mechanisms.vector.duchi import Duchi as Duchi
+from shuffledp.mechanisms.vector.harmony import Harmony as Harmony
+from shuffledp.mechanisms.vector.privhs import PrivHS as PrivHS
+from shuffledp.mechanisms.vector.privunit import PrivUnit as PrivUnit
+from shuffledp.mechanisms.vector.privunit_g import PrivUnitG as PrivUnitG
+from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized as PrivUnitOptimized
+from shuffledp.mechanisms.vector.sqkr import SQKR as SQKR
+from shuffledp.planner.plan import plan as plan
+from shuffledp.planner.plan_file import Plan as Plan
+from shuffledp.planner.ranking import Ranking as Ranking
+from shuffledp.planner.simulation import Outcome as Outcome, simulate as simulate
+from shuffledp.privacy.curve import PrivacyCurve as PrivacyCurve
+from shuffledp.privacy.randomizer import Randomizer as Randomizer
+from shuffledp.privacy.value import BoundValue as BoundValue
+from shuffledp.privacy.variation_ratio import VariationRatio as VariationRatio
+from shuffledp.tradeoff.guaranteed import trade_off as trade_off
+from shuffledp.tradeoff.risk import AttackRisk as AttackRisk
+from shuffledp.tradeoff.trade_off_curve import privacy_curve as privacy_curve
 from shuffledp.version import __version__ as __version__
-
-_CATALOGUE = {kind.__name__: kind for kind in all_mechanisms().values()}
-globals().update(_CATALOGUE)
-
-__all__ = [
-    "AmplifiedMetric",
-    "AttackRisk",
-    "BoundValue",
-    "Box",
-    "Calibration",
-    "Compressed",
-    "DistanceMatrix",
-    "Estimate",
-    "Segment",
-    "LocalMetricSolver",
-    "Mechanism",
-    "MechanismMetric",
-    "NotApplicable",
-    "NumericalError",
-    "PiecewiseTradeOff",
-    "PrivacyCurve",
-    "RiskTarget",
-    "SentPoint",
-    "ShuffledpError",
-    "Target",
-    "TradeOff",
-    "VariationRatio",
-    "amplify",
-    "calibrate",
-    "compare",
-    "compose",
-    "gaussian_limit",
-    "poisson",
-    "privacy_curve",
-    "renyi",
-    "subsample",
-    "trade_off",
-    *_CATALOGUE,
-]
-
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...

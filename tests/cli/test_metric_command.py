@@ -43,9 +43,9 @@ def answer(*words: str) -> dict[str, Any]:
 
 def test_a_matrix_is_amplified(matrix_file: str) -> None:
     """The same numbers as in Python, by the default bound and by a published one."""
-    space = sdp.DistanceMatrix.from_csv(matrix_file)
+    space = sdp.metric.DistanceMatrix.from_csv(matrix_file)
     document = answer("metric", "amplify", *COMMON, "--matrix", matrix_file)
-    assert document["amplified"] == sdp.AmplifiedMetric(space, 10_000, 1e-6).matrix.tolist()
+    assert document["amplified"] == sdp.metric.AmplifiedMetric(space, 10_000, 1e-6).matrix.tolist()
     assert document["local"] == space.matrix.tolist()
     assert document["guarantee"]
     assert document["certified"]

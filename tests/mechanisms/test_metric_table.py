@@ -19,14 +19,14 @@ from tests.oracle import exact
 KINDS = [sdp.PaddedExponential, sdp.Exponential]
 
 
-def spaces() -> list[sdp.DistanceMatrix]:
+def spaces() -> list[sdp.metric.DistanceMatrix]:
     generator = np.random.default_rng(17)
     return [
         triangle(1.0),
         triangle(1e-6),
-        sdp.DistanceMatrix.from_points(generator.random((9, 2)), rate=5.0),
-        sdp.DistanceMatrix.from_points(generator.random((4, 3)), rate=30.0 / math.sqrt(3)),
-        sdp.DistanceMatrix.from_points([[float(x)] for x in range(6)], rate=0.1),
+        sdp.metric.DistanceMatrix.from_points(generator.random((9, 2)), rate=5.0),
+        sdp.metric.DistanceMatrix.from_points(generator.random((4, 3)), rate=30.0 / math.sqrt(3)),
+        sdp.metric.DistanceMatrix.from_points([[float(x)] for x in range(6)], rate=0.1),
     ]
 
 
@@ -43,12 +43,12 @@ def assert_private(mechanism: MetricTable) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("space", spaces(), ids=lambda space: f"{space.size}-{space.diameter:.3g}")
-def test_the_executed_table_is_private_for_the_distance(kind: type[MetricTable], space: sdp.DistanceMatrix) -> None:
+def test_the_executed_table_is_private_for_the_distance(kind: type[MetricTable], space: sdp.metric.DistanceMatrix) -> None:
     assert_private(kind(space.matrix))  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("space", spaces(), ids=lambda space: f"{space.size}-{space.diameter:.3g}")
-def test_the_tables_are_what_they_are_called(space: sdp.DistanceMatrix) -> None:
+def test_the_tables_are_what_they_are_called(space: sdp.metric.DistanceMatrix) -> None:
     """Close to e^−D/N with the least N, and to e^(−D/2) normalised."""
     padded, plain = sdp.PaddedExponential(space.matrix), sdp.Exponential(space.matrix)
     weights = np.exp(-space.matrix)
@@ -105,7 +105,7 @@ def test_pairs_and_diameters_cover_the_real_protocol(kind: type[MetricTable], ex
 
 def test_many_inputs_use_the_worst_parameters() -> None:
     """Beyond a few hundred kinds of pairs parameters give the answer; never below a pair inside the diameter."""
-    space = sdp.DistanceMatrix.from_points(np.random.default_rng(2).random((34, 2)), rate=3.0)
+    space = sdp.metric.DistanceMatrix.from_points(np.random.default_rng(2).random((34, 2)), rate=3.0)
     mechanism = sdp.PaddedExponential(space.matrix)
     all_of_it = sdp.amplify(mechanism, 5_000).epsilon(1e-6).upper
     within = sdp.amplify(mechanism, 5_000, diameter=2.0).epsilon(1e-6).upper

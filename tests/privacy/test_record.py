@@ -117,13 +117,13 @@ def test_curves_made_of_curves(curve: sdp.PrivacyCurve) -> None:
         sdp.renyi(CURVE),
         sdp.trade_off(CURVE, points=20),
         sdp.trade_off(CURVE, points=20).knots(),
-        sdp.PiecewiseTradeOff([0.2, 0.8], [0.7, 0.3]),
+        sdp.tradeoff.PiecewiseTradeOff([0.2, 0.8], [0.7, 0.3]),
         NoisyStep(LeastSquares()),
         sdp.AttackRisk(CURVE),
         sdp.AttackRisk(CURVE).advantage(),
-        sdp.DistanceMatrix(np.array([[0.0, 1.0], [1.0, 0.0]])),
-        sdp.AmplifiedMetric(sdp.DistanceMatrix(np.array([[0.0, 1.0], [1.0, 0.0]])), 1000, 1e-6),
-        sdp.LocalMetricSolver(sdp.DistanceMatrix(np.array([[0.0, 1.0], [1.0, 0.0]])), 1000, 1e-6),
+        sdp.metric.DistanceMatrix(np.array([[0.0, 1.0], [1.0, 0.0]])),
+        sdp.metric.AmplifiedMetric(sdp.metric.DistanceMatrix(np.array([[0.0, 1.0], [1.0, 0.0]])), 1000, 1e-6),
+        sdp.metric.LocalMetricSolver(sdp.metric.DistanceMatrix(np.array([[0.0, 1.0], [1.0, 0.0]])), 1000, 1e-6),
         CURVE.profile([0.1, 0.2]),
     ],
     ids=lambda thing: type(thing).__name__,
@@ -209,5 +209,5 @@ def test_a_function_made_on_the_spot_is_no_data() -> None:
 
 def test_the_attacked_pair_of_a_metric_is_data() -> None:
     """The padded mechanism on three inputs, from its distances."""
-    space = sdp.DistanceMatrix.from_points([[0.0], [1.0], [3.0]])
+    space = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [3.0]])
     assert_data(attacked_pair(space, 0, 1))

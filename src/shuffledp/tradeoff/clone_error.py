@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc
 
 from shuffledp import argument
 from shuffledp.array import Floats
+from shuffledp.numerics.special import betainc
 from shuffledp.privacy.record import Record
 from shuffledp.tradeoff.shuffled import BinomialWindow, binomial_window
 

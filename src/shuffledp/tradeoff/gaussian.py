@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtr, ndtri
 
 from shuffledp import argument
 from shuffledp.array import Floats
+from shuffledp.numerics.special import log_ndtr, ndtr, ndtri
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, TradeOff, checked_errors
 
 SCORES = np.linspace(-9.0, 9.0, 2001)

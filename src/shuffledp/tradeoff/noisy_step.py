@@ -10,10 +10,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, ndtr
 
 from shuffledp import argument
 from shuffledp.array import Floats
+from shuffledp.numerics.special import expit, ndtr
 from shuffledp.tradeoff.gaussian import gaussian_delta
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, TradeOff
