@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -74,7 +74,7 @@ class RenyiCurve(Record):
             upper = max(0.0, found.upper + offset + ROUNDING * (found.upper + abs(offset)))
             if upper < best.upper:
                 best = self._value(upper, min(found.slack, upper))
-        return best
+        return replace(best, delta=delta)
 
     @cached_property
     def _moments(self) -> tuple[tuple[_Moments, int], ...]:
@@ -83,7 +83,9 @@ class RenyiCurve(Record):
     def _value(self, upper: float, slack: float) -> BoundValue:
         curve = self.curve
         theorem = f"{THEOREM}; {curve.theorem}"
-        return BoundValue(upper, slack, curve.bound, theorem, curve.certified, curve.guarantee)
+        return BoundValue(
+            upper, slack, curve.bound, theorem, curve.certified, curve.guarantee, curve.note, curve.source.origin
+        )
 
 
 class _Moments:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from shuffledp.document import rounded_up
+from shuffledp.privacy.readable import Readable, Row, yes_or_no
 from shuffledp.privacy.record import Record
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BoundValue(Record):
+class BoundValue(Readable, Record):
     """One number of a privacy statement and what stands behind it.
 
     ``upper`` is the certified guarantee (also ``float()``); ``lower`` is attained by an attack on a real dataset,
@@ -49,3 +51,37 @@ class BoundValue(Record):
 
     def __float__(self) -> float:
         return self.upper
+
+    def document(self, *, attacked: bool = True) -> dict[str, Any]:
+        """The value as a JSON object: ε and δ, the one that was asked for as a number, the other with its bounds.
+
+        ``attacked=False`` leaves ``lower`` out, which may take as long as the value itself. A value that is neither an
+        ε nor a δ, such as a Rényi divergence, is called "value". ``origin`` is there only where the bound is not ours.
+        """
+        bounds = {"lower": self.lower} if attacked else {}
+        bounds |= {"upper": self.upper, "slack": self.slack}
+        said: dict[str, Any] = {"value": bounds}
+        if self.delta is not None:
+            said = {"epsilon": bounds, "delta": self.delta}
+        elif self.epsilon is not None:
+            said = {"epsilon": self.epsilon, "delta": bounds}
+        said |= {"bound": self.bound, "theorem": self.theorem, "certified": self.certified}
+        said |= {"guarantee": self.guarantee, "note": self.note}
+        return said | ({"origin": self.origin} if self.origin else {})
+
+    def _title(self) -> str:
+        number = rounded_up(self.upper)
+        if self.delta is not None:
+            return f"ε = {number} at δ = {self.delta:g}"
+        return f"value = {number}" if self.epsilon is None else f"δ = {number} at ε = {self.epsilon:g}"
+
+    def _rows(self) -> list[Row]:
+        rows = [
+            ("guarantee", yes_or_no(self.guarantee, "NO: not an upper bound of the privacy loss")),
+            ("attained by an attack", "none known" if self.lower is None else f"{self.lower:.6g}"),
+            ("numerical slack", rounded_up(self.slack, 2)),
+            ("bound", self.bound),
+            ("theorem", self.theorem),
+            ("certified", yes_or_no(self.certified)),
+        ]
+        return rows + ([("note", self.note)] if self.note else [])
