@@ -68,7 +68,18 @@ class Source:
 
 @dataclass(frozen=True)
 class PrivacyCurve(Readable, Record):
-    """δ(ε) of the shuffled output of ``messages`` messages, both directions of the divergence."""
+    """δ(ε) of the shuffled output of ``messages`` messages, both directions of the hockey-stick divergence.
+
+    ``epsilon(delta)`` and ``delta(epsilon)`` are values with what stands behind them, ``profile`` is many at once;
+    ``print`` and ``plot`` show the curve. ``guarantee`` says whether the values are upper bounds of the privacy loss.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> curve.users, curve.messages, curve.guarantee
+    (10000, 10000, True)
+    >>> curve.delta(epsilon=0.05).upper < 2.8e-5, curve.epsilon(delta=1e-6).upper < 0.0675
+    (True, True)
+    """
 
     source: Source
 

@@ -21,6 +21,17 @@ class BoundValue(Readable, Record):
     ``upper`` is the certified guarantee (also ``float()``); ``lower`` is attained by an attack on a real dataset,
     None if none is known; ``slack`` is how far ``upper`` may be above the exact value of the same bound, in the
     same unit.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> print(curve.epsilon(delta=1e-6))
+    ε = 0.0674903 at δ = 1e-06
+      guarantee              yes
+      attained by an attack  0.0674885
+      numerical slack        1.6e-10
+      bound                  optimal
+      theorem                privacy blanket [PB], numerically exact [SCW25]
+      certified              yes
     """
 
     upper: float
