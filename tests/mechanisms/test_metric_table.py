@@ -43,7 +43,9 @@ def assert_private(mechanism: MetricTable) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("space", spaces(), ids=lambda space: f"{space.size}-{space.diameter:.3g}")
-def test_the_executed_table_is_private_for_the_distance(kind: type[MetricTable], space: sdp.metric.DistanceMatrix) -> None:
+def test_the_executed_table_is_private_for_the_distance(
+    kind: type[MetricTable], space: sdp.metric.DistanceMatrix
+) -> None:
     assert_private(kind(space.matrix))  # type: ignore[call-arg]
 
 

@@ -44,6 +44,16 @@ def amplify(
     at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
     ``bound`` is a name, by default "best", or a list: the smallest guarantee among just these. A ``Bound`` object of
     one's own in that list is used here and nowhere else, and the curve's note says whose it is.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=128), users=100_000)
+    >>> curve.epsilon(delta=1e-8).upper < 0.0102
+    True
+    >>> curve.epsilon(delta=1e-8).bound
+    'optimal'
+    >>> older = sdp.amplify(sdp.KRR(epsilon=2.0, options=128), users=100_000, bound=["clone", "analytic"])
+    >>> older.epsilon(delta=1e-8).bound
+    'analytic'
     """
     total = argument.count("amplify", "users", users)
     if total > MOST_USERS:

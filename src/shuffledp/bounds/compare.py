@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from shuffledp import argument
 from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.amplify import amplify
+from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.readable import Readable, empty_figure
 from shuffledp.privacy.value import BoundValue
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOUR = "#0b3c5d"
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedBound:
     """One bound's answer, or why it has none."""
 
     bound: str
@@ -21,12 +30,18 @@ class Row:
     value: BoundValue | None
     reason: str = ""
 
+    def said(self) -> str:
+        """In one line."""
+        if self.value is None:
+            return f"– {self.reason}"
+        return f"{rounded_up(self.value.upper)} {'' if self.value.guarantee else 'NOT a guarantee, '}{self.theorem}"
+
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Readable):
     """All answers, smallest guarantee first, then what is no guarantee, then what does not apply."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ComparedBound, ...]
     users: int
     """Users who hide each other, colluding ones taken away."""
     messages: int
@@ -34,14 +49,48 @@ class Comparison:
     lower: float | None
 
     @property
-    def best(self) -> Row:
+    def best(self) -> ComparedBound:
         """The smallest certified guarantee."""
         return next(row for row in self.rows if row.value is not None and row.value.guarantee)
 
+    def plot(self) -> Figure:
+        """ε of every bound that applies, as bars of a matplotlib figure: filled where it is a guarantee."""
+        figure, axes = empty_figure()
+        shown = [
+            (row.bound, row.value) for row in self.rows if row.value is not None and math.isfinite(row.value.upper)
+        ]
+        for name, value in reversed(shown):
+            axes.barh(name, value.upper, color="#0b3c5d" if value.guarantee else "none", edgecolor="#0b3c5d")
+        if self.lower is not None:
+            axes.axvline(self.lower, color="black", linestyle=":", label="attack: no less is possible")
+            axes.legend()
+        axes.set(xlabel="ε", title=self._title())
+        return figure
+
+    def _title(self) -> str:
+        given = next((row.value.delta for row in self.rows if row.value is not None), None)
+        at = "" if given is None else f" at δ = {given:g}"
+        return f"ε{at} for {self.users:,} users, {self.messages:,} messages that hide each other"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        said = [(row.bound, row.said()) for row in self.rows]
+        return [*said, ("attack", "none known" if self.lower is None else f"attains {self.lower:.6g}")]
+
 
 def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: float = 0) -> Comparison:
-    """ε at δ by every bound, and the lower bound of the strongest known attack."""
-    rows: list[Row] = []
+    """ε at δ by every bound, and the lower bound of the strongest known attack.
+
+    ``randomizer``, ``users`` and ``colluding`` are as in ``amplify``. The result prints as a table, and ``best`` is its
+    smallest guarantee.
+
+    >>> import shuffledp as sdp
+    >>> found = sdp.compare(sdp.KRR(epsilon=1.0, options=4), users=1000, delta=1e-6)
+    >>> found.best.bound
+    'optimal'
+    >>> found.lower > 0.117, found.best.value.upper < 0.118
+    (True, True)
+    """
+    rows: list[ComparedBound] = []
     lower: float | None = None
     hidden = 0
     for bound in BOUNDS:
@@ -50,9 +99,9 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
             curve = amplify(randomizer, users, bound=name, colluding=colluding)
             hidden, value = curve.messages, curve.epsilon(delta)
         except NotApplicable as error:
-            rows.append(Row(name, bound.theorem, None, error.reason))
+            rows.append(ComparedBound(name, bound.theorem, None, error.reason))
             continue
-        rows.append(Row(name, value.theorem, value))
+        rows.append(ComparedBound(name, value.theorem, value))
         if lower is None:
             lower = value.lower
     rows.sort(key=_order)
@@ -60,7 +109,7 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
     return Comparison(tuple(rows), honest, hidden, lower)
 
 
-def _order(row: Row) -> tuple[bool, bool, float]:
+def _order(row: ComparedBound) -> tuple[bool, bool, float]:
     if row.value is None:
         return True, True, 0.0
     return False, not row.value.guarantee, row.value.upper

@@ -108,17 +108,13 @@ class Answer:
     epsilon: float | None
 
     def document(self) -> dict[str, Any]:
-        value = self.value
-        answer = {"lower": value.lower, "upper": value.upper, "slack": value.slack}
+        said = self.value.document()
         document: dict[str, Any] = {
-            "epsilon": answer if self.epsilon is None else self.epsilon,
-            "delta": answer if self.delta is None else self.delta,
+            "epsilon": said.pop("epsilon"),
+            "delta": said.pop("delta"),
             "users": self.honest,
             "messages": self.curve.messages,
-            "bound": value.bound,
-            "theorem": value.theorem,
-            "certified": value.certified,
-            "guarantee": value.guarantee,
+            **said,
             "note": self.curve.note,
             "parameters": self._parameters(),
         }

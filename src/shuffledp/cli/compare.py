@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp import figure as figures
-from shuffledp.bounds.compare import Comparison, compare
-from shuffledp.cli import options, show
+from shuffledp.bounds.compare import ComparedBound, Comparison, compare
+from shuffledp.cli import figure as figures, options, show
 from shuffledp.cli.bars import Bars, waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.document import json_text
@@ -58,17 +58,19 @@ def _document(result: Comparison, delta: float) -> dict[str, Any]:
         "delta": delta,
         "lower": result.lower,
         "best": result.best.bound,
-        "bounds": [
-            {
-                "bound": row.bound,
-                "theorem": row.theorem,
-                "epsilon": None if row.value is None else {"upper": row.value.upper, "slack": row.value.slack},
-                "certified": row.value is not None and row.value.certified,
-                "guarantee": row.value is not None and row.value.guarantee,
-                "reason": row.reason,
-            }
-            for row in result.rows
-        ],
+        "bounds": [_row(row) for row in result.rows],
+    }
+
+
+def _row(row: ComparedBound) -> dict[str, Any]:
+    said = {} if row.value is None else row.value.document(attacked=False)
+    return {
+        "bound": row.bound,
+        "theorem": row.theorem,
+        "epsilon": said.get("epsilon"),
+        "certified": said.get("certified", False),
+        "guarantee": said.get("guarantee", False),
+        "reason": row.reason,
     }
 
 

@@ -134,7 +134,7 @@ def amplify(
     else:
         values = _along(metric, space, STEPS if steps is None else steps)
         document["distances"] = [
-            {"distance": distance / space.rate, "local": distance, "amplified": {"upper": v.upper, "slack": v.slack}}
+            {"distance": distance / space.rate, "local": distance, "amplified": v.document(attacked=False)["epsilon"]}
             for distance, v in values
         ]
         drawn, style = [(distance, v.upper) for distance, v in values], "o-"

@@ -52,7 +52,16 @@ class GaussianLimit(PrivacyCurve):
 
 
 def gaussian_limit(curve: PrivacyCurve) -> GaussianLimit:
-    """What the curve approaches when there are many users: an approximation in no time, and not an upper bound."""
+    """What the curve approaches when there are many users: an approximation in no time, and not an upper bound.
+
+    ``curve`` is one of ``amplify``, or several rounds of ``compose``.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> value = sdp.gaussian_limit(curve).epsilon(delta=1e-6)
+    >>> print(f"{value.upper:.3f}", value.guarantee)
+    0.068 False
+    """
     mu = curve.loss_deviation()
     if mu is None:
         raise NotApplicable(NAME, f"the curve of {curve.bound!r} does not know its limit.")

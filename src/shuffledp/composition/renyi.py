@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -74,7 +74,7 @@ class RenyiCurve(Record):
             upper = max(0.0, found.upper + offset + ROUNDING * (found.upper + abs(offset)))
             if upper < best.upper:
                 best = self._value(upper, min(found.slack, upper))
-        return best
+        return replace(best, delta=delta)
 
     @cached_property
     def _moments(self) -> tuple[tuple[_Moments, int], ...]:
@@ -83,7 +83,9 @@ class RenyiCurve(Record):
     def _value(self, upper: float, slack: float) -> BoundValue:
         curve = self.curve
         theorem = f"{THEOREM}; {curve.theorem}"
-        return BoundValue(upper, slack, curve.bound, theorem, curve.certified, curve.guarantee)
+        return BoundValue(
+            upper, slack, curve.bound, theorem, curve.certified, curve.guarantee, curve.note, curve.source.origin
+        )
 
 
 class _Moments:
@@ -129,7 +131,15 @@ def _divergence(function: Kinked, order: float) -> float:
 
 
 def renyi(curve: PrivacyCurve) -> RenyiCurve:
-    """The Rényi divergences of a curve, by order, and what they prove."""
+    """The Rényi divergences of a curve, by order, and what they prove.
+
+    ``curve`` is one of ``amplify``, ``subsample`` or ``compose``; rounds add up.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> sdp.renyi(curve).divergence(order=2.0).upper < 0.00037
+    True
+    """
     if not isinstance(curve, PrivacyCurve):
         raise TypeError(f"{_WHO}: expected a privacy curve as amplify gives it, got {curve!r}.")
     return RenyiCurve(curve)

@@ -124,6 +124,12 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     The number drawn is that of all who send, colluding ones included. If K people of the population collude, at most K
     of the drawn do, and fewer hide more. They know whether they were drawn, and with that how many of the others were:
     at most all that are drawn, of those who do not collude. Of several rounds the one with the most people counts.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> drawn = sdp.subsample(curve, population=1_000_000)
+    >>> curve.epsilon(delta=1e-6).upper < 0.0675, drawn.epsilon(delta=1e-6).upper < 0.0005
+    (True, True)
     """
     if not isinstance(curve, PrivacyCurve):
         raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
@@ -216,7 +222,15 @@ class PoissonCurve(PrivacyCurve):
 
 
 def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: BoundChoice = best.NAME) -> PrivacyCurve:
-    """The curve of one round in which each of ``population`` people takes part with probability ``rate``."""
+    """The curve of one round in which each of ``population`` people takes part with probability ``rate``.
+
+    ``randomizer`` and ``bound`` are as in ``amplify``; who takes part is decided independently and nobody learns it.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.poisson(sdp.VariationRatio.of_ldp(1.0), population=2000, rate=0.1, bound="variation-ratio")
+    >>> curve.delta(0.1).upper < 1e-5
+    True
+    """
     total = argument.count("poisson", "population", population)
     chance = argument.real("poisson", "rate", rate)
     if not 0.0 < chance <= 1.0:

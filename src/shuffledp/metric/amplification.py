@@ -32,11 +32,11 @@ class Amplification(ABC):
     def epsilon(self, pair: Surroundings, users: int, delta: float) -> BoundValue:
         """ε for which the two inputs are (ε, δ)-indistinguishable; never above their local distance."""
         if pair.distance == 0.0:
-            return self._value(0.0, 0.0)
+            return self._value(0.0, 0.0, delta)
         upper, slack = self._epsilon(pair, users, delta)
         if upper >= pair.distance:
-            return self._value(pair.distance, max(0.0, slack - (upper - pair.distance)))
-        return self._value(upper, slack)
+            return self._value(pair.distance, max(0.0, slack - (upper - pair.distance)), delta)
+        return self._value(upper, slack, delta)
 
     def excess(self, pair: Surroundings, users: int, delta: float, target: float) -> float:
         """At most 0 exactly where the two inputs are proved (target, δ)-indistinguishable; grows with the distances."""
@@ -51,8 +51,8 @@ class Amplification(ABC):
     def _epsilon(self, pair: Surroundings, users: int, delta: float) -> tuple[float, float]:
         """The theorem's value and its slack, for a positive distance; infinite where it does not apply."""
 
-    def _value(self, upper: float, slack: float) -> BoundValue:
-        return BoundValue(upper, slack, self.name, self.theorem, certified=True, guarantee=True)
+    def _value(self, upper: float, slack: float, delta: float) -> BoundValue:
+        return BoundValue(upper, slack, self.name, self.theorem, certified=True, guarantee=True, delta=delta)
 
 
 class _ClosedForm(Amplification):

@@ -64,6 +64,12 @@ class LocalMetricSolver(Record):
     Deviates: any bound may be used; the paper's are Corollary 1 (Algorithm 1) and Corollary 2 with R = 2e^m (Algorithm
     3). With the others each pair counts only the largest distance from its own two inputs, and distances are then
     raised one by one until none can grow by 1%.
+
+    >>> import shuffledp as sdp
+    >>> target = sdp.DistanceMatrix.from_points([[0.0], [0.1]])
+    >>> (found,) = sdp.LocalMetricSolver(target, users=10_000, delta=1e-6).solve(diameters=1)
+    >>> found.diameter > 1.82
+    True
     """
 
     target: DistanceMatrix

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp import argument
 from shuffledp.array import Floats
+from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.expectation import PositivePartMean
@@ -23,15 +24,21 @@ from shuffledp.numerics.law import Bracket
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.profile import Profile, checked_epsilons, largest_of
+from shuffledp.privacy.readable import Readable, Row, empty_figure, yes_or_no
 from shuffledp.privacy.record import Record
 from shuffledp.privacy.value import BoundValue
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from shuffledp.privacy.attack import Attack
 
 FORMULA_BITS = 256
 LEAST_LOG, MOST_LOG = 1e-9, 700.0
 """The range of log(1/δ) in which a closed form is inverted."""
+READ_AT = (1e-6, 1e-9)
+"""The δ at which a curve is read out where nobody asks for one."""
+POINTS = 80
 LARGEST_EPSILON = 700.0
 """Beyond this a guarantee says nothing, and e^ε leaves the floats."""
 
@@ -60,8 +67,19 @@ class Source:
 
 
 @dataclass(frozen=True)
-class PrivacyCurve(Record, ABC):
-    """δ(ε) of the shuffled output of ``messages`` messages, both directions of the divergence."""
+class PrivacyCurve(Readable, Record):
+    """δ(ε) of the shuffled output of ``messages`` messages, both directions of the hockey-stick divergence.
+
+    ``epsilon(delta)`` and ``delta(epsilon)`` are values with what stands behind them, ``profile`` is many at once;
+    ``print`` and ``plot`` show the curve. ``guarantee`` says whether the values are upper bounds of the privacy loss.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> curve.users, curve.messages, curve.guarantee
+    (10000, 10000, True)
+    >>> curve.delta(epsilon=0.05).upper < 2.8e-5, curve.epsilon(delta=1e-6).upper < 0.0675
+    (True, True)
+    """
 
     source: Source
 
@@ -126,6 +144,48 @@ class PrivacyCurve(Record, ABC):
         return bridge.to_pld(
             self, discretization=discretization, pessimistic=pessimistic, smallest_delta=smallest_delta
         )
+
+    def plot(self, points: float = POINTS) -> Figure:
+        """δ against ε as a matplotlib figure, from ε = 0 to where δ is about 1e-9."""
+        count = argument.count("PrivacyCurve", "points", points, at_least=2)
+        figure, axes = empty_figure()
+        epsilons = np.linspace(0.0, self._reach(), count)
+        axes.plot(epsilons, self.profile(epsilons).upper, label=self.bound)
+        axes.set(xlabel="ε", ylabel="δ", yscale="log", title=self._title())
+        axes.legend()
+        return figure
+
+    def _reach(self) -> float:
+        """An ε where δ is small, as far as the curve knows one."""
+        for delta in READ_AT[::-1]:
+            try:
+                found = self.epsilon(delta).upper
+            except NotApplicable:
+                continue
+            if math.isfinite(found) and found > 0:
+                return found
+        return 1.0
+
+    def _title(self) -> str:
+        return f"Privacy curve of {self.messages:,} shuffled messages"
+
+    def _rows(self) -> list[Row]:
+        rows = [(f"ε at δ = {delta:g}", self._read_at(delta)) for delta in READ_AT]
+        rows += [
+            ("guarantee", yes_or_no(self.guarantee, "NO: not an upper bound of the privacy loss")),
+            ("users", f"{self.users:,}"),
+            ("messages", f"{self.messages:,} that hide each other"),
+            ("bound", self.bound),
+            ("theorem", self.theorem),
+            ("certified", yes_or_no(self.certified)),
+        ]
+        return rows + ([("note", self.note)] if self.note else [])
+
+    def _read_at(self, delta: float) -> str:
+        try:
+            return rounded_up(self.epsilon(delta).upper)
+        except NotApplicable as error:
+            return f"none: {error.reason}"
 
     def rounds(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         """The rounds that the curve is made of, and how often each is run: itself once."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from shuffledp.document import rounded_up
+from shuffledp.privacy.readable import Readable, Row, yes_or_no
 from shuffledp.privacy.record import Record
 
 if TYPE_CHECKING:
@@ -13,12 +15,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BoundValue(Record):
+class BoundValue(Readable, Record):
     """One number of a privacy statement and what stands behind it.
 
     ``upper`` is the certified guarantee (also ``float()``); ``lower`` is attained by an attack on a real dataset,
     None if none is known; ``slack`` is how far ``upper`` may be above the exact value of the same bound, in the
     same unit.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> print(curve.epsilon(delta=1e-6))
+    ε = 0.0674903 at δ = 1e-06
+      guarantee              yes
+      attained by an attack  0.0674885
+      numerical slack        1.6e-10
+      bound                  optimal
+      theorem                privacy blanket [PB], numerically exact [SCW25]
+      certified              yes
     """
 
     upper: float
@@ -49,3 +62,37 @@ class BoundValue(Record):
 
     def __float__(self) -> float:
         return self.upper
+
+    def document(self, *, attacked: bool = True) -> dict[str, Any]:
+        """The value as a JSON object: ε and δ, the one that was asked for as a number, the other with its bounds.
+
+        ``attacked=False`` leaves ``lower`` out, which may take as long as the value itself. A value that is neither an
+        ε nor a δ, such as a Rényi divergence, is called "value". ``origin`` is there only where the bound is not ours.
+        """
+        bounds = {"lower": self.lower} if attacked else {}
+        bounds |= {"upper": self.upper, "slack": self.slack}
+        said: dict[str, Any] = {"value": bounds}
+        if self.delta is not None:
+            said = {"epsilon": bounds, "delta": self.delta}
+        elif self.epsilon is not None:
+            said = {"epsilon": self.epsilon, "delta": bounds}
+        said |= {"bound": self.bound, "theorem": self.theorem, "certified": self.certified}
+        said |= {"guarantee": self.guarantee, "note": self.note}
+        return said | ({"origin": self.origin} if self.origin else {})
+
+    def _title(self) -> str:
+        number = rounded_up(self.upper)
+        if self.delta is not None:
+            return f"ε = {number} at δ = {self.delta:g}"
+        return f"value = {number}" if self.epsilon is None else f"δ = {number} at ε = {self.epsilon:g}"
+
+    def _rows(self) -> list[Row]:
+        rows = [
+            ("guarantee", yes_or_no(self.guarantee, "NO: not an upper bound of the privacy loss")),
+            ("attained by an attack", "none known" if self.lower is None else f"{self.lower:.6g}"),
+            ("numerical slack", rounded_up(self.slack, 2)),
+            ("bound", self.bound),
+            ("theorem", self.theorem),
+            ("certified", yes_or_no(self.certified)),
+        ]
+        return rows + ([("note", self.note)] if self.note else [])

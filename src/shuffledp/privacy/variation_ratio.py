@@ -40,6 +40,12 @@ class VariationRatio(Randomizer, Record):
     Deviates: floats are exact reals; β within 1e-12 (relative) of its maximum is the maximum, and a sum of
     r0 + r1 + γ/q_common above 1 by less than that is met by raising the q's: both are sound. At p = ∞, β = 1
     says that the two laws are disjoint.
+
+    >>> import shuffledp as sdp
+    >>> import math
+    >>> curve = sdp.amplify(sdp.VariationRatio(p=math.inf, beta=1.0, q=16.0), users=60_001)
+    >>> curve.epsilon(delta=1e-7).upper < 0.0954
+    True
     """
 
     p: float

@@ -39,6 +39,10 @@ class GaussianTradeOff(TradeOff):
     Theorem: Gaussian differential privacy (Dong, Roth and Su).
     Requires: μ ≥ 0 and finite.
     Returns: the exact curve in floats.
+
+    >>> from shuffledp.tradeoff.gaussian import GaussianTradeOff
+    >>> print(f"{float(GaussianTradeOff(1.0).fnr(0.05)):.4f}")
+    0.7405
     """
 
     mu: float

@@ -149,6 +149,11 @@ class NoisyStep(TradeOff):
     Returns: the curve in floats, by the middles of small cells of starts: close, but on either side of the truth.
     ``delta_upper`` and ``guaranteed`` are on the safe side: on each cell the largest gradient counts.
     Deviates: the weight of the start is normalised by 1/√(2π) (FD-10); μ = 0 is an atom that no test tells apart.
+
+    >>> from shuffledp.tradeoff.noisy_step import LeastSquares, NoisyStep
+    >>> step = NoisyStep(LeastSquares(optimum=1.0, clip=2.0), noise=2.0)
+    >>> step.delta(1.0) < step.delta_upper(1.0) < 0.0388
+    True
     """
 
     gradient: Gradient

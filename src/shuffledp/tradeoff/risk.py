@@ -49,6 +49,12 @@ class AttackRisk:
     Theorem: [FDP] Lemma A.3: power ≤ δ + e^ε·fpr and 1 − power ≥ e^−ε·(1 − δ − fpr) for every ε ≥ 0.
     Requires: a privacy curve.
     Returns: certified bounds where the curve's values are, the round-off included.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> risk = sdp.AttackRisk(curve)
+    >>> risk.advantage().value < 0.0077, risk.tpr(fpr=0.01).value < 0.0106
+    (True, True)
     """
 
     curve: PrivacyCurve

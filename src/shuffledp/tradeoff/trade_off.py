@@ -81,6 +81,11 @@ class PiecewiseTradeOff(TradeOff):
     ``null`` and ``alternative`` are the masses of the segments' outcomes under P and Q: how far each segment goes to
     the right, and how far down. Knots, δ(ε), the inverse, mixtures and divergences all follow from these two lists,
     and tiny errors keep their digits.
+
+    >>> import shuffledp as sdp
+    >>> coins = sdp.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> print(f"{float(coins.fnr(0.25)):g} {coins.advantage():g}")
+    0.25 0.5
     """
 
     null: Floats

@@ -1,0 +1,146 @@
+"""What people see of a curve, a value and a comparison: lines, a table, a figure, one JSON object."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import shuffledp as sdp
+from shuffledp.privacy.curve import ClosedFormCurve, Source
+from shuffledp.privacy.value import BoundValue
+
+CURVE = sdp.amplify(sdp.KRR(2.0, 8), 500, colluding=100, bound="optimal")
+PUBLISHED = sdp.amplify(sdp.KRR(2.0, 8), 500, bound="variation-ratio-published")
+COMPARISON = sdp.compare(sdp.KRR(1.0, 4), 300, 1e-5)
+
+
+class TestDocument:
+    """``BoundValue.document``: the one JSON form of a value."""
+
+    def test_of_an_epsilon_and_of_a_delta(self) -> None:
+        """The number asked for stands alone, the answer has its bounds."""
+        value = CURVE.epsilon(1e-6)
+        assert value.document() == {
+            "epsilon": {"lower": value.lower, "upper": value.upper, "slack": value.slack},
+            "delta": 1e-6,
+            "bound": "optimal",
+            "theorem": value.theorem,
+            "certified": True,
+            "guarantee": True,
+            "note": "",
+        }
+        back = CURVE.delta(0.1)
+        assert back.document()["epsilon"] == 0.1
+        assert back.document()["delta"] == {"lower": back.lower, "upper": back.upper, "slack": back.slack}
+
+    def test_without_the_attack(self) -> None:
+        """What takes long may be left out."""
+        value = CURVE.epsilon(1e-6)
+        assert value.document(attacked=False)["epsilon"] == {"upper": value.upper, "slack": value.slack}
+        assert "lower" not in vars(value)
+
+    def test_of_what_is_neither(self) -> None:
+        """A divergence is a value; somebody else's bound says so."""
+        found = sdp.renyi(CURVE).divergence(2.0).document()
+        assert found["value"]["upper"] > 0
+        assert "origin" not in found
+        assert replace(CURVE.epsilon(1e-6), origin="Mine of the module `mine`").document()["origin"].startswith("Mine")
+
+
+class TestLines:
+    """``print``: the title and what is worth knowing."""
+
+    def test_of_a_value(self) -> None:
+        """The number rounded up, what it is an answer to, and what stands behind it."""
+        text = str(CURVE.epsilon(1e-6))
+        assert text.startswith("ε = 0.477459 at")
+        assert "at δ = 1e-06" in text.splitlines()[0]
+        for word in ("guarantee", "yes", "attained by an attack", "optimal", "certified", CURVE.theorem):
+            assert word in text
+        assert str(CURVE.delta(0.25)).splitlines()[0].endswith("at ε = 0.25")
+        assert "NO: not an upper bound" in str(PUBLISHED.epsilon(1e-6))
+        assert PUBLISHED.note in str(PUBLISHED.epsilon(1e-6))
+
+    def test_of_a_curve(self) -> None:
+        """Users, messages, bound and two values."""
+        lines = str(CURVE).splitlines()
+        assert lines[0] == "Privacy curve of 400 shuffled messages"
+        rows = {line.split("  ")[1]: line.split("  ")[-1].strip() for line in lines[1:]}
+        assert rows["users"] == "500"
+        assert rows["messages"] == "400 that hide each other"
+        upper = CURVE.epsilon(1e-6).upper
+        assert upper <= float(rows["ε at δ = 1e-06"]) <= upper * (1 + 1e-5)
+        assert (rows["guarantee"], rows["certified"]) == ("yes", "yes")
+        assert PUBLISHED.note in str(PUBLISHED)
+
+    def test_of_a_curve_that_does_not_reach(self) -> None:
+        """A closed form without a value there says why."""
+        loose = sdp.amplify(sdp.KRR(2.0, 8), 500, bound="clone-analytic")
+        assert "none: needs" in str(loose)
+
+    def test_of_a_comparison(self) -> None:
+        """A line for each bound, and the attack."""
+        text = str(COMPARISON)
+        assert text.startswith("ε at δ = 1e-05 for 300 users")
+        for row in COMPARISON.rows:
+            assert any(line.strip().startswith(f"{row.bound} ") for line in text.splitlines())
+        assert "NOT a guarantee" in text
+        assert "attains" in text
+
+    def test_repr_stays_that_of_the_dataclass(self) -> None:
+        """It can be read by whoever debugs."""
+        assert repr(CURVE).startswith("NumericCurve(source=Source(bound='optimal'")
+        assert repr(CURVE.epsilon(1e-6)).startswith("BoundValue(upper=0.47")
+
+
+@pytest.mark.parametrize("thing", [CURVE, CURVE.epsilon(1e-6), COMPARISON], ids=["curve", "value", "comparison"])
+def test_a_notebook_shows_a_table(thing: Any) -> None:
+    """The same rows as HTML."""
+    html = thing._repr_html_()
+    assert html.startswith("<table>")
+    assert html.count("<tr>") == html.count("</tr>") == len(thing._rows())
+
+
+def test_a_table_is_escaped() -> None:
+    """Whatever a theorem or a note contains, it is shown and not run."""
+    value = BoundValue(1.0, 0.0, "<b>", "a < b & c", False, False, note='<script>alert("x")</script>')
+    html = value._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "a &lt; b &amp; c" in html
+
+
+class TestFigures:
+    """``plot``: a matplotlib figure."""
+
+    def test_of_a_curve(self) -> None:
+        """δ falls from ε = 0 to about 1e-9."""
+        (axes,) = CURVE.plot(points=12).axes
+        (line,) = axes.lines
+        epsilons, deltas = line.get_xdata(), line.get_ydata()
+        assert len(epsilons) == 12
+        assert epsilons[0] == 0.0
+        assert epsilons[-1] == CURVE.epsilon(1e-9).upper
+        assert (deltas[:-1] > deltas[1:]).all()
+        assert axes.get_yscale() == "log"
+
+    def test_of_a_curve_without_an_end(self) -> None:
+        """Where no ε is known a unit is shown."""
+        endless = ClosedFormCurve(Source("test", "none", 10), lambda delta: delta * 0 + math.inf, math.inf)
+        (axes,) = endless.plot(points=3).axes
+        assert axes.lines[0].get_xdata()[-1] == 1.0
+
+    def test_of_a_comparison(self) -> None:
+        """One bar for each bound that applies."""
+        (axes,) = COMPARISON.plot().axes
+        assert len(axes.patches) == sum(row.value is not None for row in COMPARISON.rows)
+
+    def test_without_matplotlib(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One sentence says what to install."""
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+        with pytest.raises(ImportError, match=r"plot: matplotlib is not installed; install shuffledp\[plot\]\."):
+            CURVE.plot()
