@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -96,6 +97,32 @@ def test_bad_files_are_one_sentence(tmp_path: Path, text: str, sentence: str) ->
         assert "\n" not in str(caught.value)
     assert visitor.registered() == {}
     assert not list(tmp_path.glob("__pycache__"))
+
+
+def test_a_mended_file_is_read_anew(tmp_path: Path) -> None:
+    """Once its name is free."""
+    with pytest.raises(ValueError, match="the catalogue's own"):
+        visitor.load(written(tmp_path, TOY.format(name="krr")))
+    assert list(visitor.load(written(tmp_path, TOY.format(name="mended")))) == ["mended"]
+
+
+def test_a_class_of_this_process() -> None:
+    """Known by its name, and by whose it is, whatever it says of its module."""
+
+    @dataclass(frozen=True)
+    class Noted(sdp.KRR):
+        name = "noted"
+
+    visitor.register(Noted)
+    assert catalogue.kind_of("noted") is Noted
+    assert visitor.origin(Noted) == f"{__name__}:{Noted.__qualname__}"
+    Noted.__module__ = sdp.KRR.__module__
+    assert visitor.origin(Noted) is not None
+    for bad in (sdp.Mechanism, 3):
+        with pytest.raises(TypeError, match="expected a Mechanism"):
+            visitor.register(bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the catalogue's own"):
+        visitor.register(sdp.KRR)
 
 
 def test_what_is_no_python_file(tmp_path: Path) -> None:

@@ -49,17 +49,37 @@ def load(path: str | PathLike[str]) -> dict[str, type[Mechanism]]:
     file = Path(path).resolve()
     module = _module(file)
     kinds = [kind for kind in vars(module).values() if _is_own(kind, module)]
-    if not kinds:
-        raise ValueError(f"{WHO}: expected {file.name} to define a Mechanism with all that it must answer, got none.")
+    try:
+        if not kinds:
+            raise ValueError(
+                f"{WHO}: expected {file.name} to define a Mechanism with all that it must answer, got none."
+            )
+        found = _free(kinds)
+    except ValueError:
+        # So that the file is read anew once it was mended.
+        del sys.modules[module.__name__], _files[module.__name__]
+        raise
+    _registered.update(found)
+    if file not in _inherited():
+        os.environ[FILES] = os.pathsep.join(map(str, [*_inherited(), file]))
+    return found
+
+
+def register(kind: type[Mechanism]) -> None:
+    """Make a class known to the catalogue of this process by its ``name``, such as one of a notebook."""
+    if not (inspect.isclass(kind) and issubclass(kind, Mechanism)) or inspect.isabstract(kind):
+        raise TypeError(f"register: expected a Mechanism with all that it must answer, got {kind!r}.")
+    _registered.update(_free([kind]))
+
+
+def _free(kinds: Sequence[type[Mechanism]]) -> dict[str, type[Mechanism]]:
+    """The classes by their names; a sentence if one is taken."""
     found: dict[str, type[Mechanism]] = {}
     for kind in kinds:
         name = _checked(kind, WHO)
         if name in found or _registered.get(name, kind) is not kind:
             raise ValueError(f"{WHO}: the name {name!r} of {kind.__name__} is taken by another class; choose another.")
         found[name] = kind
-    _registered.update(found)
-    if file not in _inherited():
-        os.environ[FILES] = os.pathsep.join(map(str, [*_inherited(), file]))
     return found
 
 
@@ -95,7 +115,7 @@ def origin(kind: type[Mechanism]) -> str | None:
     A file is named with the SHA-256 of its bytes when it was read, so that another file of that name is told apart.
     """
     module = kind.__module__
-    if module.startswith(OURS):
+    if module.startswith(OURS) and getattr(sys.modules.get(module), kind.__qualname__, None) is kind:
         return None
     if module not in _files:
         return f"{module}:{kind.__qualname__}"
