@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.parts.old_reference import integers_below
+from shuffledp.mechanisms.parts.reference import integers_below
 from tests.mechanisms.with_reference import WITH_REFERENCE
 
 FALSE_ALARM = 1e-7
