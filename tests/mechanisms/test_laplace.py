@@ -11,8 +11,8 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mean import laplace
 from shuffledp.mechanisms.mean.laplace import Laplace
+from shuffledp.mechanisms.parts import grid_noise
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy.curve import NumericCurve, Source
@@ -21,7 +21,7 @@ from tests.oracle import exact
 
 
 def point_rows(mechanism: Laplace) -> list[list[Fraction]]:
-    return [mechanism._row(k) for k in range(mechanism.grid + 1)]
+    return [mechanism.law.noise.row(k) for k in range(mechanism.grid + 1)]
 
 
 @pytest.mark.parametrize("grid", [1, 2, 3, 4, 9, 16])
@@ -126,12 +126,12 @@ def test_many_points_are_divided_between_few() -> None:
     pair = mechanism.blankets()[0]
     with precision(128):
         classes = pair.classes()
-    assert len(classes) < 2 * laplace.MOST_POINTS_OF_A_SIDE + 6
+    assert len(classes) < 2 * grid_noise.MOST_POINTS_OF_A_SIDE + 6
     for law in zip(*classes, strict=True):
         assert abs(sum(law, arb(0)) - 1) < 1e-12
     coarse = PositivePartMean(pair.law, 3000).bracket(0.05)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(laplace, "MOST_POINTS_OF_A_SIDE", 700)
+        patch.setattr(grid_noise, "MOST_POINTS_OF_A_SIDE", 700)
         full = Laplace(1.0, grid=700).blankets()[0]
         assert len(full.classes()) == 702
         fine = PositivePartMean(full.law, 3000).bracket(0.05)
@@ -145,7 +145,7 @@ def test_every_pair_of_points_on_one_side_is_covered(epsilon: float, grid: int) 
     """For any two points on one side some near pair's parameters hold: ratio, distance and ratios to the blanket."""
     mechanism = Laplace(epsilon, grid=grid)
     with precision(160):
-        laws = np.array([[float(chance.mid()) for chance in mechanism._law(k)] for k in range(grid + 1)])
+        laws = np.array([[float(chance.mid()) for chance in mechanism.law.noise.of_point(k)] for k in range(grid + 1)])
     blanket = laws.min(axis=0)
 
     def covers(parameters: VariationRatio, first: np.ndarray, second: np.ndarray) -> bool:
@@ -161,7 +161,7 @@ def test_every_pair_of_points_on_one_side_is_covered(epsilon: float, grid: int) 
         )
 
     for a, b in itertools.combinations(range(grid // 2 + 1), 2):
-        assert any(covers(parameters, laws[a], laws[b]) for parameters in mechanism.near_pairs())
+        assert any(covers(parameters, laws[a], laws[b]) for parameters in mechanism.law.near_pairs())
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 6.0, 9.0])

@@ -45,15 +45,33 @@ class TwoSidedGeometric:
         return (*(self._digit(place) for place in range(places)), self._beyond(places))
 
     def _digit(self, place: int) -> RealCoin:
-        return RealCoin(lambda: 1 / (1 + self._exponential(1 << place)))
+        return RealCoin(_Logistic(1, self.rate * (1 << place)))
 
     def _beyond(self, places: int) -> RealCoin:
-        return RealCoin(lambda: self._exponential(-(1 << places)))
+        return RealCoin(_Power(self.rate * -(1 << places)))
 
     @cached_property
     def _moves(self) -> RealCoin:
         """z is not 0."""
-        return RealCoin(lambda: 2 / (1 + self._exponential(1)))
+        return RealCoin(_Logistic(2, self.rate))
 
-    def _exponential(self, steps: int) -> arb:
-        return arb(rational(self.rate * steps)).exp()
+
+@dataclass(frozen=True)
+class _Power:
+    """e^exponent."""
+
+    exponent: Fraction
+
+    def __call__(self) -> arb:
+        return arb(rational(self.exponent)).exp()
+
+
+@dataclass(frozen=True)
+class _Logistic:
+    """times/(1 + e^exponent)."""
+
+    times: int
+    exponent: Fraction
+
+    def __call__(self) -> arb:
+        return self.times / (1 + arb(rational(self.exponent)).exp())
