@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -13,9 +16,11 @@ import pytest
 import shuffledp as sdp
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.branch import covering_parameters, mixtures, shares_of
+from shuffledp.mechanisms.parts.branch import MixtureLaw, covering_parameters, mixtures, shares_of
+from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.query import Query
 from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.privacy.pair import HidingPair
 from tests.mechanisms.convex_order import is_below, law_of, law_of_pair
 from tests.oracle import exact
 from tests.oracle.floating import delta_sound_float
@@ -31,6 +36,23 @@ SINGLE = [
 ]
 
 
+@dataclass(frozen=True)
+class Vouching(Law):
+    """A law whose every pair of inputs is among its blankets, so that it may vouch for them."""
+
+    law: Law
+    covers_mixtures = True
+
+    def variation_ratio(self) -> sdp.VariationRatio:
+        return self.law.variation_ratio()
+
+    def blankets(self) -> Sequence[HidingPair]:
+        return self.law.blankets()
+
+    def attacks(self) -> Sequence[HidingPair]:
+        return self.law.attacks()
+
+
 @pytest.mark.parametrize("mechanism", SINGLE)
 def test_what_covers_every_pair_in_convex_order(mechanism: Mechanism) -> None:
     """Every pair of inputs, equal ones included, is below one of the pairs that a mixture takes, exactly.
@@ -39,7 +61,7 @@ def test_what_covers_every_pair_in_convex_order(mechanism: Mechanism) -> None:
     """
     rows = mechanism.table().probabilities[:MOST_INPUTS]
     floor = [min(column) for column in zip(*mechanism.table().probabilities, strict=True)]
-    pairs = [covering_parameters(mechanism).pair(0.0)]
+    pairs = [covering_parameters(mechanism.law).pair(0.0)]
     if mechanism.law.covers_mixtures:
         pairs = [way for pair in mechanism.blankets() for way in (pair, pair.swapped())]
     for ratio in RATIOS:
@@ -109,21 +131,24 @@ def test_parallel_queries_nest() -> None:
         assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
-def test_every_combination_of_lopsided_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_combination_of_lopsided_pairs() -> None:
     """Parts with several pairs that differ by direction: the mixtures reach the worst of all pairs of the whole."""
     tables = ([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.1, 0.6, 0.3]], [[0.7, 0.3], [0.4, 0.6]])
     parts = [sdp.FromTable(np.array(table)) for table in tables]
-    monkeypatch.setattr(sdp.FromTable, "covers_mixtures", True)
     made = sdp.Parallel(parts, [2, 1])
+    assert isinstance(made.law, MixtureLaw)
+    assert not made.law.covers_mixtures
+    law = MixtureLaw(tuple(Vouching(part) for part in made.law.laws), made.shares)
+    assert law.covers_mixtures
     rows = made.table().probabilities
     floor = [min(column) for column in zip(*rows, strict=True)]
-    pairs = made.blankets()
+    pairs = law.blankets()
     assert len(pairs) > 1
     for users, ratio in ((1, Fraction(5, 4)), (2, Fraction(11, 10)), (3, Fraction(21, 20))):
         truth = Fraction(0)
         for a, b in itertools.permutations(rows, 2):
-            law = law_of(a, b, floor, ratio)
-            mean = exact.positive_part_mean(list(law), list(law.values()), users)
+            values = law_of(a, b, floor, ratio)
+            mean = exact.positive_part_mean(list(values), list(values.values()), users)
             truth = max(truth, mean / users)
         epsilon = math.log(ratio)
         ways = [way for pair in pairs for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
@@ -133,9 +158,8 @@ def test_every_combination_of_lopsided_pairs(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_too_many_combinations_fall_back_to_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what is looked at one by one the parameters' pair stands in: one pair, not below the true one."""
-    parts = [sdp.FromTable(np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.1, 0.6, 0.3]]))] * 2
+    parts = [Vouching(sdp.FromTable(np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.1, 0.6, 0.3]])).law)] * 2
     shares = shares_of("test", None, 2)
-    monkeypatch.setattr(sdp.FromTable, "covers_mixtures", True)
     full = mixtures(parts, shares)
     monkeypatch.setattr("shuffledp.mechanisms.parts.branch.MOST_COMBINATIONS", 2)
     (simple,) = mixtures(parts, shares)
@@ -196,13 +220,16 @@ def test_queries_are_drawn_by_their_weights() -> None:
 
 def test_what_a_mechanism_estimates_is_found_out() -> None:
     """Sums, counts and means are told apart by what the truth does when users double."""
-    half = Fraction(1, 2)
-    assert Query(sdp.KRR(1.0, 3), half).is_count
-    assert Query(sdp.PrivSet(1.0, 6, 2), half).is_count
-    assert Query(sdp.Laplace(1.0), half).is_mean
-    assert Query(sdp.Piecewise(1.0), half).is_mean
-    assert Query(sdp.Duchi(1.0, 2), half).is_mean
-    key_value = Query(sdp.PCKV(1.0, 4, 1), half)
+
+    def query(mechanism: Mechanism) -> Query:
+        return sdp.Parallel([mechanism, mechanism]).reading.queries[0]
+
+    assert query(sdp.KRR(1.0, 3)).is_count
+    assert query(sdp.PrivSet(1.0, 6, 2)).is_count
+    assert query(sdp.Laplace(1.0)).is_mean
+    assert query(sdp.Piecewise(1.0)).is_mean
+    assert query(sdp.Duchi(1.0, 2)).is_mean
+    key_value = query(sdp.PCKV(1.0, 4, 1))
     assert not key_value.is_mean
     assert not key_value.is_count
 
@@ -217,6 +244,32 @@ def test_weights_are_exact_and_sum_to_one() -> None:
     assert sum(long) == 1
     assert long[1] == Fraction(1, 1 << 62)
     assert float(long[0]) == pytest.approx(math.pi / (math.pi + math.e))
+
+
+def test_what_it_is_made_of_is_data() -> None:
+    """The same queries give equal parts, which survive being sent elsewhere; a plan's settings say every weight."""
+    made, again = (sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(2.0, 4)]) for _ in range(2))
+    assert made.settings()["weights"] == (Fraction(1, 2), Fraction(1, 2))
+    assert sdp.Parallel(**made.settings()) == made
+    other = sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(2.0, 4)], [1, 2])
+    for name in ("values", "wire", "reading"):
+        part = getattr(made, name)
+        assert part == getattr(again, name)
+        assert pickle.loads(pickle.dumps(part)) == part
+    assert made.reading != other.reading
+    messages = made.encode([[0, 1, 2], [3, 2, 1]], rng=np.random.default_rng(4))
+    sent = pickle.loads(pickle.dumps(made.reading))
+    np.testing.assert_array_equal(sent.accumulate(messages), made.accumulate(messages))
+
+
+def test_the_law_says_what_its_parts_say() -> None:
+    """Only where every part vouches for its pairs does the whole; it is tight only where all are."""
+    krr, table = sdp.KRR(1.0, 3), sdp.FromTable(np.array([[0.7, 0.3], [0.4, 0.6]]))
+    assert sdp.Parallel([krr, krr]).law.covers_mixtures
+    assert sdp.Parallel([krr, krr]).law.tight
+    assert not sdp.Parallel([krr, table]).law.covers_mixtures
+    assert not sdp.Parallel([krr, table]).law.tight
+    assert not sdp.Parallel([krr, sdp.Compressed(krr)]).law.tight
 
 
 # --- bad input ----------------------------------------------------------------------------------------------------

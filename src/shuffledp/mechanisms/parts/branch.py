@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import lcm, prod
@@ -10,8 +11,8 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.numerics.ball import rational
+from shuffledp.mechanisms.parts.law import Law
+from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -40,12 +41,45 @@ def shares_of(who: str, weights: Sequence[Any] | None, parts: int) -> tuple[Frac
     return tuple(Fraction(unit, WHOLE) for unit in units)
 
 
-def covering_parameters(mechanism: Mechanism) -> VariationRatio:
+@dataclass(frozen=True)
+class MixtureLaw(Law):
+    """A message of law k with probability share k, which says of which law it is; see ``mixtures``."""
+
+    laws: tuple[Law, ...]
+    shares: tuple[Fraction, ...]
+
+    @property
+    def covers_mixtures(self) -> bool:  # type: ignore[override]
+        return all(law.covers_mixtures for law in self.laws)
+
+    @property
+    def tight(self) -> bool:  # type: ignore[override]
+        return self.covers_mixtures and all(law.tight for law in self.laws)
+
+    def variation_ratio(self) -> VariationRatio:
+        known = [covering_parameters(law) for law in self.laws]
+        beta = sum((share * Fraction(one.beta) for share, one in zip(self.shares, known, strict=True)), Fraction(0))
+        largest = max(one.largest_ratio for one in known)
+        return VariationRatio(p=max(one.p for one in known), beta=above(beta), q=largest)
+
+    def blankets(self) -> Sequence[HidingPair]:
+        return mixtures(self.laws, self.shares)
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """All parts attacked at once, the others' values those of the parts' own attacks, taken in turn."""
+        known = [list(law.attacks()) for law in self.laws]
+        if not all(known):
+            return []
+        turns = range(max(map(len, known)))
+        return [mixed_pairs([pairs[turn % len(pairs)] for pairs in known], self.shares) for turn in turns]
+
+
+def covering_parameters(law: Law) -> VariationRatio:
     """Parameters that hold for a value that is kept as well as for one that changes.
 
     A smaller ``q_common`` may hold for changes only: what is kept is hidden no better than by the largest ratio.
     """
-    known = mechanism.variation_ratio()
+    known = law.variation_ratio()
     return VariationRatio(p=known.p, beta=known.beta, q=known.largest_ratio)
 
 
@@ -67,17 +101,25 @@ def mixed_pairs(pairs: Sequence[HidingPair], shares: Sequence[Fraction]) -> Hidi
                     total[place] += weight * chance
         return exact_pair([(first, second, hiding) for first, second, hiding in merged.values()], symmetric=symmetric)
 
-    def balls() -> Classes:
+    return HidingPair(MixedClasses(tuple(pairs), tuple(shares)), symmetric)
+
+
+@dataclass(frozen=True)
+class MixedClasses:
+    """The classes of several pairs, each with its share."""
+
+    pairs: tuple[HidingPair, ...]
+    shares: tuple[Fraction, ...]
+
+    def __call__(self) -> Classes:
         return [
-            MessageClass(*(arb(weight) * chance for chance in one))
-            for weight, pair in zip(weights, pairs, strict=True)
+            MessageClass(*(arb(rational(share)) * chance for chance in one))
+            for share, pair in zip(self.shares, self.pairs, strict=True)
             for one in pair.classes()
         ]
 
-    return HidingPair(balls, symmetric)
 
-
-def mixtures(parts: Sequence[Mechanism], shares: Sequence[Fraction]) -> list[HidingPair]:
+def mixtures(parts: Sequence[Law], shares: Sequence[Fraction]) -> list[HidingPair]:
     """For each combination of the parts' worst pairs: the pair of the mixture against its blanket.
 
     The blanket of a mixture is the mixture of the blankets, and user 1's value may change in any way, or stay, in each
@@ -96,8 +138,8 @@ Way = tuple[HidingPair, bool]
 """A pair, and whether it is swapped."""
 
 
-def _ways(part: Mechanism) -> list[Way]:
-    if not part.law.covers_mixtures:
+def _ways(part: Law) -> list[Way]:
+    if not part.covers_mixtures:
         return _parameter_ways(part)
     return [way for pair in part.blankets() for way in _turns(pair)]
 
@@ -108,7 +150,7 @@ def _turns(pair: HidingPair) -> Iterator[Way]:
         yield pair.swapped(), True
 
 
-def _parameter_ways(part: Mechanism) -> list[Way]:
+def _parameter_ways(part: Law) -> list[Way]:
     # With one q for all classes the pair is the same at every ε.
     return [(covering_parameters(part).pair(0.0), False)]
 

@@ -11,66 +11,77 @@ from typing import Any
 import numpy as np
 
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
-from shuffledp.sampling.random import SystemSource
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.user_values import UserValues
 
 LARGEST_WHOLE = 1 << 53
 """Whole numbers up to here survive in a row of floats."""
 
 
 @dataclass(frozen=True)
-class Query:
-    """A mechanism that each user runs with probability ``share``, independently of everything else.
+class QueryColumn:
+    """The values of one query as some numbers of a row, the others of which are other queries' values."""
 
-    What its users add up to is counted 1/share times: unbiased for the sum over all users (or for the mean, where
-    that is what the mechanism estimates).
-    """
-
-    mechanism: Mechanism
-    share: Fraction
+    who: str
+    values: UserValues
 
     @cached_property
-    def _probe(self) -> Array:
-        return self.mechanism.probe()
-
-    # --- values in a row with others' -------------------------------------------------------------------------
+    def probe(self) -> Array:
+        return self.values.probe()
 
     @property
     def width(self) -> int:
         """How many numbers of a row are this query's."""
-        return math.prod(self._probe.shape[1:])
+        return math.prod(self.probe.shape[1:])
 
     def check(self, number: int, column: Any) -> Array:
         """The column as rows of numbers; a sentence if any value is bad."""
+        who = f"{self.who}: query {number}"
         try:
-            checked = self.mechanism.check(column)
+            checked = self.values.check(column)
         except (ValueError, TypeError) as error:
-            raise type(error)(f"Parallel: query {number}: {error}") from None
-        if checked.shape[1:] != self._probe.shape[1:]:
-            expected, got = self._probe.shape[1:], checked.shape[1:]
-            raise ValueError(f"Parallel: query {number}: expected values of shape {expected} a user, got {got}.")
+            raise type(error)(f"{who}: {error}") from None
+        if checked.shape[1:] != self.probe.shape[1:]:
+            expected, got = self.probe.shape[1:], checked.shape[1:]
+            raise ValueError(f"{who}: expected values of shape {expected} a user, got {got}.")
         if checked.dtype.kind in "iu" and int(np.abs(checked).max()) > LARGEST_WHOLE:
-            raise ValueError(f"Parallel: query {number}: expected values up to 2^53, got {int(np.abs(checked).max())}.")
+            raise ValueError(f"{who}: expected values up to 2^53, got {int(np.abs(checked).max())}.")
         return checked.reshape(len(checked), -1)
 
-    def values(self, rows: Array) -> Array:
+    def restore(self, rows: Array) -> Array:
         """The inverse of ``check``."""
-        shaped = rows.reshape(len(rows), *self._probe.shape[1:])
-        if self._probe.dtype.kind in "iu" and rows.dtype.kind == "f" and (np.floor(shaped) != shaped).any():
+        shaped = rows.reshape(len(rows), *self.probe.shape[1:])
+        if self.probe.dtype.kind in "iu" and rows.dtype.kind == "f" and (np.floor(shaped) != shaped).any():
             return shaped
-        return shaped.astype(self._probe.dtype)
+        return shaped.astype(self.probe.dtype)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A randomizer that each user runs with probability ``share``, independently of everything else.
+
+    What its users add up to is counted 1/share times: unbiased for the sum over all users (or for the mean, where
+    that is what ``reading`` estimates).
+    """
+
+    column: QueryColumn
+    reading: Reading
+    share: Fraction
+    statistic_shape: tuple[int, ...]
+    statistic_type: str
+    """Of the statistic that ``reading`` adds up: a query that nobody answered has it too."""
+
+    @property
+    def blank(self) -> Array:
+        """The statistic of no messages."""
+        return np.zeros(self.statistic_shape, dtype=self.statistic_type)
 
     # --- its estimate -----------------------------------------------------------------------------------------
 
     @cached_property
-    def blank(self) -> Array:
-        """The statistic of no messages."""
-        mechanism = self.mechanism
-        return 0 * np.asarray(mechanism.accumulate(mechanism.randomize(self._probe, SystemSource())))
-
-    @cached_property
     def _singles(self) -> list[Floats]:
-        return [self.mechanism.truth(self._probe[[k]]) for k in (0, 1)]
+        return [self.reading.truth(self.column.probe[[k]]) for k in (0, 1)]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,8 +90,8 @@ class Query:
 
     @cached_property
     def is_mean(self) -> bool:
-        """Whether the mechanism estimates a mean: then the same users twice give the same."""
-        twice = [self.mechanism.truth(self._probe[[k, k]]) for k in (0, 1)]
+        """Whether it estimates a mean: then the same users twice give the same."""
+        twice = [self.reading.truth(self.column.probe[[k, k]]) for k in (0, 1)]
         return all(np.allclose(both, one) for both, one in zip(twice, self._singles, strict=True))
 
     @cached_property
@@ -96,7 +107,7 @@ class Query:
         """
         if answers == 0:
             return Estimate(np.zeros(self.shape), np.full(self.shape, np.inf), users)
-        found = self.mechanism.finish(np.asarray(statistic).reshape(self.blank.shape), answers)
+        found = self.reading.finish(np.asarray(statistic).reshape(self.statistic_shape), answers)
         share = float(self.share)
         scale = answers / (share * users) if self.is_mean else 1 / share
         value = found.value * scale
@@ -106,18 +117,18 @@ class Query:
         return Estimate(value, found.variance * scale**2 + drawing, users)
 
     def truth(self, column: Array) -> Floats:
-        return self.mechanism.truth(column).reshape(-1)
+        return self.reading.truth(column).reshape(-1)
 
     def variance(self, column: Array) -> Floats:
         """Exact: a user adds E/π with probability π, where E has mean m: variance (Var E)/π + (1/π − 1)·m²."""
         share, users = float(self.share), len(column)
         drawing = self._squares(column) / (users**2 if self.is_mean else 1)
-        return (self.mechanism.variance(column).reshape(-1)) / share + (1 / share - 1) * drawing
+        return (self.reading.variance(column).reshape(-1)) / share + (1 / share - 1) * drawing
 
     def _squares(self, column: Array) -> Floats:
         """Σm² over the users."""
         if self.is_count:
             return self.truth(column)
         kinds, times = np.unique(column.reshape(len(column), -1), axis=0, return_counts=True)
-        singles = [self.truth(self.values(kind[None, :])) for kind in kinds]
+        singles = [self.truth(self.column.restore(kind[None, :])) for kind in kinds]
         return np.asarray(times @ np.square(singles))
