@@ -50,6 +50,7 @@ def demand_place(who: str, path: Path | None) -> None:
     """Refuse a figure that could not be written, before anything is computed."""
     if path is None:
         return
+    demand_matplotlib()
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"{who}: --plot must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {str(path)!r}.")
     if path.is_dir():
