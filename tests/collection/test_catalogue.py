@@ -70,7 +70,7 @@ def test_a_table_of_the_mechanisms_own_values(name: str) -> None:
     )  # a domain has at least two options
     plan = Plan(task_for(mechanism), mechanism, 1000, 1.0, 1e-6)
     plan = Plan.parse(plan.text())
-    assert plan.mechanism == mechanism
+    assert plan.mechanism.document() == mechanism.document()
     column = plan.column("value")
     values = np.concatenate([mechanism.probe()] * 200)
     array = table_of(mechanism, values)

@@ -87,6 +87,20 @@ def test_categories_of_a_data_frame_are_texts(tmp_path: Path) -> None:
     assert sorted(report.quantities[0].labels) == ["blue", "green", "grey", "red"]
 
 
+def test_texts_may_be_views() -> None:
+    """As polars hands them over: alone, in a dictionary, in lists."""
+    texts = pa.array(["red", "blue", "red"]).cast(pa.string_view())
+    categorical = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), texts.slice(0, 2))
+    for data in (texts, categorical):
+        table = table_of(data)
+        assert isinstance(table, MemoryTable)
+        assert table.column.to_pylist() == ["red", "blue", "red"]
+        (batch,) = table.batches(plan_of("krr").column("value"), 10)
+        assert plan_of("krr").column("value").values(batch).tolist() == [0, 2, 0]
+    lists = pa.LargeListArray.from_arrays(pa.array([0, 2], pa.int64()), texts.slice(0, 2))
+    assert plan_of("privset").column("value").values(lists).tolist() == [[0, 2]]
+
+
 def test_a_single_column_needs_no_name(tmp_path: Path) -> None:
     """In memory and in a file; several need one, and a wrong one is told what there is."""
     array, plan = data_of("krr", ROWS), plan_of("krr", users=ROWS)

@@ -17,6 +17,7 @@ from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan import plan
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking
+from shuffledp.planner.simulation import simulate
 from shuffledp.progress import Progress
 from shuffledp.tasks import Frequency, Mean
 from tests.cli import run
@@ -70,6 +71,12 @@ def test_a_ranking_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(figure, "find_spec", lambda name: None)
     with pytest.raises(ShuffledpError, match=r"^plot: matplotlib is not installed; install shuffledp\[plot\]\.$"):
         ranking().plot()
+
+
+def test_what_is_no_plan_is_a_sentence() -> None:
+    """A ranking is not yet a plan."""
+    with pytest.raises(TypeError, match=r"^plan: expected a plan or the path of one, got Offer\.$"):
+        simulate(ranking().best)  # type: ignore[arg-type]
 
 
 class Counter(Progress):

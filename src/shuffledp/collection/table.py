@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.tasks.column import Column
+from shuffledp.tasks.column import Column, without_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -261,12 +261,15 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Without dictionaries and views: what is in each row stands there."""
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_string_view(kind):
-        kind = pa.large_string()
-    return column if kind == column.type else column.cast(kind)
+    if pa.types.is_dictionary(column.type):
+        column = pa.chunked_array(
+            [
+                pa.DictionaryArray.from_arrays(piece.indices, without_views(piece.dictionary)).dictionary_decode()
+                for piece in column.chunks
+            ],
+            type=without_views(pa.array([], column.type.value_type)).type,
+        )
+    return without_views(column)
 
 
 def chunks(arrays: Iterator[pa.Array], rows: int) -> Iterator[pa.Array]:

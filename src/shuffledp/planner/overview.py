@@ -25,7 +25,7 @@ def cells(offer: Offer) -> list[str]:
     return [
         offer.name,
         f"{offer.standard_error:.4g}",
-        "–" if local is None else f"{float(rounded_up(local, 3)):g}",
+        "–" if local is None else f"{float(rounded_up(local, 3)):.3g}",
         f"{offer.bits:,}",
         f"{offer.messages:,}",
         _duration(offer.cost.client),

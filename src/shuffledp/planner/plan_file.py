@@ -27,7 +27,7 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names
-from shuffledp.document import PACKAGE, html_of, lines_of, software_version
+from shuffledp.document import PACKAGE, html_of, lines_of, rounded_up, software_version
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
@@ -147,7 +147,11 @@ class Plan:
     @classmethod
     def of(cls, given: Plan | str | os.PathLike[str]) -> Plan:
         """A plan as it is, or from its file."""
-        return given if isinstance(given, Plan) else cls.load(given)
+        if isinstance(given, Plan):
+            return given
+        if not isinstance(given, str | os.PathLike):
+            raise TypeError(f"plan: expected a plan or the path of one, got {type(given).__name__}.")
+        return cls.load(given)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
@@ -195,7 +199,7 @@ class Plan:
             ("users", f"{self.users:,} ({self.population})"),
             ("target", f"ε = {self.epsilon:g}, δ = {self.delta:g}{rounds}"),
             ("mechanism", f"{self.mechanism.name}" + (f" ({settings})" if settings else "")),
-            ("local ε", "none: the shuffler must be trusted" if local is None else f"{local:.6g}"),
+            ("local ε", "none: the shuffler must be trusted" if local is None else rounded_up(local)),
             ("sends", f"{self.mechanism.message_bits * self.mechanism.messages_per_user:,} bits a user"),
             *([] if promised is None else [("expected error", f"{promised:.4g} {self.task.unit}")]),
         ]

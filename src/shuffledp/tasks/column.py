@@ -70,8 +70,7 @@ class Column:
             if not pa.types.is_integer(array.type):
                 raise self.refuse(f"expected whole numbers from 0 on, got {array.type}")
             return self._in_domain(np.asarray(array.to_numpy(zero_copy_only=False)))
-        if pa.types.is_integer(array.type):
-            array = array.cast(pa.string())
+        array = array.cast(pa.string()) if pa.types.is_integer(array.type) else without_views(array)
         if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
             raise self.refuse(f"expected texts from the plan's categories, got {array.type}")
         places = pc.index_in(array, value_set=pa.array(labels, type=array.type))
@@ -132,3 +131,10 @@ def is_numeric(array: pa.Array) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
+
+
+def without_views(array: Any) -> Any:
+    """Texts that stand together, where they were views: few of Arrow's functions know views."""
+    import pyarrow as pa
+
+    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
