@@ -47,9 +47,9 @@ sdp.tradeoff.GaussianTradeOff(1.0)
 # --- wrong --------------------------------------------------------------------------------------------------------
 
 sdp.KRR(epsilon="two", optoins=128)  # type: ignore[call-arg, arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
-sdp.amplfy  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
-sdp.nothing  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+_ = sdp.amplfy  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+_ = sdp.nothing  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 sdp.amplify(3, users=10)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 curve.epsilon("small")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-answer.uper  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+_ = answer.uper  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 sdp.OUE(1.0, 4).encode()  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]

@@ -39,10 +39,8 @@ def test_pyright_accepts_what_is_right_and_nothing_else(tmp_path: Path) -> None:
         "pythonVersion": "3.11",
     }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "basedpyright", "--project", str(tmp_path), "--pythonpath", sys.executable, "--outputjson"],
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+    command = ["-m", "basedpyright", "--project", str(tmp_path), "--pythonpath", sys.executable, "--outputjson"]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=600, check=False)
     report = json.loads(done.stdout)
     assert [problem["message"] for problem in report["generalDiagnostics"]] == []
     assert report["summary"]["filesAnalyzed"] == 1

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from shuffledp import figure as figures
 from shuffledp.bounds.compare import ComparedBound, Comparison, compare
-from shuffledp.cli import figure as figures, options, show
+from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars, waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.document import json_text
