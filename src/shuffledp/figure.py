@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.errors import ShuffledpError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLOURS = ("#0b3c5d", "#d1495b", "#edae49", "#3b8f6b", "#7b5ea7", "#8d6e53", "#4c9fc1")
@@ -88,3 +89,14 @@ def save(who: str, figure: Figure, path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ValueError(f"{who}: could not write the plot to {path}: {reason.rstrip('.')}.") from None
+
+
+def empty() -> tuple[Figure, Axes]:
+    """A figure with one pair of axes."""
+    demand_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.grid(visible=True, color="0.9", linewidth=0.6)
+    return figure, axes

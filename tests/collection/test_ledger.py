@@ -16,7 +16,7 @@ from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.report import standing_document
 from shuffledp.collection.table import FileTable
-from shuffledp.document import software_version
+from shuffledp.version import __version__
 from tests.collection import data_of, everything_under, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
@@ -221,9 +221,9 @@ def test_a_ledger_without_versions_still_works(tmp_path: Path) -> None:
     ledger.reserve("new", alone())
     ledger.release("new")
     (standing,) = Ledger(path).standings(delta=1e-6)
-    assert [(entry.id, entry.software) for entry in standing.entries] == [("old", None), ("new", software_version())]
+    assert [(entry.id, entry.software) for entry in standing.entries] == [("old", None), ("new", __version__)]
     assert standing.epsilon > alone_before
-    assert standing_document(standing)["collections"][1]["software"] == software_version()
+    assert standing_document(standing)["collections"][1]["software"] == __version__
 
 
 def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,6 @@ from shuffledp import (
     Subset,
     amplify,
 )
-from shuffledp.document import software_version
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan_file import Plan
@@ -43,6 +42,7 @@ from shuffledp.tasks import (
     UnitVectorMean,
     VectorMean,
 )
+from shuffledp.version import __version__
 
 COLOURS = ("red", "green", "blue")
 PLAN = Plan(
@@ -83,7 +83,7 @@ def test_a_plan_survives_its_file(plan: Plan, tmp_path: Path) -> None:
     assert type(again.task) is type(plan.task)
     assert again.mechanism.document() == plan.mechanism.document()
     assert again.mechanism.local_epsilon == plan.mechanism.local_epsilon
-    assert again.software == plan.software == {"shuffledp": software_version()}
+    assert again.software == plan.software == {"shuffledp": __version__}
 
 
 def test_the_mechanism_and_the_curve_are_those_of_the_package() -> None:

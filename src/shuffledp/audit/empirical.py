@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.audit import interval
 from shuffledp.audit.subject import MechanismSubject, Rows, Subject
-from shuffledp.document import aligned, html_table
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.readable import Readable, Row
 
 Scores = NDArray[np.float64]
 Scorer = Callable[[Rows], Scores]
@@ -29,7 +29,7 @@ CHUNK = 10_000
 
 
 @dataclass(frozen=True)
-class AuditResult:
+class AuditResult(Readable):
     """What an audit proved."""
 
     epsilon_lower: float
@@ -50,7 +50,11 @@ class AuditResult:
             return f"BROKEN: the true ε is above the claimed {self.claimed:g}"
         return f"no violation of ε = {self.claimed:g} found"
 
-    def rows(self) -> list[tuple[str, str]]:
+    @property
+    def heading(self) -> str:
+        return "Audit of a local randomizer"
+
+    def summary(self) -> list[Row]:
         """What is to be read, a name and a text each."""
         return [
             ("verdict", self.verdict),
@@ -61,12 +65,6 @@ class AuditResult:
             ("best event", self.event),
             ("what was audited", self.title),
         ]
-
-    def __str__(self) -> str:
-        return aligned(self.rows())
-
-    def _repr_html_(self) -> str:
-        return html_table(self.rows())
 
 
 def audit(

@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shuffledp import argument
+from shuffledp import argument, figure as figures
 from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.amplify import amplify
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.privacy.readable import Readable, empty_figure
 from shuffledp.privacy.value import BoundValue
+from shuffledp.readable import Readable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +55,7 @@ class Comparison(Readable):
 
     def plot(self) -> Figure:
         """ε of every bound that applies, as bars of a matplotlib figure: filled where it is a guarantee."""
-        figure, axes = empty_figure()
+        figure, axes = figures.empty()
         shown = [
             (row.bound, row.value) for row in self.rows if row.value is not None and math.isfinite(row.value.upper)
         ]
@@ -64,15 +64,16 @@ class Comparison(Readable):
         if self.lower is not None:
             axes.axvline(self.lower, color="black", linestyle=":", label="attack: no less is possible")
             axes.legend()
-        axes.set(xlabel="ε", title=self._title())
+        axes.set(xlabel="ε", title=self.heading)
         return figure
 
-    def _title(self) -> str:
+    @property
+    def heading(self) -> str:
         given = next((row.value.delta for row in self.rows if row.value is not None), None)
         at = "" if given is None else f" at δ = {given:g}"
         return f"ε{at} for {self.users:,} users, {self.messages:,} messages that hide each other"
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def summary(self) -> list[tuple[str, str]]:
         said = [(row.bound, row.said()) for row in self.rows]
         return [*said, ("attack", "none known" if self.lower is None else f"attains {self.lower:.6g}")]
 

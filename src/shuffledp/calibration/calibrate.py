@@ -14,11 +14,11 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.search import Search
 from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
 from shuffledp.composition.sequential import compose
-from shuffledp.document import aligned, html_table
 from shuffledp.mechanisms.mechanism import Mechanism, Tuning
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
 from shuffledp.privacy.value import BoundValue
+from shuffledp.readable import Readable, Row
 from shuffledp.tradeoff.risk import Risk
 
 LOCAL = "epsilon_local"
@@ -35,7 +35,7 @@ Builder = Callable[[float], Randomizer]
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Readable):
     """A setting that meets the target: its value, the randomizer, and the certified curve that was checked."""
 
     setting: str
@@ -64,7 +64,11 @@ class Calibration:
             raise AttributeError("Calibration: an (ε, δ) target limits ε; take .epsilon, or AttackRisk(.curve).")
         return self.reached
 
-    def rows(self) -> list[tuple[str, str]]:
+    @property
+    def heading(self) -> str:
+        return "The most useful setting that meets the target"
+
+    def summary(self) -> list[Row]:
         """What is to be read, a name and a text each."""
         value = f"{self.value:,}" if isinstance(self.value, int) else repr(self.value)
         limit = [("limit", self.limit)] if self.limit else []
@@ -77,12 +81,6 @@ class Calibration:
             ("mechanism", repr(self.mechanism)),
             *limit,
         ]
-
-    def __str__(self) -> str:
-        return aligned(self.rows())
-
-    def _repr_html_(self) -> str:
-        return html_table(self.rows())
 
 
 def calibrate(

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp.bounds import BOUND_OF
-from shuffledp.document import aligned, html_table
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.given.from_table import FromTable
@@ -28,6 +27,8 @@ from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.readable import Readable, Row
+from shuffledp.version import __version__
 
 FORMAT = "shuffledp certificate"
 VERSION = 1
@@ -57,7 +58,7 @@ SOFTWARE = ("shuffledp", "python-flint", "numpy", "python")
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(Readable):
     """(epsilon, delta)-DP of the shuffled messages of ``users`` users who all run ``randomizer``.
 
     ``text`` is the file's content, ``save`` writes it; ``print`` shows what is claimed.
@@ -109,7 +110,11 @@ class Claim:
         said: str | None = self.randomizer.get("origin")
         return said
 
-    def rows(self) -> list[tuple[str, str]]:
+    @property
+    def heading(self) -> str:
+        return "A claim that `shuffledp verify` proves again"
+
+    def summary(self) -> list[Row]:
         """What is to be read, a name and a text each."""
         whose = [] if self.origin is None else [("law of", f"{self.origin}: not of shuffledp")]
         return [
@@ -119,12 +124,6 @@ class Claim:
             ("bound", f"{self.bound}: {self.theorem}"),
             ("software", ", ".join(f"{name} {number}" for name, number in self.software.items())),
         ]
-
-    def __str__(self) -> str:
-        return aligned(self.rows())
-
-    def _repr_html_(self) -> str:
-        return html_table(self.rows())
 
 
 def _short(randomizer: Mapping[str, Any]) -> str:
@@ -257,9 +256,5 @@ def _number_text(number: fmpq | arb) -> str:
 
 
 def _software() -> dict[str, str]:
-    try:
-        own = version("shuffledp")
-    except PackageNotFoundError:
-        own = "not installed"
-    found = (own, version("python-flint"), np.__version__, platform.python_version())
+    found = (__version__, version("python-flint"), np.__version__, platform.python_version())
     return dict(zip(SOFTWARE, found, strict=True))

@@ -83,4 +83,4 @@ def _report(finding: AuditResult, json: bool) -> None:
         }
         typer.echo(json_text(document))
         return
-    show.rows("Audit of a local randomizer", finding.rows())
+    show.rows(finding.heading, finding.summary())

@@ -102,6 +102,6 @@ def _tell(report: Report, out: Path, json: bool) -> None:
     if json:
         typer.echo(json_text(report.document() | {"out": str(out)}))
         return
-    show.rows(report.title, report.summary())
+    show.rows(report.heading, report.summary())
     left = "Report, estimates and plot" if figure.can_draw() else "Report and estimates"
     typer.echo(f"\n{report.parties}\n{left} are in {out}.")

@@ -25,5 +25,5 @@ def command(
     if json:
         typer.echo(json_text(outcome.document()))
         return
-    show.rows(outcome.title, outcome.summary())
+    show.rows(outcome.heading, outcome.summary())
     typer.echo(f"\n{outcome.how}")

@@ -20,9 +20,9 @@ from typing import Any
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
-from shuffledp.document import software_version
 from shuffledp.mechanisms import catalogue
 from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.version import __version__
 
 WAIT_SECONDS = 120.0
 """How long to wait for another run that is at the ledger."""
@@ -129,7 +129,7 @@ class Ledger:
         entry = Entry(
             id_, RESERVED, _now(), None, plan.population, plan.task.name, mechanism["name"],
             None if local is None else float(local), json.dumps(mechanism["settings"], sort_keys=True),
-            guarantee.users, plan.bound, guarantee.value.upper, plan.delta, software_version(),
+            guarantee.users, plan.bound, guarantee.value.upper, plan.delta, __version__,
         )  # fmt: skip
         self._known[entry.recipe()] = guarantee.curve
         with self._exclusive() as connection:

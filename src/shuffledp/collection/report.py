@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from shuffledp import figure
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
-from shuffledp.document import html_of, json_text, lines_of, rounded_up
+from shuffledp.document import json_text, rounded_up
 from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.readable import Readable
 from shuffledp.tasks.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ PARTIES_APART = (
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Readable):
     """One collection, told; ``print`` it to read it."""
 
     guarantee: Guarantee
@@ -100,7 +101,7 @@ class Report:
         return f"Each message alone keeps local ε = {rounded_up(local)} even from the shuffler."
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         return f"Collection: {self.guarantee.plan.task.name}"
 
     def summary(self) -> list[tuple[str, str]]:
@@ -130,11 +131,9 @@ class Report:
             pairs.append(("…", f"{len(quantity.labels) - len(pairs):,} more in estimates.csv"))
         return pairs
 
-    def __str__(self) -> str:
-        return f"{lines_of(self.title, self.summary())}\n{self.parties}"
-
-    def _repr_html_(self) -> str:
-        return html_of(self.title, self.summary(), self.parties)
+    @property
+    def remark(self) -> str:
+        return self.parties
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """The estimates with their intervals; also to a file where ``path`` names one."""

@@ -27,13 +27,15 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names
-from shuffledp.document import PACKAGE, html_of, lines_of, rounded_up, software_version
+from shuffledp.document import rounded_up
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.readable import Readable
 from shuffledp.tasks import domain, register
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.task import Task
+from shuffledp.version import __version__
 
 FORMAT, VERSION = "shuffledp plan", 2
 SHARED = ("format", "version", "task", "mechanism", "population", "users", "rounds", "epsilon", "delta", "bound",
@@ -46,11 +48,11 @@ NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds
 
 def written_by() -> dict[str, str]:
     """This software, for a plan that is made now."""
-    return {PACKAGE: software_version()}
+    return {"shuffledp": __version__}
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Readable):
     """One collection, ready to run.
 
     ``task`` is what is estimated, ``mechanism`` the local randomizer, ``users`` how many are planned for; ``epsilon``
@@ -204,11 +206,9 @@ class Plan:
             *([] if promised is None else [("expected error", f"{promised:.4g} {self.task.unit}")]),
         ]
 
-    def __str__(self) -> str:
-        return lines_of(f"Plan: {self.task.name}", self.summary())
-
-    def _repr_html_(self) -> str:
-        return html_of(f"Plan: {self.task.name}", self.summary())
+    @property
+    def heading(self) -> str:
+        return f"Plan: {self.task.name}"
 
 
 # --- reading ------------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.document import html_of
 from shuffledp.planner import overview
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.trial import Offer, Refusal, Trial
+from shuffledp.readable import html_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,12 +13,12 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
-from shuffledp.document import html_of, lines_of
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.planner import cost
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
+from shuffledp.readable import Readable
 from shuffledp.tasks.task import Task
 
 WHO = "simulate"
@@ -34,7 +34,7 @@ USERS_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Readable):
     """What simulations of a plan found, against what was promised; ``print`` it to read it."""
 
     plan: Plan
@@ -91,7 +91,7 @@ class Outcome:
         ]
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         return f"Simulation: {self.plan.task.name}"
 
     @property
@@ -102,11 +102,9 @@ class Outcome:
         fewer = "" if self.users == self.asked else f", of {self.users:,} users as more would take long"
         return f"Messages were really encoded and read{fewer}: this mechanism's law has no short cut."
 
-    def __str__(self) -> str:
-        return f"{lines_of(self.title, self.summary())}\n{self.how}"
-
-    def _repr_html_(self) -> str:
-        return html_of(self.title, self.summary(), self.how)
+    @property
+    def remark(self) -> str:
+        return self.how
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import ArrayLike
 
-from shuffledp import argument
+from shuffledp import argument, figure as figures
 from shuffledp.array import Floats
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable
@@ -24,9 +24,9 @@ from shuffledp.numerics.law import Bracket
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.profile import Profile, checked_epsilons, largest_of
-from shuffledp.privacy.readable import Readable, Row, empty_figure, yes_or_no
 from shuffledp.privacy.record import Record
 from shuffledp.privacy.value import BoundValue
+from shuffledp.readable import Readable, Row, yes_or_no
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -148,10 +148,10 @@ class PrivacyCurve(Readable, Record):
     def plot(self, points: float = POINTS) -> Figure:
         """δ against ε as a matplotlib figure, from ε = 0 to where δ is about 1e-9."""
         count = argument.count("PrivacyCurve", "points", points, at_least=2)
-        figure, axes = empty_figure()
+        figure, axes = figures.empty()
         epsilons = np.linspace(0.0, self._reach(), count)
         axes.plot(epsilons, self.profile(epsilons).upper, label=self.bound)
-        axes.set(xlabel="ε", ylabel="δ", yscale="log", title=self._title())
+        axes.set(xlabel="ε", ylabel="δ", yscale="log", title=self.heading)
         axes.legend()
         return figure
 
@@ -166,10 +166,11 @@ class PrivacyCurve(Readable, Record):
                 return found
         return 1.0
 
-    def _title(self) -> str:
+    @property
+    def heading(self) -> str:
         return f"Privacy curve of {self.messages:,} shuffled messages"
 
-    def _rows(self) -> list[Row]:
+    def summary(self) -> list[Row]:
         rows = [(f"ε at δ = {delta:g}", self._read_at(delta)) for delta in READ_AT]
         rows += [
             ("guarantee", yes_or_no(self.guarantee, "NO: not an upper bound of the privacy loss")),

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.document import rounded_up
-from shuffledp.privacy.readable import Readable, Row, yes_or_no
 from shuffledp.privacy.record import Record
+from shuffledp.readable import Readable, Row, yes_or_no
 
 if TYPE_CHECKING:
     from shuffledp.privacy.attack import Attack
@@ -80,13 +80,14 @@ class BoundValue(Readable, Record):
         said |= {"guarantee": self.guarantee, "note": self.note}
         return said | ({"origin": self.origin} if self.origin else {})
 
-    def _title(self) -> str:
+    @property
+    def heading(self) -> str:
         number = rounded_up(self.upper)
         if self.delta is not None:
             return f"ε = {number} at δ = {self.delta:g}"
         return f"value = {number}" if self.epsilon is None else f"δ = {number} at ε = {self.epsilon:g}"
 
-    def _rows(self) -> list[Row]:
+    def summary(self) -> list[Row]:
         rows = [
             ("guarantee", yes_or_no(self.guarantee, "NO: not an upper bound of the privacy loss")),
             ("attained by an attack", "none known" if self.lower is None else f"{self.lower:.6g}"),

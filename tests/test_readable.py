@@ -102,7 +102,7 @@ def test_a_notebook_shows_a_table(thing: Any) -> None:
     """The same rows as HTML."""
     html = thing._repr_html_()
     assert html.startswith("<table>")
-    assert html.count("<tr>") == html.count("</tr>") == len(thing._rows())
+    assert html.count("<tr>") == html.count("</tr>") == len(thing.summary())
 
 
 def test_a_table_is_escaped() -> None:
