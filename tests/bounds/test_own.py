@@ -45,6 +45,13 @@ class Loose(Tiny):
     epsilon = 1.5
 
 
+class Nameless(Bound):
+    """One that says nothing of itself."""
+
+    def curve(self, randomizer: Any, users: int) -> PrivacyCurve:
+        raise NotImplementedError
+
+
 class Spoof(Tiny):
     """One whose curve pretends to be one of ours."""
 
@@ -141,6 +148,7 @@ def test_it_cannot_pass_for_one_of_ours() -> None:
     [
         ([], ValueError, "at least one bound"),
         ([Tiny(), Tiny()], ValueError, "expected each bound once, got 'tiny' 2 times"),
+        ([Nameless()], TypeError, "Nameless must say its name, a text"),
         ([Tiny], TypeError, "must be a name, a Bound object or a list"),
         ([3], TypeError, "must be a name, a Bound object or a list"),
         (["clone", "nothing"], ValueError, "bound must be one of"),

@@ -47,6 +47,10 @@ def is_ours(bound: Bound) -> bool:
 
 def demand_own_names(bounds: Sequence[Bound]) -> None:
     """Refuse two bounds with one name, and one's own with the name of one of ours."""
+    for bound in bounds:
+        for word in ("name", "theorem"):
+            if not isinstance(getattr(bound, word, None), str):
+                raise TypeError(f"amplify: {type(bound).__name__} must say its {word}, a text.")
     names = [bound.name for bound in bounds]
     for bound in bounds:
         kind = type(bound).__name__
