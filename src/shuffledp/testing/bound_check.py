@@ -57,7 +57,7 @@ def check_bound(
     ConformanceError (an AssertionError); with ``raises=False`` they are only listed, as ``failures``. A bound that
     applies to none of the randomizers has not passed.
     """
-    if isinstance(bound, type) or not isinstance(bound, Bound):
+    if isinstance(bound, type) or not (callable(getattr(bound, "curve", None)) and hasattr(bound, "name")):
         raise TypeError(f"check_bound: expected an object of a class of Bound, got {bound!r}.")
     argument.count("check_bound", "tables", tables, at_least=0)
     if randomizers is None:

@@ -57,7 +57,7 @@ def below_the_truth(
         except NotApplicable:
             continue
         sound = upper >= float(truth) * (1 - ROUNDING)
-        place = f"with {users} users, at e^ε = {ratio}"
+        place = f"with n = {users} and e^ε = {ratio}"
         wrong = "" if sound else f"{place}, {bound.name} says δ ≤ {upper:.9g}, some dataset has δ = {float(truth):.9g}"
         yield bound.name, wrong
 
@@ -68,6 +68,6 @@ def above_the_truth(mechanism: Mechanism, truth: Fraction, users: int, ratio: Fr
     # ε is a hair below log(ratio): the divergence there may be larger by that hair, e^ε times two steps of a float.
     if lower is not None and not lower <= float(truth) * (1 + 1e-9) + 1e-15:
         yield (
-            f"with {users} users, at e^ε = {ratio}, the attack claims δ ≥ {lower:.9g}, "
+            f"with n = {users} and e^ε = {ratio}, the attack claims δ ≥ {lower:.9g}, "
             f"no dataset has more than {float(truth):.9g}"
         )

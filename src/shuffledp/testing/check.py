@@ -47,16 +47,27 @@ class Check(Generic[Subject]):
     def failure(self, subject: Subject) -> Failure | None:
         """What it found; an error that is not expected is a failure as well, and none is ever taken for a success."""
         try:
-            found = list(islice(self.run(subject), MOST_SHOWN + 1))
+            found = list(islice(_different(self.run(subject)), MOST_SHOWN + 1))
         except Exception as error:
-            clause = f"the check was stopped by {type(error).__name__}, {_place(error)}: {str(error).rstrip('.')}"
-            return Failure(self.name, f"{self.wrong}, or cannot be asked: {clause}; {self.meaning}.", CERTAIN)
+            return self.stopped(error)
         if not found:
             return None
         more = "; and more" if len(found) > MOST_SHOWN else ""
         return Failure(
             self.name, f"{self.wrong}: {'; '.join(found[:MOST_SHOWN])}{more}; {self.meaning}.", self.certainty
         )
+
+    def excuse(self, subject: Subject) -> str | Failure:
+        """Why it does not apply, empty where it does; a failure where that cannot be said."""
+        try:
+            return self.why_not(subject)
+        except Exception as error:
+            return self.stopped(error)
+
+    def stopped(self, error: Exception) -> Failure:
+        """The failure of a check that could not be finished."""
+        clause = f"the check was stopped by {type(error).__name__} in {_place(error)}: {str(error).rstrip('.')}"
+        return Failure(self.name, f"{self.wrong}, or cannot be asked: {clause}; {self.meaning}.", CERTAIN)
 
 
 def checks(
@@ -81,12 +92,12 @@ def run_all(who: str, subject: Subject, suite: Sequence[Check[Subject]], progres
     ran, skipped, failures = [], [], []
     with (progress or Progress()).step("checking", len(suite)) as advance:
         for check in suite:
-            reason = check.why_not(subject)
-            if reason:
-                skipped.append((check.name, reason))
+            excuse = check.excuse(subject)
+            if isinstance(excuse, str) and excuse:
+                skipped.append((check.name, excuse))
             else:
                 ran.append(check.name)
-                failure = check.failure(subject)
+                failure = excuse if isinstance(excuse, Failure) else check.failure(subject)
                 failures += [] if failure is None else [failure]
             advance(1)
     return Checked(who, tuple(ran), tuple(skipped), tuple(failures))
@@ -102,7 +113,16 @@ def refused(*kinds: type[Exception]) -> Iterator[list[str]]:
         sentences.append(str(error))
 
 
+def _different(clauses: Iterable[str]) -> Iterator[str]:
+    """The same, each once."""
+    seen: set[str] = set()
+    for clause in clauses:
+        if clause not in seen:
+            yield clause
+        seen.add(clause)
+
+
 def _place(error: Exception) -> str:
     """Where an error arose: the last line of the traceback."""
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name} line {frames[-1].lineno}" if frames else "nowhere"
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "an unknown place"

@@ -82,4 +82,5 @@ def together(subject: str, outcomes: Iterable[Checked]) -> Checked:
 
 
 def _numbered(place: int, failure: Failure) -> str:
-    return textwrap.indent(textwrap.fill(f"{place}. {failure}", 116, subsequent_indent="   "), "  ")
+    text = f"{place}. {failure}"
+    return textwrap.fill(text, 118, initial_indent="  ", subsequent_indent="     ", break_on_hyphens=False)

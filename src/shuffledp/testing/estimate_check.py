@@ -15,7 +15,9 @@ CROWD, TIMES = 100, 300
 """Where there is no table: how many users are estimated together, and how often."""
 SCORE = 6.0
 """Largest standard score: a normal one is beyond it with probability 2e-9."""
-NORMAL = "statistical; a false alarm has probability below 1e-7 for each component"
+NORMAL = (
+    "statistical; a false alarm has probability about 1e-7 for each component, as means of 100 users are near normal"
+)
 
 
 @checks(
@@ -32,7 +34,7 @@ def the_estimate_is_unbiased(case: Case) -> Iterator[str]:
             yield f"truth() has shape {np.shape(truth)}, the estimate {np.shape(one.mean)}"
         elif not np.allclose(one.mean, truth, rtol=1e-9, atol=1e-9 * one.scale):
             off = float(np.abs(one.mean - truth).max())
-            yield f"for {len(one.values)} users, on average over the exact law, it is off by {off:.6g}"
+            yield f"with n = {len(one.values)}, on average over the exact law, it is off by {off:.6g}"
 
 
 @checks(
@@ -50,7 +52,7 @@ def the_estimate_has_the_stated_variance(case: Case) -> Iterator[str]:
         elif not np.allclose(one.variance, stated, rtol=1e-8, atol=1e-9 * one.scale**2):
             place = int(np.argmax(np.abs(one.variance - stated)))
             found, said = float(np.ravel(one.variance)[place]), float(np.ravel(stated)[place])
-            yield f"for {len(one.values)} users a component has variance {found:.9g}, stated is {said:.9g}"
+            yield f"with n = {len(one.values)} a component has variance {found:.9g}, stated is {said:.9g}"
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,9 @@ def bad_values_are_refused(case: Case, bad: Any) -> Iterator[str]:
 
 def _refusal(bad: Any) -> Check[Case]:
     wrong = f"The bad value {bad!r} is not refused as it should be"
-    meaning = "data errors would be collected as if they were values"
+    meaning = (
+        "bad data must stop a collection by one sentence, which says who expected what, before anything is encoded"
+    )
     return Check(f"{bad!r} is refused with a sentence", partial(bad_values_are_refused, bad=bad), wrong, meaning)
 
 

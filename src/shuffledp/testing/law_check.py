@@ -23,7 +23,7 @@ def the_output_law_is_normalised(case: Case) -> Iterator[str]:
     """Every row of the table is a distribution, exactly."""
     for place, row in enumerate(case.rows):
         if sum(row) != 1:
-            yield f"input {place} has total probability {float(sum(row)):.17g}, not exactly 1"
+            yield f"the probabilities of input {place} sum to 1 and {float(sum(row) - 1):.3g}"
         if min(row) < 0:
             yield f"input {place} has a negative probability"
 

@@ -131,7 +131,7 @@ def the_blanket_covers_the_worst_pair(case: Case) -> Iterator[str]:
     """The blankets' divergence is at least that of every pair's own blanket: the pointwise least of all rows."""
     for users, ratio, truth, claimed in case.blanket_divergences:
         if not claimed >= float(truth) - 1e-12:
-            yield f"with {users} users and e^ε = {ratio} they give {claimed:.12g}, the worst pair {float(truth):.12g}"
+            yield f"with n = {users} and e^ε = {ratio} they give {claimed:.12g}, the worst pair {float(truth):.12g}"
 
 
 @checks(
@@ -144,7 +144,7 @@ def the_blanket_covers_no_more(case: Case) -> Iterator[str]:
     """Where the law says that it is tight, equality for the worst one."""
     for users, ratio, truth, claimed in case.blanket_divergences:
         if not claimed <= float(truth) * (1 + 1e-6) + 1e-12:
-            yield f"with {users} users and e^ε = {ratio} they give {claimed:.12g}, the worst pair {float(truth):.12g}"
+            yield f"with n = {users} and e^ε = {ratio} they give {claimed:.12g}, the worst pair {float(truth):.12g}"
 
 
 def needs_coin(case: Case) -> str:

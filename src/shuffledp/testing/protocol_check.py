@@ -47,7 +47,7 @@ def no_bound_is_below_the_real_protocol(case: Case) -> Iterator[str]:
             upper = curve.delta(math.log(float(ratio))).upper
             if not upper >= float(truth) * (1 - brute_force.ROUNDING):
                 yield (
-                    f"with {users} users, at e^ε = {ratio}, amplify() says δ ≤ {upper:.9g}, "
+                    f"with n = {users} and e^ε = {ratio}, amplify() says δ ≤ {upper:.9g}, "
                     f"some dataset has δ = {float(truth):.9g}"
                 )
 

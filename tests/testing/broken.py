@@ -1,0 +1,406 @@
+"""A good little mechanism, and copies of it that are broken in one place each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import fmpq
+
+from shuffledp.array import Array, Bytes, Floats
+from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.support import CountedOption
+from shuffledp.mechanisms.parts.user_values import OneOption, UserValues
+from shuffledp.mechanisms.parts.wire import WholeNumberWire, Wire, integers_of_wire
+from shuffledp.privacy.pair import exact_pair
+from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling.random import RandomSource
+from shuffledp.testing.input_check import INPUT_CHECKS
+
+
+@dataclass(frozen=True)
+class Good(Mechanism):
+    """Randomized response on a few options, from parts."""
+
+    epsilon: float = 1.0
+    options: int = 3
+
+    name = "good"
+    task = "frequency"
+    summary = "the true option, or one drawn uniformly"
+
+    @property
+    def who(self) -> str:
+        return type(self).__name__
+
+    @property
+    def region(self) -> OwnRegion:
+        return OwnRegion(self.who, self.epsilon, Fraction(1, self.options))
+
+    @property
+    def values(self) -> UserValues:
+        return OneOption(self.who, self.options)
+
+    @property
+    def law(self) -> RegionLaw:
+        coin = (self.region.outside / 2, self.region.inside / 2) if self.options == 2 else None
+        law = RegionLaw.of_disjoint(self.region, attacked=[self.region.disjoint_attack()], tight=True)
+        return changed(law, coin=coin)
+
+    @property
+    def wire(self) -> Wire:
+        return WholeNumberWire(self.who, self.options)
+
+    @property
+    def reading(self) -> CountedOption:
+        own, other = self.region.inside / self.options, self.region.outside / self.options
+        return CountedOption(self.options, own, other, uniform_share=self.region.uniform_share)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        by_chance = source.coins(self.region.uniform_share, len(values))
+        return np.where(by_chance, source.below(self.options, len(values)), values)
+
+    def table(self) -> OutputTable:
+        every, own, other = np.arange(self.options), self.region.inside, self.region.outside
+        rows = [[(own if y == x else other) / self.options for y in every] for x in every]
+        return OutputTable(every, every, tuple(map(tuple, rows)))
+
+    @classmethod
+    def examples(cls) -> Sequence[Good]:
+        return [cls(), cls(2.0, 2)]
+
+
+class TooHonest(Good):
+    """The law says one thing, the sampler does another: it sends the true option more often."""
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        share = Fraction(int(self.region.uniform_share * 2**64 * 9 / 10), 2**64)
+        by_chance = source.coins(share, len(values))
+        return np.where(by_chance, source.below(self.options, len(values)), values)
+
+
+class Chatty(Good):
+    """Sends a message that its table does not know."""
+
+    @property
+    def wire(self) -> Wire:
+        return WholeNumberWire(self.who, 256)
+
+    @property
+    def reading(self) -> CountedOption:
+        return CountedLoosely(**vars(super().reading))
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        messages = super().randomize(values, source)
+        return np.where(np.arange(len(values)) % 4000 == 3999, 200, messages)
+
+
+class CountedLoosely(CountedOption):
+    def accumulate(self, messages: Array) -> Array:
+        return super().accumulate(messages)[: self.options]
+
+
+class SmallVariation(Good):
+    """β, and with it the blanket's pair, is too small."""
+
+    @property
+    def law(self) -> RegionLaw:
+        return changed(super().law, only_one=Fraction(1, 6), attacked=())
+
+
+class LooseBeta(Good):
+    """Says that it is tight, and is not."""
+
+    @property
+    def region(self) -> OwnRegion:
+        return super().region
+
+    @property
+    def law(self) -> RegionLaw:
+        looser = OwnRegion(self.who, self.epsilon + 0.5, Fraction(1, self.options))
+        return RegionLaw.of_disjoint(looser, tight=True)
+
+
+class RightButForQ(RegionLaw):
+    def variation_ratio(self) -> VariationRatio:
+        right = super().variation_ratio()
+        return VariationRatio(right.p, right.beta, q=1.5)
+
+
+class SmallQ(Good):
+    """q is too small: others hide less than it says."""
+
+    @property
+    def law(self) -> RegionLaw:
+        return RightButForQ(**vars(super().law))
+
+
+class TooLikely(Good):
+    """The uniform share is below what ε needs."""
+
+    @property
+    def region(self) -> OwnRegion:
+        return OwnRegion(self.who, self.epsilon, Fraction(1, self.options), own_uniform_share=Fraction(1, 2))
+
+
+class NotNormalised(Good):
+    """A row of the table has a hair too much."""
+
+    def table(self) -> OutputTable:
+        table = super().table()
+        (first, *rest), *others = table.probabilities
+        return changed(table, probabilities=((first + Fraction(1, 2**80), *rest), *others))
+
+
+class BraggingAttack(Good):
+    """Claims an attack that no dataset allows: others who hide less than anybody does."""
+
+    @property
+    def law(self) -> RegionLaw:
+        none, some = fmpq(0), fmpq(1, 10)
+        pair = exact_pair([(fmpq(1), none, some), (none, fmpq(1), some), (none, none, 1 - 2 * some)], symmetric=True)
+        return changed(super().law, attacked=(pair,))
+
+
+class WrongCoin(Good):
+    """Two messages, and a coin that is not theirs."""
+
+    @property
+    def law(self) -> RegionLaw:
+        return changed(super().law, coin=(Fraction(2, 5), Fraction(3, 5)))
+
+
+class Biased(Good):
+    """Reads messages as if the own option were less likely."""
+
+    @property
+    def reading(self) -> CountedOption:
+        right = super().reading
+        return changed(right, own=right.own * Fraction(9, 10))
+
+
+class StatedVariance(CountedOption):
+    def variance(self, values: Array) -> Floats:
+        return super().variance(values) / 2
+
+
+class WrongVariance(Good):
+    """States half of its variance."""
+
+    @property
+    def reading(self) -> CountedOption:
+        return StatedVariance(**vars(super().reading))
+
+
+class Averages(CountedOption):
+    def accumulate(self, messages: Array) -> Array:
+        return super().accumulate(messages) / len(messages)
+
+    def finish(self, total: Array, users: int) -> Any:
+        return super().finish(total * users, users)
+
+
+class DoesNotAddUp(Good):
+    """Its statistic is an average."""
+
+    @property
+    def reading(self) -> CountedOption:
+        return Averages(**vars(super().reading))
+
+
+@dataclass(frozen=True)
+class LosesABit(WholeNumberWire):
+    def pack(self, messages: Array) -> Bytes:
+        return super().pack(messages) & np.uint8(254)
+
+
+class ShortWire(Good):
+    """Its wire drops the last bit."""
+
+    @property
+    def wire(self) -> Wire:
+        return LosesABit(self.who, self.options)
+
+
+@dataclass(frozen=True)
+class TakesAnything(WholeNumberWire):
+    def unpack(self, wire: Bytes) -> Array:
+        return integers_of_wire(self.who, np.asarray(wire)[:, -1:], 8, 256)
+
+
+class OpenWire(Good):
+    """Its wire takes bytes of any width."""
+
+    @property
+    def wire(self) -> Wire:
+        return TakesAnything(self.who, self.options)
+
+
+class WideWire(Good):
+    """Says that a message has more bytes than it has."""
+
+    @property
+    def message_bits(self) -> int:
+        return 12
+
+
+class Truncates(UserValues):
+    def check(self, values: Any) -> Array:
+        return np.asarray(values).astype(np.int64) % 3
+
+    def probe(self) -> Array:
+        return np.array([0, 2])
+
+
+class TakesEverything(Good):
+    """Validates nothing."""
+
+    @property
+    def values(self) -> UserValues:
+        return Truncates()
+
+
+@dataclass(frozen=True)
+class Turns(OneOption):
+    def check(self, values: Any) -> Array:
+        return (super().check(values) + 1) % self.options
+
+
+class TurnsValues(Good):
+    """Checks a value into another one each time."""
+
+    @property
+    def values(self) -> UserValues:
+        return Turns(self.who, self.options)
+
+
+class Nameless(Good):
+    """Refuses by sentences that do not say who speaks."""
+
+    @property
+    def values(self) -> UserValues:
+        return OneOption("somebody", self.options)
+
+
+class FixedSeed(Good):
+    """Draws from a seed of its own."""
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        del source
+        rng = np.random.default_rng(len(values))
+        by_chance = rng.random(len(values)) < float(self.region.uniform_share)
+        return np.where(by_chance, rng.integers(0, self.options, len(values)), values)
+
+
+class OwnRandomness(Good):
+    """Draws from a generator of its own, whatever it is given."""
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        del source
+        rng = np.random.default_rng()
+        by_chance = rng.random(len(values)) < float(self.region.uniform_share)
+        return np.where(by_chance, rng.integers(0, self.options, len(values)), values)
+
+
+class ForgetsASetting(Good):
+    """Built from its settings it is another one."""
+
+    def settings(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon / 2}
+
+
+class HoldsAFunction(Good):
+    """Keeps something that cannot be sent to another process."""
+
+    def attacks(self) -> Any:
+        self.__dict__["remembered"] = lambda: None
+        return super().attacks()
+
+
+class Stops(Good):
+    """Cannot say its variance."""
+
+    def variance(self, values: Any) -> Floats:
+        raise RuntimeError("not yet written.")
+
+
+REFUSALS = {check.name for check in INPUT_CHECKS} - {"the canonical form is stable"}
+BELOW = {"no bound is below the real protocol", "every bound and attack holds for all datasets"}
+
+FAILING: list[tuple[Good, set[str], str]] = [
+    (TooHonest(), {"the messages follow the table"}, "The messages do not follow the stated law: for input 0, χ² is "),
+    (Chatty(), {"the messages follow the table"}, "input 0 sent 5 messages that are not in the table"),
+    (
+        SmallVariation(),
+        {"the total variation is at most beta", "the blanket covers the worst pair", *BELOW},
+        "The total variation β of variation_ratio() is too small: inputs 0 and 1 have total variation 0.36",
+    ),
+    (LooseBeta(), {"some pair attains beta", "the blanket covers no more"}, "no pair of inputs attains β"),
+    (
+        SmallQ(),
+        {"the others contain the decomposition", *BELOW},
+        "for inputs 0 and 1 some other user's law is too small",
+    ),
+    (TooLikely(), {"the local guarantee holds exactly"}, "inputs 0 and 1 have the ratio e^1.38629436, above e^1"),
+    (NotNormalised(), {"the output law is normalised"}, "the probabilities of input 0 sum to 1 and 8.27e-25"),
+    (
+        BraggingAttack(),
+        {"every bound and attack holds for all datasets"},
+        "the attack claims δ ≥ 1, no dataset has more",
+    ),
+    (WrongCoin(1.0, 2), {"the coin is that of the table", *BELOW}, "neither message has these extreme probabilities"),
+    (WrongCoin(), {"the coin is that of the table", *BELOW}, "3 messages may be sent, not two"),
+    (
+        Biased(),
+        {"the estimate is unbiased", "the estimate has the stated variance"},
+        "The estimate is biased: with n = 1, on average over the exact law, it is off by 0.187927",
+    ),
+    (WrongVariance(), {"the estimate has the stated variance"}, "variance 1.84134719, stated is 0.920673594"),
+    (DoesNotAddUp(), {"batches add up"}, "Statistics of batches do not add up"),
+    (
+        ShortWire(),
+        {"messages survive the wire", "the messages follow the table"},
+        "1 of 3 messages arrive as other ones",
+    ),
+    (OpenWire(), {"another width is refused"}, "unpack() took a row of 2 bytes"),
+    (WideWire(), {"rows have the stated width"}, "pack() of 3 messages gives shape (3, 1), not (3, 2)"),
+    (TakesEverything(), REFUSALS, "encode([]) returned messages"),
+    (Nameless(), REFUSALS, "does not begin with Nameless: 'somebody: expected at least one value, got none.'"),
+    (
+        TurnsValues(),
+        {
+            "the canonical form is stable",
+            "the messages follow the table",
+            "the estimate is unbiased",
+            "the estimate has the stated variance",
+        },
+        "check() changes values of the table's inputs that it gave itself",
+    ),
+    (FixedSeed(), {"the system source is the default"}, "512 users of one input sent the same messages twice"),
+    (
+        OwnRandomness(),
+        {
+            "the same seed gives the same messages",
+            "the settings build the same mechanism",
+            "it survives pickling",
+        },
+        "two encodings of the same 100 values differ",
+    ),
+    (
+        ForgetsASetting(),
+        {"the settings build the same mechanism"},
+        "built from its settings, it is not equal to itself",
+    ),
+    (HoldsAFunction(), {"it survives pickling"}, "The mechanism does not survive pickling"),
+    (
+        Stops(),
+        {"the estimate has the stated variance", "it survives pickling"},
+        "the check was stopped by RuntimeError in broken.py, line ",
+    ),
+]
+"""Each with the checks that must fail, no others, and words that must be in the list."""
