@@ -42,14 +42,14 @@ def test_the_executed_table_is_the_given_one_to_the_last_digits() -> None:
         for wanted, chance in zip(row, run, strict=True):
             assert (wanted == 0) == (chance == 0)
             assert float(chance) == pytest.approx(wanted, rel=1e-15, abs=2**-61)
-    assert len(set(mechanism.units.sum(axis=1).tolist())) == 1
+    assert len(set(mechanism.executed.units.sum(axis=1).tolist())) == 1
     assert executed(mechanism)[2][2] == executed(mechanism)[2][3]
 
 
 def test_rearranged_rows_stay_rearranged() -> None:
     """Entries that a row repeats stay equal, though a tenth is no whole number of units."""
     row = [0.1, 0.1, 0.1, 0.2, 0.5]
-    units = FromTable([row[k:] + row[:k] for k in range(5)]).units
+    units = FromTable([row[k:] + row[:k] for k in range(5)]).executed.units
     for k in range(5):
         np.testing.assert_array_equal(units[k], np.roll(units[0], -k))
     assert len(set(units[0].tolist())) == 3
@@ -168,7 +168,7 @@ def test_many_inputs_and_outputs() -> None:
 def test_the_estimate_has_the_least_variance_for_a_uniform_crowd() -> None:
     """Any other unbiased linear estimate, such as the plain pseudo-inverse, has at least its variance."""
     mechanism = FromTable([[0.9, 0.05, 0.03, 0.02], [0.2, 0.3, 0.4, 0.1]])
-    chances = mechanism.units / mechanism.whole
+    chances = mechanism.executed.units / mechanism.executed.whole
     other = np.linalg.pinv(chances.T)
     theirs = chances @ (other**2).T - (chances @ other.T) ** 2
     crowd = np.array([0, 1] * 50)
@@ -219,7 +219,7 @@ def test_the_table_cannot_be_changed_afterwards() -> None:
     mechanism = FromTable(given)
     given[0] = [0.25, 0.75]
     assert mechanism.matrix[0, 0] == 0.75
-    for array in (mechanism.matrix, mechanism.units):
+    for array in (mechanism.matrix, mechanism.executed.units):
         with pytest.raises(ValueError, match="read-only"):
             array[0, 0] = 0
 

@@ -11,12 +11,12 @@ import pytest
 from flint import arb, ctx
 
 import shuffledp as sdp
-from shuffledp.mechanisms.parts.metric_table import MetricTable
 from shuffledp.metric.lower import lower_bound
 from tests.metric.test_amplification import triangle
 from tests.oracle import exact
 
-KINDS = [sdp.PaddedExponential, sdp.Exponential]
+Kind = type[sdp.PaddedExponential] | type[sdp.Exponential]
+KINDS: list[Kind] = [sdp.PaddedExponential, sdp.Exponential]
 
 
 def spaces() -> list[sdp.metric.DistanceMatrix]:
@@ -30,9 +30,9 @@ def spaces() -> list[sdp.metric.DistanceMatrix]:
     ]
 
 
-def assert_private(mechanism: MetricTable) -> None:
+def assert_private(mechanism: sdp.PaddedExponential | sdp.Exponential | sdp.PlanarLaplace) -> None:
     """No entry exceeds e^D times another one of its column, exactly."""
-    rows, distances = mechanism.units.tolist(), mechanism.space.matrix
+    rows, distances = mechanism.executed.units.tolist(), mechanism.space.matrix
     with ctx.workprec(256):
         for a, b in permutations(range(len(rows)), 2):
             limit = arb(float(distances[a, b])).exp()
@@ -43,9 +43,7 @@ def assert_private(mechanism: MetricTable) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("space", spaces(), ids=lambda space: f"{space.size}-{space.diameter:.3g}")
-def test_the_executed_table_is_private_for_the_distance(
-    kind: type[MetricTable], space: sdp.metric.DistanceMatrix
-) -> None:
+def test_the_executed_table_is_private_for_the_distance(kind: Kind, space: sdp.metric.DistanceMatrix) -> None:
     assert_private(kind(space.matrix))  # type: ignore[call-arg]
 
 
@@ -60,10 +58,12 @@ def test_the_tables_are_what_they_are_called(space: sdp.metric.DistanceMatrix) -
         for a, b in space.pairs()
         for d in [float(space.matrix[a, b])]
     )
-    np.testing.assert_allclose(padded.units[:, :-1] / padded.whole, weights / norm, rtol=2e-5)
+    np.testing.assert_allclose(padded.executed.units[:, :-1] / padded.executed.whole, weights / norm, rtol=2e-5)
     halves = np.exp(-space.matrix / 2)
-    np.testing.assert_allclose(plain.units[:, :-1] / plain.whole, halves / halves.sum(axis=1, keepdims=True), rtol=1e-5)
-    assert plain.units[:, -1].max() / plain.whole < 1e-9
+    np.testing.assert_allclose(
+        plain.executed.units[:, :-1] / plain.executed.whole, halves / halves.sum(axis=1, keepdims=True), rtol=1e-5
+    )
+    assert plain.executed.units[:, -1].max() / plain.executed.whole < 1e-9
 
 
 def test_the_figures_of_the_lower_bound_are_attained() -> None:
@@ -77,10 +77,9 @@ def test_the_figures_of_the_lower_bound_are_attained() -> None:
 
 @pytest.mark.parametrize("example", range(3))
 @pytest.mark.parametrize("kind", KINDS)
-def test_pairs_and_diameters_cover_the_real_protocol(kind: type[MetricTable], example: int) -> None:
+def test_pairs_and_diameters_cover_the_real_protocol(kind: Kind, example: int) -> None:
     """Three users, all datasets, exact: a pair's δ is at least the truth of the pair; a diameter's that of all near."""
     mechanism = kind.examples()[example]
-    assert isinstance(mechanism, MetricTable)
     rows = [list(row) for row in mechanism.table().probabilities]
     size, users, ratio = len(rows), 3, Fraction(9, 8)
     epsilon = math.log(ratio)
@@ -118,7 +117,7 @@ def test_many_inputs_use_the_worst_parameters() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_refused(kind: type[MetricTable]) -> None:
+def test_what_is_refused(kind: Kind) -> None:
     name = kind.__name__
     for matrix, sentence in (
         (

@@ -38,7 +38,7 @@ def test_the_executed_table_is_private_for_the_distance(mechanism: sdp.PlanarLap
 def test_the_law_is_planar_laplace() -> None:
     """Given that it is inside, the message falls off as e^(−rate·distance), also far away."""
     mechanism = sdp.PlanarLaplace(20.0, columns=7)
-    rows = mechanism.units[:, :-1] / mechanism.whole
+    rows = mechanism.executed.units[:, :-1] / mechanism.executed.whole
     for a in (0, 24, 48):
         for b in range(49):
             distance = math.dist(mechanism.centres[a], mechanism.centres[b])
@@ -54,7 +54,7 @@ def test_messages_are_near_and_decoded() -> None:
     inside = messages < 81
     assert np.isnan(places[~inside]).all()
     distances = np.hypot(*(places[inside] - 0.5).T)
-    law = mechanism.units[40, :-1] / mechanism.units[40, :-1].sum()
+    law = mechanism.executed.units[40, :-1] / mechanism.executed.units[40, :-1].sum()
     apart = np.hypot(*(mechanism.centres - 0.5).T)
     mean, spread = float(law @ apart), math.sqrt(float(law @ apart**2) - float(law @ apart) ** 2)
     assert abs(distances.mean() - mean) < 5 * spread / math.sqrt(inside.sum())
@@ -70,7 +70,7 @@ def test_degrees_are_metres() -> None:
     latitude, longitude = mechanism.centres[0]
     assert 52.33 < latitude < 52.40
     assert 4.80 < longitude < 4.95
-    assert mechanism.cells(mechanism.check(mechanism.centres)).tolist() == list(range(len(mechanism.centres)))
+    assert mechanism.map.cells(mechanism.check(mechanism.centres)).tolist() == list(range(len(mechanism.centres)))
 
 
 def test_near_places_are_better_protected() -> None:

@@ -31,14 +31,14 @@ def test_every_two_points_are_private_for_their_distance(case: tuple[float, floa
     """t_i ≤ e^min(ρ|i−j|, m)·t_j for all i, j, exactly, and the sum is that of a row of the table."""
     width, level, scale = case
     mechanism = sdp.WitchHat(level, half_width=width, scale=scale, grid=24)
-    t, step = mechanism.units, mechanism.step_distance
+    t, step = mechanism.hat.units, mechanism.hat.step_distance
     with ctx.workprec(256):
         for i, j in permutations(range(len(t)), 2):
             far = min(step * abs(i - j), Fraction(level))
             limit = (arb(far.numerator) / far.denominator).exp()
             assert arb(t[i]) <= limit * t[j]
     for k in (0, 7, 24):
-        assert int(mechanism._weights(k).sum()) == mechanism.whole
+        assert int(mechanism.hat.weights(k).sum()) == mechanism.hat.whole
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -47,11 +47,11 @@ def test_the_grid_approaches_the_density(case: tuple[float, float, float]) -> No
     width, level, scale = case
     mechanism, norm = fine(*case), density_norm(*case)
     step = 2 * width / mechanism.grid
-    heights = np.array(mechanism.units) / mechanism.whole / step
+    heights = np.array(mechanism.hat.units) / mechanism.hat.whole / step
     places = np.arange(len(heights)) * step
     np.testing.assert_allclose(heights, np.exp(-np.minimum(2 * places / scale, level)) / norm, rtol=3e-3)
     shrink = 1 - math.exp(-level) - level * math.exp(-level)
-    assert mechanism._stretch == pytest.approx(norm / (scale * shrink), rel=3e-3)
+    assert mechanism.reading.stretch == pytest.approx(norm / (scale * shrink), rel=3e-3)
     reach, brim = level * scale / 2, math.exp(-level)
     edges = 2 / 3 * brim * ((width + reach) ** 3 - reach**3)
     middle = scale**3 / 2 - brim * scale**3 * (level**2 + 2 * level + 2) / 4
@@ -62,8 +62,10 @@ def test_the_grid_approaches_the_density(case: tuple[float, float, float]) -> No
     for steps in (64, 512, 2048):
         distance = min(2 * steps * step / scale, level)
         if distance < level:
-            assert float(mechanism.total_variation(steps)) == pytest.approx(noise.total_variation(distance), rel=5e-3)
-        assert float(mechanism.total_variation(steps)) <= noise.total_variation(distance) * 1.005
+            assert float(mechanism.hat.total_variation(steps)) == pytest.approx(
+                noise.total_variation(distance), rel=5e-3
+            )
+        assert float(mechanism.hat.total_variation(steps)) <= noise.total_variation(distance) * 1.005
 
 
 @pytest.mark.parametrize("case", CASES[:2], ids=str)
@@ -103,7 +105,7 @@ def test_draws_follow_the_sampler_of_the_theory() -> None:
     mechanism = sdp.WitchHat(level, half_width=width, scale=scale, grid=2048)
     messages = mechanism.encode(np.full(draws, x), rng=generator)
     step = 2 * width / mechanism.grid
-    ours = (messages - mechanism.reach + generator.random(draws) - 0.5) * step - width
+    ours = (messages - mechanism.hat.reach + generator.random(draws) - 0.5) * step - width
     edges = np.quantile(theory, np.linspace(0, 1, 11))[1:-1]
     shares = np.histogram(ours, [-9, *edges, 9])[0] / draws
     # Half a step at each edge is what the grid adds.
@@ -125,7 +127,7 @@ def test_a_pair_covers_the_real_protocol() -> None:
     """Three users, all datasets of the grid's points, exact; the attack is not above the truth of all inputs."""
     mechanism = sdp.WitchHat(2.0, half_width=1.0, scale=1.5, grid=3)
     points = np.linspace(-1, 1, 4).tolist()
-    rows = [list(mechanism._law(x)) for x in points]
+    rows = [list(mechanism.hat.of_unit(unit)) for unit in mechanism._units(np.array(points)).tolist()]
     ratio = Fraction(9, 8)
     for a, b in ((0, 1), (0, 3), (1, 2)):
         truth = max(
@@ -143,12 +145,12 @@ def test_a_pair_covers_the_real_protocol() -> None:
 def test_farther_points_are_worse_against_the_brim() -> None:
     """Exact: (1/n)·E(ΣG)_+ grows with the distance of two points, and no more once the hats are apart."""
     mechanism = sdp.WitchHat(2.0, half_width=1.0, scale=0.4, grid=12)
-    brim, whole = mechanism.units[-1], mechanism.whole
-    assert mechanism.grid >= 2 * mechanism.reach
+    brim, whole = mechanism.hat.units[-1], mechanism.hat.whole
+    assert mechanism.grid >= 2 * mechanism.hat.reach
     for ratio in (Fraction(1), Fraction(6, 5), Fraction(3)):
         before = Fraction(0)
         for steps in range(1, mechanism.grid + 1):
-            first, second = (mechanism._weights(k).tolist() for k in (0, steps))
+            first, second = (mechanism.hat.weights(k).tolist() for k in (0, steps))
             weights: dict[Fraction, Fraction] = {}
             for x, y in zip(first, second, strict=True):
                 value = (x - ratio * y) / Fraction(brim)
@@ -156,7 +158,7 @@ def test_farther_points_are_worse_against_the_brim() -> None:
             weights[Fraction(0)] = weights.get(Fraction(0), Fraction(0)) + 1 - sum(weights.values())
             now = exact.positive_part_mean(list(weights), list(weights.values()), 2)
             assert now >= before
-            assert steps <= 2 * mechanism.reach or now == before
+            assert steps <= 2 * mechanism.hat.reach or now == before
             before = now
 
 

@@ -73,6 +73,12 @@ class DistanceMatrix(Space):
         numbers.setflags(write=False)
         object.__setattr__(self, "matrix", numbers)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DistanceMatrix) and np.array_equal(self.matrix, other.matrix)
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(tuple, self.matrix.tolist())))
+
     @classmethod
     def from_csv(cls, path: str | PathLike[str]) -> DistanceMatrix:
         """A matrix from a file: no header, one row per input; an empty cell is a missing entry."""

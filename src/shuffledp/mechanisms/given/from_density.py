@@ -11,7 +11,8 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.parts.tabulated import Tabulated, checked_probabilities
+from shuffledp.mechanisms.parts.tabulated import Tabulated
+from shuffledp.mechanisms.parts.unit_table import UnitTable, checked_probabilities
 
 NODES = 16
 """Points of the Gauss–Legendre rule in each cell."""
@@ -56,7 +57,12 @@ class FromDensity(Tabulated):
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         object.__setattr__(self, "inputs", tuple(self.inputs))
-        self._adopt(checked_probabilities("FromDensity", [self.cell_probabilities(x) for x in self.inputs]))
+        chances = checked_probabilities("FromDensity", [self.cell_probabilities(x) for x in self.inputs])
+        self._adopt(UnitTable.of_floats(chances))
+
+    def _origin(self) -> tuple[Any, ...]:
+        """The density as the object it is, and the cells; the inputs are in the table, and need not be comparable."""
+        return self.density, self.low, self.high, self.cells
 
     def cell_probabilities(self, x: Any) -> Floats:
         """The integral of the density of x over each cell, by a rule with positive weights."""
@@ -93,15 +99,17 @@ class FromDensity(Tabulated):
 
     @classmethod
     def examples(cls) -> Sequence[FromDensity]:
-        def tent(x: float, y: Floats) -> Floats:
-            """An exponential fall on both sides of x, on [0, 1]."""
-            return np.exp(-np.abs(y - x)) / (2 - math.exp(-x) - math.exp(x - 1))
-
-        def tilted(x: float, y: Floats) -> Floats:
-            """A straight line of slope x, on [−1, 1]."""
-            return (1 + x * y) / 2
-
         return [
-            cls(tent, [0.0, 0.5, 1.0], 0.0, 1.0, 4),
-            cls(tilted, [-0.75, 0.5], -1.0, 1.0, 5),
+            cls(_tent, [0.0, 0.5, 1.0], 0.0, 1.0, 4),
+            cls(_tilted, [-0.75, 0.5], -1.0, 1.0, 5),
         ]
+
+
+def _tent(x: float, y: Floats) -> Floats:
+    """An exponential fall on both sides of x, on [0, 1]."""
+    return np.asarray(np.exp(-np.abs(y - x)) / (2 - math.exp(-x) - math.exp(x - 1)))
+
+
+def _tilted(x: float, y: Floats) -> Floats:
+    """A straight line of slope x, on [−1, 1]."""
+    return (1 + x * y) / 2

@@ -10,7 +10,8 @@ from os import PathLike
 from typing import Any
 
 from shuffledp.array import Floats
-from shuffledp.mechanisms.parts.tabulated import Tabulated, checked_probabilities
+from shuffledp.mechanisms.parts.tabulated import Tabulated
+from shuffledp.mechanisms.parts.unit_table import UnitTable, checked_probabilities
 
 TOLERANCE = 1e-9
 """How far a row's sum may be from 1 before it is normalised."""
@@ -44,7 +45,11 @@ class FromTable(Tabulated):
                 )
         numbers.setflags(write=False)
         object.__setattr__(self, "matrix", numbers)
-        self._adopt(numbers)
+        self._adopt(UnitTable.of_floats(numbers))
+
+    def __reduce__(self) -> tuple[type[FromTable], tuple[Floats]]:
+        """Only the matrix travels; made anew, it cannot be written to either."""
+        return type(self), (self.matrix,)
 
     @classmethod
     def from_csv(cls, path: str | PathLike[str]) -> FromTable:

@@ -21,7 +21,25 @@ ROUNDING = 1e-12
 """More than what logarithms of sums of sixteen floats are off by."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class WidenedClasses:
+    """Classes of a pair of cells: ``first`` from above by a factor e^room, ``second`` and ``hiding`` from below."""
+
+    room: float
+    exact: tuple[ExactClass, ...]
+
+    def __call__(self) -> Classes:
+        more = arb(rational(self.room)).exp()
+        result = [
+            MessageClass(arb(first) * more, arb(second) / more, arb(hiding) / more)
+            for first, second, hiding in self.exact
+            if first != 0 or second != 0
+        ]
+        rest = 1 - sum((c.hiding for c in result), arb(0))
+        return [*result, MessageClass(arb(0), arb(0), rest)]
+
+
+@dataclass(frozen=True)
 class SentPoint(Randomizer):
     """Users send a point drawn from ``cells.density`` itself, not the cell in which it falls.
 
@@ -53,7 +71,7 @@ class SentPoint(Randomizer):
     def room(self) -> float:
         """How far, in logarithm, the densities may be from the executed table."""
         table = self.cells
-        executed = table.units / table.whole
+        executed = table.executed.units / table.executed.whole
         stated = np.array([table.cell_probabilities(x) for x in table.inputs])
         if not (executed > 0).all() or not (stated > 0).all():
             return math.inf
@@ -80,14 +98,5 @@ class SentPoint(Randomizer):
         exact, back = pair.exact, pair.swapped().exact
         assert exact is not None
         assert back is not None
-        return HidingPair(lambda: self._bounds(exact), pair.symmetric, back=lambda: self._bounds(back))
-
-    def _bounds(self, exact: Sequence[ExactClass]) -> Classes:
-        more = arb(rational(self.room)).exp()
-        result = [
-            MessageClass(arb(first) * more, arb(second) / more, arb(hiding) / more)
-            for first, second, hiding in exact
-            if first != 0 or second != 0
-        ]
-        rest = 1 - sum((c.hiding for c in result), arb(0))
-        return [*result, MessageClass(arb(0), arb(0), rest)]
+        there, back_again = WidenedClasses(self.room, exact), WidenedClasses(self.room, back)
+        return HidingPair(there, pair.symmetric, back=back_again)

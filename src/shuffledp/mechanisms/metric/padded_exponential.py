@@ -5,22 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from flint import arb
 
 from shuffledp.array import Floats
-from shuffledp.mechanisms.parts.metric_table import MetricTable, checked_space
+from shuffledp.mechanisms.parts.metric_table import MetricLaw, checked_space, private_table
+from shuffledp.mechanisms.parts.tabulated import Tabulated
 from shuffledp.numerics.ball import precision
+from shuffledp.privacy.neighbours import Neighbours
+from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.privacy.space import DistanceMatrix
 
 BITS = 200
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PaddedExponential(MetricTable):
+class PaddedExponential(Tabulated, HasNeighbours):
     """Report input z with probability e^(−D(x,z))/N when holding x, and nothing with what is left.
 
     ``distances`` are the privacy distances D, a metric. Two inputs a, b differ by a factor of at most e^D(a,b) in every
-    message, exactly: the table is one of whole units (``MetricTable``). N is the least for which the silent message
+    message, exactly: the table is one of whole units (``metric_table``). N is the least for which the silent message
     keeps its ratios too. ``epsilon`` is the logarithm of the largest ratio of all.
 
     Theorem: [MDP] Table I, padded exponential mechanism, on any number of inputs: private for D.
@@ -29,6 +35,7 @@ class PaddedExponential(MetricTable):
 
     distances: Floats
     epsilon: float = field(init=False)
+    space: DistanceMatrix = field(init=False)
 
     name = "padded-exponential"
     summary = "an item of a finite metric space: near items are likelier, some messages are empty"
@@ -38,7 +45,24 @@ class PaddedExponential(MetricTable):
         object.__setattr__(self, "space", space)
         object.__setattr__(self, "distances", space.matrix)
         with precision(BITS):
-            self._adopt_weights([[(-arb(float(distance))).exp() for distance in row] for row in space.matrix])
+            weights = [[(-arb(float(distance))).exp() for distance in row] for row in space.matrix]
+            table = private_table(space, weights)
+        self._adopt(table)
+
+    @cached_property
+    def law(self) -> MetricLaw:
+        return MetricLaw("PaddedExponential", self.executed, self.space)
+
+    def _origin(self) -> tuple[Any, ...]:
+        return (self.space,)
+
+    def between(self, first: Any, second: Any) -> Neighbours:
+        """The exact laws of two inputs against what every input's law contains."""
+        return self.law.between(self.space.place(first), self.space.place(second))
+
+    def within(self, diameter: float) -> Neighbours:
+        """Every two inputs at most this far apart."""
+        return self.law.within(diameter)
 
     @classmethod
     def examples(cls) -> Sequence[PaddedExponential]:

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import Mechanism, OutputTable, Tuning
-from shuffledp.mechanisms.parts import user_values
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.map_grid import MapGrid, MapLaw, MapPoint, MapReading
 from shuffledp.mechanisms.parts.metric_table import (
     LARGEST_DISTANCE,
     RATIO_BITS,
     SMALLEST_DISTANCE,
-    MetricTable,
     Whole,
     ratio_below,
     units_of_one,
     whole_units,
     with_rest,
 )
+from shuffledp.mechanisms.parts.unit_table import UnitTable
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.neighbours import Neighbours
-from shuffledp.privacy.space import EARTH_RADIUS, DistanceMatrix
+from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.sampling.random import RandomSource
 
 BITS = 4 * RATIO_BITS
@@ -38,13 +41,13 @@ COORDINATES = ("plane", "degrees")
 
 
 @dataclass(frozen=True)
-class PlanarLaplace(MetricTable):
+class PlanarLaplace(Mechanism, HasNeighbours):
     """Report a cell of a region with probability in proportion to e^(−distance) of the cell's centre to one's own.
 
     The region is cut into columns × rows equal cells; rows is 0 for cells that are nearly square. A point counts as the
     centre of its cell. ``epsilon`` is spent over the largest distance of two centres: two points whose cells' centres
     are d apart differ by a factor of at most e^(rate·d), ``rate`` = ε/(largest distance), exactly: the table is one of
-    whole units (``MetricTable``). What would fall outside the region is the last message, "outside", made as rare as
+    whole units (``metric_table``). What would fall outside the region is the last message, "outside", made as rare as
     privacy allows. The estimate is the number of users in each cell.
 
     ``coordinates`` is "plane" for points (x, y), or "degrees" for (latitude, longitude): distances are then metres on
@@ -62,11 +65,14 @@ class PlanarLaplace(MetricTable):
     columns: int = 6
     rows: int = 0
     coordinates: str = "plane"
+    space: DistanceMatrix = field(init=False, repr=False, compare=False)
+    """The privacy distances of cells."""
+    executed: UnitTable = field(init=False, repr=False, compare=False)
+    """The table that is run, and that all numbers are about."""
 
     name = "planar-laplace"
     task = "location"
     summary = "where users are: the cell of a map, with planar Laplace noise"
-    built_from_numbers = True
     tuning = (Tuning("epsilon", False, False, 1e-6, LARGEST_DISTANCE),)
 
     def __post_init__(self) -> None:
@@ -85,18 +91,22 @@ class PlanarLaplace(MetricTable):
         columns = argument.count("PlanarLaplace", "columns", self.columns)
         rows = argument.count("PlanarLaplace", "rows", self.rows, at_least=0)
         if rows == 0:
-            rows = max(1, round(columns * self._size[1] / self._size[0]))
+            width, height = self._map(columns, 1).size
+            rows = max(1, round(columns * height / width))
         if not 2 <= columns * rows <= MOST_CELLS:
             raise ValueError(f"PlanarLaplace: expected 2 to {MOST_CELLS} cells, got {columns} columns and {rows} rows.")
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "rows", rows)
         self._tabulate()
 
+    def _map(self, columns: int, rows: int) -> MapGrid:
+        return MapGrid(self.west, self.east, self.south, self.north, columns, rows, self.coordinates)
+
     @classmethod
     def per_unit(cls, rate: float, **settings: Any) -> PlanarLaplace:
         """With ε given per unit of distance (per metre for degrees), for example log(4)/200."""
         rate = argument.positive_finite("PlanarLaplace", "rate", rate)
-        reach = cls(1.0, **settings).reach
+        reach = cls(1.0, **settings).map.reach
         # The product in floats may be an ulp too large.
         return cls(epsilon=math.nextafter(rate * reach, 0.0), **settings)
 
@@ -111,69 +121,52 @@ class PlanarLaplace(MetricTable):
                 f"got {self.south!r} to {self.north!r} and {self.west!r} to {self.east!r}."
             )
 
-    def settings(self) -> dict[str, Any]:
-        return Mechanism.settings(self)
-
     # --- the map ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _size(self) -> tuple[float, float]:
-        """Width and height of the region in units of distance."""
-        width, height = self.east - self.west, self.north - self.south
-        if self.coordinates == "plane":
-            return width, height
-        metres = math.radians(1) * EARTH_RADIUS
-        middle = math.cos(math.radians((self.south + self.north) / 2))
-        return width * metres * middle, height * metres
-
-    @property
-    def _cell(self) -> tuple[float, float]:
-        return self._size[0] / self.columns, self._size[1] / self.rows
+    def map(self) -> MapGrid:
+        return self._map(self.columns, self.rows)
 
     @property
     def reach(self) -> float:
         """The largest distance of two centres."""
-        return math.hypot(self._cell[0] * (self.columns - 1), self._cell[1] * (self.rows - 1))
+        return self.map.reach
 
     @property
     def rate(self) -> float:
         """ε per unit of distance between centres."""
         return self.epsilon / self.reach
 
-    @cached_property
+    @property
     def centres(self) -> Floats:
         """The middle of each cell, in the order of coordinates that values have."""
-        x = self.west + (self.east - self.west) * (np.arange(self.columns) + 0.5) / self.columns
-        y = self.south + (self.north - self.south) * (np.arange(self.rows) + 0.5) / self.rows
-        places = np.stack([np.tile(x, self.rows), np.repeat(y, self.columns)], axis=1)
-        return np.ascontiguousarray(places[:, self._order])
-
-    @property
-    def _order(self) -> list[int]:
-        """Degrees are written latitude first."""
-        return [0, 1] if self.coordinates == "plane" else [1, 0]
-
-    def check(self, values: Any) -> Array:
-        points = user_values.reals("PlanarLaplace", values, -math.inf, math.inf, axes=2)
-        if points.shape[1] != 2:
-            raise ValueError(f"PlanarLaplace: expected two coordinates per user, got {points.shape[1]}.")
-        x, y = points[:, self._order].T
-        outside = (x < self.west) | (x > self.east) | (y < self.south) | (y > self.north)
-        if outside.any():
-            raise ValueError(f"PlanarLaplace: points must lie in the region, got {points[outside][0].tolist()}.")
-        return points
-
-    def cells(self, points: Floats) -> NDArray[np.int64]:
-        """The number of the cell of each checked point."""
-        x, y = points[:, self._order].T
-        column = np.floor((x - self.west) / (self.east - self.west) * self.columns).astype(np.int64)
-        row = np.floor((y - self.south) / (self.north - self.south) * self.rows).astype(np.int64)
-        return np.asarray(np.minimum(row, self.rows - 1) * self.columns + np.minimum(column, self.columns - 1))
+        return self.map.centres
 
     def decode(self, messages: Array) -> Floats:
         """The centre of each reported cell; NaN for "outside"."""
         places = np.concatenate([self.centres, np.full((1, 2), np.nan)])
         return np.asarray(places[messages])
+
+    # --- its parts --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def values(self) -> MapPoint:
+        return MapPoint("PlanarLaplace", self.map, self.executed.farthest())
+
+    @cached_property
+    def law(self) -> MapLaw:
+        return MapLaw("PlanarLaplace", self.executed, self.space, self.map)
+
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("PlanarLaplace", self.executed.outputs)
+
+    @cached_property
+    def reading(self) -> MapReading:
+        return MapReading("PlanarLaplace", self.executed, self.map)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.executed.draw(self.map.cells(values), source)
 
     # --- the table --------------------------------------------------------------------------------------------
 
@@ -182,19 +175,19 @@ class PlanarLaplace(MetricTable):
         with precision(BITS):
             distances = self._offset_distances()
             ratios = np.array([[ratio_below(d) for d in line] for line in distances.tolist()], dtype=object)
-            place = np.arange(self.columns * self.rows)
-            across = np.abs(np.subtract.outer(place % self.columns, place % self.columns))
-            along = np.abs(np.subtract.outer(place // self.columns, place // self.columns))
-            object.__setattr__(self, "space", DistanceMatrix(distances[along, across]))
+            across, along = self.map.steps()
+            space = DistanceMatrix(distances[along, across])
             weights = np.exp(-distances)
-            scale = units_of_one(self.space, weights[along, across].sum(axis=1))
+            scale = units_of_one(space, weights[along, across].sum(axis=1))
             units = [[whole_units((-arb(d)).exp(), scale) for d in line] for line in distances.tolist()]
         lowered = _lowered_offsets(np.array(units, dtype=object), ratios)
-        self._adopt_units(with_rest(lowered[along, across], ratios[along, across]))
+        rows = with_rest(lowered[along, across], ratios[along, across])
+        object.__setattr__(self, "space", space)
+        object.__setattr__(self, "executed", UnitTable(rows.astype(np.int64)))
 
     def _offset_distances(self) -> Floats:
         """rate·distance of two centres by rows and columns between them, rounded up but for the largest, which is ε."""
-        width, height = self._cell
+        width, height = self.map.cell
         squares = [
             [(arb(width) * i) ** 2 + (arb(height) * j) ** 2 for i in range(self.columns)] for j in range(self.rows)
         ]
@@ -204,35 +197,19 @@ class PlanarLaplace(MetricTable):
         ]
         return np.array(numbers)
 
-    def randomize(self, values: Array, source: RandomSource) -> Array:
-        return super().randomize(self.cells(values), source)
-
-    def truth(self, values: Any) -> Floats:
-        cells = self.cells(self.check(values))
-        return np.bincount(cells, minlength=len(self.units)).astype(np.float64)
-
     # --- near inputs ------------------------------------------------------------------------------------------
 
     def between(self, first: Any, second: Any) -> Neighbours:
         """Two points, by their cells."""
-        a, b = self.cells(self.check([first, second])).tolist()
-        return self._between(a, b)
+        a, b = self.map.cells(self.check([first, second])).tolist()
+        return self.law.between(a, b)
 
-    def _near(self, diameter: float) -> Iterator[tuple[int, int]]:
-        """Cells that hold two points at most this far apart."""
-        width, height = self._cell
-        for a, b in self.space.pairs():
-            across = max(0, abs(a % self.columns - b % self.columns) - 1) * width
-            along = max(0, abs(a // self.columns - b // self.columns) - 1) * height
-            if math.hypot(across, along) <= diameter * (1 + 1e-12):
-                yield a, b
-
-    def probe(self) -> Array:
-        return np.asarray(self.centres[super().probe()])
+    def within(self, diameter: float) -> Neighbours:
+        """Every two points at most this far apart."""
+        return self.law.within(diameter)
 
     def table(self) -> OutputTable:
-        plain = super().table()
-        return OutputTable(self.centres, plain.messages, plain.probabilities)
+        return OutputTable(self.centres, np.arange(self.executed.outputs), self.executed.fractions())
 
     @classmethod
     def examples(cls) -> Sequence[PlanarLaplace]:

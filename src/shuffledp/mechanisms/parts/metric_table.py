@@ -1,8 +1,14 @@
-"""Mechanisms on a finite space whose table is private for a distance, to the last unit."""
+"""Tables on a finite space that are private for a distance, to the last unit, and their law: near inputs hide better.
+
+Each input sends one of the inputs or nothing (the last column). Whole weights near the wished-for ones are lowered
+until no entry exceeds e^D times another of its column; what each row then lacks to the common sum goes to the last
+column, and the sum is the least for which that column keeps its ratios too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,11 +18,11 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.mechanisms.parts.tabulated import Tabulated, Triple, either_way, merged_columns
+from shuffledp.mechanisms.parts.table_law import TableLaw, Triple, either_way, merged_columns
+from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.numerics.ball import above, precision, round_up, whole_below
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
-from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.privacy.space import DistanceMatrix
 
 Whole = NDArray[np.object_]
@@ -32,34 +38,30 @@ MOST_PAIRS, MOST_KINDS = 2016, 300
 """Up to this many pairs, and kinds of pairs, each has its blanket; beyond, the worst parameters speak for all."""
 
 
-class MetricTable(Tabulated, HasNeighbours):
-    """A table whose rows a, b differ by a factor of at most e^D(a,b) in every column, exactly.
+@dataclass(frozen=True)
+class UnitClasses:
+    """Classes of two rows and a hiding law in whole units, each law with its own sum."""
 
-    Each input sends one of the inputs or nothing (the last column). Whole weights near the wished-for ones are lowered
-    until no entry exceeds e^D times another of its column; what each row then lacks to the common sum goes to the last
-    column, and the sum is the least for which that column keeps its ratios too.
-    """
+    columns: tuple[Triple, ...]
+    sums: Triple
+
+    def __call__(self) -> Classes:
+        return [
+            MessageClass(*(arb(fmpq(x, whole)) for x, whole in zip(c, self.sums, strict=True))) for c in self.columns
+        ]
+
+
+@dataclass(frozen=True)
+class MetricLaw(TableLaw):
+    """The law of a table whose rows a, b differ by a factor of at most e^D(a,b) in every column, exactly."""
 
     space: DistanceMatrix
     """The privacy distances D."""
 
-    def _adopt_weights(self, weights: Sequence[Sequence[arb]]) -> None:
-        """Make this table, given as balls of any common scale, the one that is run."""
-        ratios = ratios_below(self.space)
-        scale = units_of_one(self.space, np.array([float(sum(row, arb(0)).mid()) for row in weights]))
-        rows = np.array([[whole_units(weight, scale) for weight in row] for row in weights], dtype=object)
-        self._adopt_units(with_rest(lowered(rows, ratios), ratios))
-        object.__setattr__(self, "epsilon", self._log_of_largest_ratio())
-
-    def _adopt_units(self, rows: Whole) -> None:
-        units = rows.astype(np.int64)
-        units.setflags(write=False)
-        object.__setattr__(self, "units", units)
-
     @cached_property
     def _floor(self) -> NDArray[np.int64]:
         """The least entry of each column: what every input's law contains."""
-        return np.asarray(self.units.min(axis=0))
+        return np.asarray(self.table.units.min(axis=0))
 
     def blankets(self) -> Sequence[HidingPair]:
         """Every kind of pair, the one that differs most first; where there are too many, the worst parameters."""
@@ -77,65 +79,64 @@ class MetricTable(Tabulated, HasNeighbours):
         if len(kinds) > MOST_KINDS:
             return []
         ordered = sorted(kinds, key=lambda kind: (sum(abs(x - y) for x, y, _ in kind), kind), reverse=True)
-        return [self._pair(kind) for kind in ordered]
+        return [self.pair(kind) for kind in ordered]
 
     def _columns_of(self, a: int, b: int, hiding: NDArray[np.int64]) -> list[Triple]:
         """Two rows and a hiding law, proportional columns put together, those that are never sent left out."""
-        sent = self.units.any(axis=0)
-        return merged_columns(self.units[a][sent], self.units[b][sent], hiding[sent])
+        units = self.table.units
+        sent = units.any(axis=0)
+        return merged_columns(units[a][sent], units[b][sent], hiding[sent])
 
     # --- near inputs ------------------------------------------------------------------------------------------
 
-    def between(self, first: Any, second: Any) -> Neighbours:
+    def between(self, a: int, b: int) -> Neighbours:
         """The exact laws of two inputs against what every input's law contains."""
-        return self._between(self.space.place(first), self.space.place(second))
-
-    def _between(self, a: int, b: int) -> Neighbours:
         if a == b:
             return identical()
-        return of_one_pair(self._classes(a, b, self._floor, self.whole), self._attacks(a, b))
+        return of_one_pair(self._classes(a, b, self._floor, self.table.whole), self._attacks(a, b))
 
-    def _classes(self, a: int, b: int, hiding: NDArray[np.int64], total: int) -> Callable[[], Classes]:
+    def _classes(self, a: int, b: int, hiding: NDArray[np.int64], total: int) -> UnitClasses:
         """Two rows and a hiding law in units of 1/total."""
-        columns = self._columns_of(a, b, hiding)
-        sums = (self.whole, self.whole, total)
-
-        def classes() -> Classes:
-            return [MessageClass(*(arb(fmpq(x, whole)) for x, whole in zip(c, sums, strict=True))) for c in columns]
-
-        return classes
+        whole = self.table.whole
+        return UnitClasses(tuple(self._columns_of(a, b, hiding)), (whole, whole, total))
 
     def _attacks(self, a: int, b: int) -> list[HidingPair]:
         """All others hold the input that is farthest from both, or one of the two by chance."""
+        units, whole = self.table.units, self.table.whole
         far = int(np.argmax(np.exp(self.space.matrix[a]) + np.exp(self.space.matrix[b])))
-        crowds = [(self.units[far], self.whole), (self.units[a] + self.units[b], 2 * self.whole)]
+        crowds = [(units[far], whole), (units[a] + units[b], 2 * whole)]
         return [attack_of(self._classes(a, b, crowd, total)) for crowd, total in crowds]
 
     def within(self, diameter: float) -> Neighbours:
         """Every two inputs at most this far apart."""
-        near = list(self._near(argument.positive_finite(type(self).__name__, "diameter", diameter)))
+        near = list(self.near(argument.positive_finite(self.who, "diameter", diameter)))
         if not near:
             raise ValueError(
-                f"{type(self).__name__}: diameter must be at least the smallest distance {self._smallest!r}, "
+                f"{self.who}: diameter must be at least the smallest distance {self.space.smallest!r}, "
                 f"got {diameter!r}."
             )
         worst = max(near, key=lambda pair: self._variation(*pair))
         with precision(2 * RATIO_BITS):
             p = round_up(arb(max(float(self.space.matrix[pair]) for pair in near)).exp())
-        found = of_parameters(p, above(Fraction(self._variation(*worst), self.whole)), self.variation_ratio().p)
+        found = of_parameters(p, above(Fraction(self._variation(*worst), self.table.whole)), self.variation_ratio().p)
         pairs = self._kinds(near) or found.blankets()
         return Neighbours(found.parameters, tuple(pairs), tuple(self._attacks(*worst)))
 
     def _variation(self, a: int, b: int) -> int:
         """The total variation of two inputs in units."""
-        return int(np.maximum(self.units[a] - self.units[b], 0).sum())
+        return int(np.maximum(self.table.units[a] - self.table.units[b], 0).sum())
 
-    def _near(self, diameter: float) -> Iterator[tuple[int, int]]:
+    def near(self, diameter: float) -> Iterator[tuple[int, int]]:
+        """The pairs of inputs at most this far apart."""
         return ((a, b) for a, b in self.space.pairs() if self.space.matrix[a, b] <= diameter)
 
-    @property
-    def _smallest(self) -> float:
-        return self.space.smallest
+
+def private_table(space: DistanceMatrix, weights: Sequence[Sequence[arb]]) -> UnitTable:
+    """The table near these weights, given as balls of any common scale, that is private for the distances."""
+    ratios = ratios_below(space)
+    scale = units_of_one(space, np.array([float(sum(row, arb(0)).mid()) for row in weights]))
+    rows = np.array([[whole_units(weight, scale) for weight in row] for row in weights], dtype=object)
+    return UnitTable(with_rest(lowered(rows, ratios), ratios).astype(np.int64))
 
 
 def ratios_below(space: DistanceMatrix) -> Whole:

@@ -1,0 +1,194 @@
+"""The law of a table of probabilities: ratios, total variation, blankets and attacks, exact to the last unit.
+
+A class of one's own that knows its output law as a table of exact fractions has its law in one line:
+``TableLaw.of("Mine", rows)``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq
+
+from shuffledp.array import Array
+from shuffledp.mechanisms.parts.law import Law
+from shuffledp.mechanisms.parts.unit_table import UnitTable
+from shuffledp.numerics.ball import above, precision, rational, round_up
+from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.variation_ratio import VariationRatio
+
+MOST_ATTACKS = 8
+NEAR = 1 - 1e-9
+"""Floats this near to the largest are compared exactly."""
+
+Triple = tuple[int, int, int]
+"""Units of the first input, the second input and the hiding law on one class of outputs."""
+
+
+@dataclass(frozen=True)
+class TableLaw(Law):
+    """Every answer about privacy is of the table in whole units, and exact: the worst over all rows.
+
+    Theorem: [VR] §4, (p, β)-variation and q-ratio: the exact maxima over all pairs of rows.
+    """
+
+    who: str
+    table: UnitTable
+
+    tight = True
+
+    @classmethod
+    def of(cls, who: str, rows: Any) -> TableLaw:
+        """The law of a table, rows are inputs: of fractions as they are, of floats as ``UnitTable`` writes them.
+
+        Where floats are given it is the law of ``table.draw``, not of another way to draw from them.
+        """
+        return cls(who, UnitTable.of(who, rows))
+
+    def coin_range(self) -> tuple[Fraction, Fraction] | None:
+        units, whole = self.table.units, self.table.whole
+        sent = units[:, _somewhere(units)]
+        if sent.shape[1] != 2 or self._largest_ratio is None:
+            return None
+        return Fraction(int(sent[:, 0].min()), whole), Fraction(int(sent[:, 0].max()), whole)
+
+    @property
+    def epsilon(self) -> float:
+        """The logarithm of the largest ratio, rounded up: the local guarantee; infinity where there is none."""
+        ratio = self._largest_ratio
+        if ratio is None:
+            return math.inf
+        with precision(128):
+            return max(0.0, round_up(arb(rational(ratio)).log()))
+
+    @cached_property
+    def _largest_ratio(self) -> Fraction | None:
+        """Over all columns and pairs of rows; None where a zero stands against a non-zero."""
+        least, most = self._columns.min(axis=0), self._columns.max(axis=0)
+        if not least.all():
+            return None
+        ratios = most / least
+        near = np.flatnonzero(ratios >= ratios.max() * NEAR)
+        return max(Fraction(int(most[column]), int(least[column])) for column in near)
+
+    def _finite_ratio(self) -> Fraction:
+        if self._largest_ratio is None:
+            units = self.table.units
+            column = int(np.flatnonzero((units == 0).any(axis=0) & (units > 0).any(axis=0))[0])
+            never, sometimes = np.argmin(units[:, column]), np.argmax(units[:, column])
+            raise ValueError(
+                f"{self.who}: no finite ratio exists, because input {sometimes} may send output {column} "
+                f"and input {never} never does; give every input some probability there."
+            )
+        return self._largest_ratio
+
+    @cached_property
+    def _columns(self) -> Array:
+        """The table for questions of privacy: equal rows once, proportional columns as one, empty columns left out."""
+        rows = _different_rows(self.table.units)
+        return _merged(rows[:, _somewhere(rows)]).T
+
+    def variation_ratio(self) -> VariationRatio:
+        """The worst case over all pairs of inputs and all others: p = q, since user 1 and the others run one table."""
+        ratio = self._finite_ratio()
+        if ratio == 1:
+            barely = math.nextafter(1.0, math.inf)
+            return VariationRatio(p=barely, beta=0.0, q=barely)
+        p = above(ratio)
+        beta = above(Fraction(max(variation for variation, _, _ in self._total_variations()), self.table.whole))
+        return VariationRatio(p=p, beta=beta, q=p, q_common=above(self._common_ratio(Fraction(p))))
+
+    def _total_variations(self) -> Iterator[tuple[int, int, int]]:
+        """For each row, the largest total variation (in units) to a later row, and both numbers."""
+        rows = self._columns
+        for first in range(len(rows) - 1):
+            excess = np.maximum(rows[first] - rows[first + 1 :], 0).sum(axis=1)
+            farthest = int(np.argmax(excess))
+            yield int(excess[farthest]), first, first + 1 + farthest
+
+    def _common_ratio(self, p: Fraction) -> Fraction:
+        """The least q_common for all pairs: common part min − |a−b|/(p−1) against what is spare of the others.
+
+        With a ≥ b and least entry h in a column it is 1 + (p−1)(b−h)/((p−1)h − (a−b)), which grows in a and in b:
+        the two largest entries of each column decide.
+        """
+        ordered = np.sort(self._columns, axis=0)
+        least, second, most = (ordered[row].tolist() for row in (0, -2, -1))
+        return max(
+            1 + (p - 1) * (b - h) / ((p - 1) * h - (a - b)) if b > h else Fraction(1)
+            for h, b, a in zip(least, second, most, strict=True)
+        )
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """Every pair of different rows, each kind once; their number grows with the square of the inputs."""
+        self._finite_ratio()
+        rows, whole = self._columns, self.table.whole
+        if len(rows) == 1:
+            return [self.pair([(whole, whole, whole)])]
+        hiding = rows.min(axis=0)
+        kinds = dict.fromkeys(either_way(merged_columns(a, b, hiding)) for a, b in combinations(rows, 2))
+        return [self.pair(kind) for kind in kinds]
+
+    def attacks(self) -> Sequence[HidingPair]:
+        """The two inputs that differ most, all others holding one and the same input, or one of these two by chance."""
+        rows = self._columns
+        if self._largest_ratio is None or len(rows) == 1:
+            return []
+        _, first, second = max(self._total_variations())
+        others = [*rows[:MOST_ATTACKS], (rows[first] + rows[second])]
+        victim = rows[first], rows[second]
+        return [self.pair(merged_columns(*victim, other), others=sum(other.tolist())) for other in others]
+
+    def pair(self, classes: Sequence[Triple], others: int | None = None) -> HidingPair:
+        """Two rows and a hiding law in units of its own."""
+        whole, crowd = self.table.whole, others or self.table.whole
+        exact = [(fmpq(first, whole), fmpq(second, whole), fmpq(hiding, crowd)) for first, second, hiding in classes]
+        return exact_pair(exact, symmetric=sorted(classes) == _swapped(classes))
+
+
+def merged_columns(first: Array, second: Array, hiding: Array) -> list[Triple]:
+    """The columns with proportional entries put together, in a fixed order."""
+    merged = _merged(np.stack([first, second, hiding]))
+    return sorted((a, b, h) for a, b, h in merged.tolist())
+
+
+def either_way(classes: Sequence[Triple]) -> tuple[Triple, ...]:
+    """The same for a pair and the pair the other way round."""
+    return tuple(min(list(classes), _swapped(classes)))
+
+
+def _swapped(classes: Sequence[Triple]) -> list[Triple]:
+    return sorted((second, first, hiding) for first, second, hiding in classes)
+
+
+def _somewhere(rows: Array) -> Array:
+    """Which columns are not empty."""
+    return np.asarray((rows != 0).any(axis=0))
+
+
+def _different_rows(rows: Array) -> Array:
+    """Equal rows once, in ascending order."""
+    if rows.dtype != object:
+        return np.unique(rows, axis=0)
+    return np.array(sorted(set(map(tuple, rows.tolist()))), dtype=object)
+
+
+def _merged(rows: Array) -> Array:
+    """The columns, as rows, with proportional ones put together, in ascending order of their shapes."""
+    shapes = rows // np.gcd.reduce(rows, axis=0)
+    if rows.dtype != object:
+        _, kinds = np.unique(shapes, axis=1, return_inverse=True)
+    else:
+        keys = list(map(tuple, shapes.T.tolist()))
+        place = {key: number for number, key in enumerate(sorted(set(keys)))}
+        kinds = np.array([place[key] for key in keys])
+    merged = np.zeros((int(kinds.max()) + 1, len(rows)), dtype=rows.dtype)
+    np.add.at(merged, kinds.reshape(-1), rows.T)
+    return merged

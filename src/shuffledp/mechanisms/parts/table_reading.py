@@ -1,0 +1,68 @@
+"""A frequency oracle from any table of probabilities: how often each input occurs, by weighted least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from shuffledp.array import Array, Floats, Integers
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.unit_table import UnitTable
+
+
+@dataclass(frozen=True)
+class TableReading(SimulatedReading):
+    """The estimate is the count of each input: unbiased, with the least variance if all inputs are equally common.
+
+    A user's value is the number of the row, the message the number of the column.
+    """
+
+    who: str
+    table: UnitTable
+
+    def accumulate(self, messages: Array) -> Array:
+        return np.bincount(messages, minlength=self.table.outputs)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        value = self._estimator @ np.asarray(total, dtype=np.float64)
+        return Estimate(value, np.clip(value, 0.0, users) @ self._variances, users)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """The estimate from message counts drawn by their exact law, but for chances rounded to floats."""
+        units = self.table.units
+        chances = units / units.sum(axis=1, dtype=np.float64, keepdims=True)
+        return self.finish(rng.multinomial(held, chances).sum(axis=0), users)
+
+    def truth(self, values: Array) -> Floats:
+        return np.bincount(values, minlength=self.table.inputs).astype(np.float64)
+
+    def variance(self, values: Array) -> Floats:
+        return np.asarray(self.truth(values) @ self._variances)
+
+    @property
+    def _chances(self) -> Floats:
+        return np.asarray(self.table.units / self.table.whole, dtype=np.float64)
+
+    @cached_property
+    def _estimator(self) -> Floats:
+        """What one message adds to the estimate of each input: one row per input, one column per output."""
+        chances = self._chances
+        common = chances.mean(axis=0)
+        root = np.sqrt(np.where(common > 0, common, 1.0))
+        left, sizes, right = np.linalg.svd(chances / root, full_matrices=False)
+        rank = int((sizes > sizes[0] * max(chances.shape) * np.finfo(np.float64).eps).sum())
+        if rank < len(chances):
+            raise ValueError(
+                f"{self.who}: no unbiased estimate exists, because the rows depend on each other "
+                f"({len(chances)} inputs, rank {rank})."
+            )
+        return np.asarray(left / sizes @ right / root)
+
+    @cached_property
+    def _variances(self) -> Floats:
+        """Variance of each component (column) that one user of each input (row) adds."""
+        chances = self._chances
+        return np.asarray(chances @ (self._estimator**2).T - (chances @ self._estimator.T) ** 2)
