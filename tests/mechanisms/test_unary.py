@@ -17,6 +17,7 @@ from flint import arb, ctx
 
 from shuffledp.mechanisms.frequency.oue import OUE
 from shuffledp.mechanisms.frequency.rappor import RAPPOR
+from shuffledp.mechanisms.parts.unary import UnaryBits, UnaryLaw
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle import exact
 
@@ -24,6 +25,14 @@ KINDS: list[type[RAPPOR | OUE]] = [RAPPOR, OUE]
 SMALL = [kind(epsilon, options) for kind in KINDS for epsilon in (0.1, 1.0, 5.0) for options in (2, 3, 4, 6)]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_small = pytest.mark.parametrize("mechanism", SMALL, ids=str)
+
+
+@every_small
+def test_both_have_one_law_that_differs_in_numbers_only(mechanism: RAPPOR | OUE) -> None:
+    """The law is data: the options and the two chances of a 1, those of the estimator."""
+    bits = UnaryBits(mechanism.options, mechanism.reading.own, mechanism.reading.other)
+    assert mechanism.law == UnaryLaw(bits)
+    assert mechanism.law != UnaryLaw(UnaryBits(mechanism.options + 1, bits.own, bits.other))
 
 
 @every_small

@@ -60,7 +60,7 @@ class UnaryBits:
 
 @dataclass(frozen=True)
 class UnaryLaw(Law):
-    """The law of such rows.
+    """The law of a row whose own bit is 1 with probability s, and every other bit with probability r.
 
     Theorem: unary encoding: p = q = s(1−r)/(r(1−s)), β = s − r. Two inputs' laws differ only where exactly one of
     their two bits is 1. A third input makes (1, 1) p times rarer, so q_common = q unless there are two options only.
