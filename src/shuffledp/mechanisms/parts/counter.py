@@ -1,9 +1,11 @@
-"""Binary counters, one for each option: bits in the clear among the bits of coins; how they are counted."""
+"""Binary counters, one for each option: bits in the clear among the bits of coins, sent, counted and hidden."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,18 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.support import SupportReading
 from shuffledp.mechanisms.tuning import Tuning
+from shuffledp.numerics.ball import above, rational
+from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling import bits
+from shuffledp.sampling.random import RandomSource
 
+COINS_AT_ONCE = 1 << 18
+MOST_REPORTS_OF_A_TABLE = 1 << 14
 MOST_COINS = 1_000_000
 COINS = Tuning("coins", True, True, 1, MOST_COINS)
 
@@ -24,17 +35,6 @@ def checked_coins(who: str, coins: Any) -> int:
     if count > MOST_COINS:
         raise ValueError(f"{who}: coins must be at most {MOST_COINS}, got {count}.")
     return count
-
-
-def counters_of(options: int) -> int:
-    """Two options need one counter, of those who hold option 1; more options have a counter each."""
-    return 1 if options == 2 else options
-
-
-def own_bits(values: Array, options: int) -> Array:
-    """The own bit of every counter, one row per user."""
-    marked = [1] if counters_of(options) == 1 else np.arange(options)
-    return np.asarray(values[:, None] == marked)
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class CounterReading(SupportReading):
     other: Fraction = field(init=False, default=Fraction(0))
     dummy_mean: Fraction = field(init=False)
     dummy_variance: Fraction = field(init=False)
+    counters: int
     coins: int
     heads: Fraction
 
@@ -55,10 +56,6 @@ class CounterReading(SupportReading):
         mean = self.coins * self.heads
         object.__setattr__(self, "dummy_mean", mean)
         object.__setattr__(self, "dummy_variance", mean * (1 - self.heads))
-
-    @property
-    def counters(self) -> int:
-        return counters_of(self.options)
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=2 * self.counters)[1::2]
@@ -74,3 +71,96 @@ class CounterReading(SupportReading):
         """The bits that are sent in the clear, and coins, of every counter."""
         real = held[1:] if self.counters == 1 else held
         return self.finish(real + rng.binomial(users * self.coins, float(self.heads), self.counters), users)
+
+
+@dataclass(frozen=True)
+class CoinCounters:
+    """For every counter the own bit in the clear and ``coins`` bits that are 1 with probability ``heads``, exactly.
+
+    Two options need one counter, of those who hold option 1; more options have a counter each, and the own bit is 1 in
+    one of them. A message is the number 2j + bit of counter j.
+    """
+
+    options: int
+    coins: int
+    heads: Fraction
+    """ϖ, a multiple of 2^-64."""
+
+    @property
+    def counters(self) -> int:
+        return 1 if self.options == 2 else self.options
+
+    @property
+    def messages(self) -> int:
+        """Of each user."""
+        return self.counters * (1 + self.coins)
+
+    @property
+    def outputs(self) -> int:
+        """How many different messages there are."""
+        return 2 * self.counters
+
+    def own_bits(self, values: Array) -> Array:
+        """The own bit of every counter, one row per user."""
+        marked = [1] if self.counters == 1 else np.arange(self.options)
+        return np.asarray(values[:, None] == marked)
+
+    def law(self) -> PairLaw:
+        """Any dataset is attacked: whoever knows the others' bits takes them out, and looks at one counter."""
+        one, none = self.heads, 1 - self.heads
+        # The chance that what hides looks like the first input of a pair, and like the second.
+        first, second = (one, none) if self.counters == 1 else (one * none, one * none)
+        parameters = VariationRatio(p=inf, beta=1.0, q=(above(1 / first), above(1 / second)))
+        return PairLaw(parameters, (_disjoint(first, second),), attacked=(_disjoint(one, none),), tight=True)
+
+    def reading(self) -> CounterReading:
+        return CounterReading(self.options, self.counters, self.coins, self.heads)
+
+    def send(self, values: Array, source: RandomSource) -> Array:
+        """All messages: for each user and counter the own bit, then the coins."""
+        kind = np.min_scalar_type(2 * self.counters - 1)
+        messages = np.empty((len(values), self.counters, 1 + self.coins), dtype=kind)
+        messages[:] = (2 * np.arange(self.counters, dtype=kind))[:, None]
+        step = max(1, COINS_AT_ONCE // self.messages)
+        for start in range(0, len(values), step):
+            own, part = values[start : start + step], messages[start : start + step]
+            part[:, :, 0] += self.own_bits(own)
+            tossed = part[:, :, 1:]
+            coins = bits.single_bits(bits.coin_rows(source, self.heads, 1, tossed.size), tossed.size)
+            tossed += coins.reshape(tossed.shape)
+        return messages.reshape(-1)
+
+    def hiding_table(self) -> HidingTable:
+        one, none, zero = Fraction(1), 1 - self.heads, Fraction(0)
+        if self.counters == 1:
+            return HidingTable(((zero, one), (one, zero)), (none, self.heads))
+        patterns = list(product((0, 1), repeat=2))
+        floor = tuple(prod((self.heads if bit else none for bit in pattern), start=one) for pattern in patterns)
+        rows = tuple(tuple(Fraction(pattern == own) for pattern in patterns) for own in ((1, 0), (0, 1)))
+        return HidingTable(rows, floor)
+
+    def table(self, who: str) -> OutputTable:
+        if 2**self.messages > MOST_REPORTS_OF_A_TABLE:
+            raise ValueError(f"{who}: a table needs fewer options or coins.")
+        reports = np.array(list(product((0, 1), repeat=self.messages)))
+        shaped = reports.reshape(-1, self.counters, 1 + self.coins)
+        own = self.own_bits(np.arange(self.options))
+        tails = 1 - self.heads
+        chances = [
+            prod((self.heads if bit else tails for bit in row.flat), start=Fraction(1)) for row in shaped[:, :, 1:]
+        ]
+        rows = tuple(
+            tuple(
+                chance if (report[:, 0] == mine).all() else Fraction(0)
+                for report, chance in zip(shaped, chances, strict=True)
+            )
+            for mine in own
+        )
+        labels = np.repeat(2 * np.arange(self.counters), 1 + self.coins)
+        return OutputTable(np.arange(self.options), reports + labels, rows)
+
+
+def _disjoint(first: Fraction, second: Fraction) -> HidingPair:
+    """The pair of two inputs that never look alike, hidden with these chances."""
+    one, none = rational(1), rational(0)
+    return exact_pair([(one, none, rational(first)), (none, one, rational(second))], symmetric=first == second)
