@@ -15,7 +15,8 @@ from shuffledp.calibration.search import AHEAD, Search
 from shuffledp.calibration.target import Target
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.catalogue import all_mechanisms
-from shuffledp.mechanisms.mechanism import Mechanism, Tuning
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve, Source
 from shuffledp.privacy.value import BoundValue
 from tests.cli.test_catalogue_commands import SETTINGS

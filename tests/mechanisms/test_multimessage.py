@@ -293,7 +293,7 @@ def test_probabilities_are_rounded_towards_privacy() -> None:
         ):
             assert Fraction(number) <= executed <= Fraction(number) + Fraction(1, 2**64)
     assert sdp.PureDUMP(options=3).uniform.filled == 1
-    assert sdp.BalcerCheu(options=3, coin=0.7).heads == Fraction(0.7)
+    assert sdp.BalcerCheu(options=3, coin=0.7).counted.heads == Fraction(0.7)
 
 
 @pytest.mark.parametrize("mechanism", [*PROTOCOLS, *LARGE], ids=repr)

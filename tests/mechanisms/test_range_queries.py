@@ -12,7 +12,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.mechanisms.ability import AnswersRanges
-from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.sampling import dyadic_tree
 from tests.oracle.floating import delta_sound_float, epsilon_published_float
 

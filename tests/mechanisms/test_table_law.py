@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.table_law import TableLaw
 from shuffledp.mechanisms.parts.table_reading import TableReading
 from shuffledp.mechanisms.parts.unit_table import UnitTable

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from shuffledp.array import Array, Floats, Words
-from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.reference import ApproximateReference
 from shuffledp.mechanisms.parts.support import CountedOption

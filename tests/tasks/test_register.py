@@ -17,7 +17,8 @@ import pytest
 import shuffledp
 from shuffledp.array import Array
 from shuffledp.collection.collect import collect
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan import plan
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.simulation import simulate

@@ -11,7 +11,8 @@ import numpy as np
 from flint import fmpq
 
 from shuffledp.array import Array, Bytes, Floats
-from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.support import CountedOption
 from shuffledp.mechanisms.parts.user_values import OneOption, UserValues

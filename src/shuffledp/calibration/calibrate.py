@@ -14,7 +14,8 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.search import Search
 from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
 from shuffledp.composition.sequential import compose
-from shuffledp.mechanisms.mechanism import Mechanism, Tuning
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
 from shuffledp.privacy.value import BoundValue

@@ -14,7 +14,7 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.calibration.target import CurveTarget, Excess, Reached, Sharpness, within
 from shuffledp.document import rounded_up
-from shuffledp.mechanisms.mechanism import Tuning
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.tradeoff.risk import AttackRisk, Risk

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shuffledp.calibration.target import WHO, CurveTarget, Excess, Reached
 from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms.mechanism import Tuning
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import PrivacyCurve
 

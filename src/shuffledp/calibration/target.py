@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from shuffledp import argument
 from shuffledp.document import rounded_up
-from shuffledp.mechanisms.mechanism import Tuning
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
 from shuffledp.tradeoff.risk import Risk

@@ -13,7 +13,8 @@ from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.document import json_text
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.mechanism import Mechanism, Tuning
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.tuning import Tuning
 
 SPELLINGS = {"local-epsilon": LOCAL, "epsilon-local": LOCAL}
 

@@ -23,7 +23,7 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.report import CONFIDENCE, Report
 from shuffledp.collection.table import FileTable
 from shuffledp.errors import ShuffledpError
-from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.planner.plan import plan
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking

@@ -13,7 +13,7 @@ from shuffledp import figure
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Standing
 from shuffledp.document import json_text, rounded_up
-from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.readable import Readable
 from shuffledp.tasks.quantity import Quantity
 

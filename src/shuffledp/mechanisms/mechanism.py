@@ -7,14 +7,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from shuffledp.array import Array, Bytes, Floats
-from shuffledp.mechanisms import legacy
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.crowd import Crowd, OneEach
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.reference import Reference
@@ -26,14 +26,13 @@ from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource, source_of
 
-__all__ = ["Estimate", "HidingTable", "Mechanism", "OutputTable", "Tuning"]
-
 
 class Mechanism(Randomizer):
     """A local randomizer: the law of its message, how to run it, how to read the messages.
 
     It is assembled from four parts: ``values`` (what users may hold), ``law`` (what a bound needs to know), ``wire``
     (messages as bytes) and ``reading`` (from messages to an estimate); its own are its settings and ``randomize``.
+    Where users send several messages it has a ``crowd``, where a seed can stand for a message a ``reference``.
 
     Every probability that is executed is a multiple of 2^-64 (or drawn exactly some other way), rounded in the
     direction of privacy. The law, the parameters, the blanket and the estimator are those of the executed randomizer.
@@ -58,29 +57,34 @@ class Mechanism(Randomizer):
     # --- its parts --------------------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def values(self) -> UserValues:
         """What users may hold."""
-        return legacy.LegacyValues(self)
 
     @property
+    @abstractmethod
     def law(self) -> Law:
         """What a bound needs to know of its message."""
-        return legacy.LegacyLaw(self)
 
     @property
+    @abstractmethod
     def wire(self) -> Wire:
         """Messages as bytes."""
-        return legacy.LegacyWire(self)
 
     @property
+    @abstractmethod
     def reading(self) -> Reading:
         """From messages to the estimate."""
-        return legacy.reading_of(self)
+
+    @property
+    def crowd(self) -> Crowd:
+        """How many messages each user sends, and how many hide each other."""
+        return OneEach()
 
     @property
     def reference(self) -> Reference | None:
         """A law near every input's that needs no input, where there is one: what a seed can stand for."""
-        return legacy.reference_of(self)
+        return None
 
     # --- its settings -----------------------------------------------------------------------------------------
 
@@ -105,6 +109,7 @@ class Mechanism(Randomizer):
         return {"name": self.name, "epsilon": _plain(local), "settings": {k: _plain(v) for k, v in settings.items()}}
 
     @property
+    @final
     def value_range(self) -> tuple[float, float]:
         """Where the numbers lie that it takes, both ends included, if it takes numbers."""
         return self.values.range
@@ -116,6 +121,7 @@ class Mechanism(Randomizer):
         """Random words that a client expands on average before it has a message to send; 0 where nothing is tried."""
         return 0.0
 
+    @final
     def check(self, values: Any) -> Array:
         """The values in canonical form, one per user along the first axis; a sentence if any of them is bad."""
         return self.values.check(values)
@@ -124,15 +130,17 @@ class Mechanism(Randomizer):
     def randomize(self, values: Array, source: RandomSource) -> Array:
         """Messages for checked values."""
 
+    @final
     def encode(self, values: Any, rng: Any = None) -> Array:
         """All users' messages. ``rng`` None draws from the operating system; a numpy Generator is for simulations."""
         return self.randomize(self.check(values), source_of(rng))
 
     @property
     def messages_per_user(self) -> int:
-        """How many messages every user sends: a fixed number, so that counting messages tells nothing but n."""
-        return 1
+        """How many messages every user sends."""
+        return self.crowd.per_user
 
+    @final
     def users_behind(self, messages: int) -> int:
         """How many users sent this many messages; a sentence if no number of users does."""
         users, left = divmod(messages, self.messages_per_user)
@@ -142,43 +150,52 @@ class Mechanism(Randomizer):
         return users
 
     @property
+    @final
     def message_bits(self) -> int:
         """Size of one message in bits."""
         return self.wire.bits
 
     @property
+    @final
     def message_bytes(self) -> int:
         """Size of one message on the wire."""
         return -(-self.message_bits // 8)
 
+    @final
     def pack(self, messages: Array) -> Bytes:
         """Messages as rows of ``message_bytes`` bytes."""
         return self.wire.pack(messages)
 
+    @final
     def unpack(self, wire: Bytes) -> Array:
         """The inverse of ``pack``; a sentence if the bytes are not messages of this mechanism."""
         return self.wire.unpack(wire)
 
     # --- reading the messages ---------------------------------------------------------------------------------
 
+    @final
     def accumulate(self, messages: Array) -> Array:
         """A statistic of fixed shape that adds up over batches of messages, whatever their order."""
         return self.reading.accumulate(messages)
 
+    @final
     def finish(self, total: Array, users: int) -> Estimate:
         """The estimate from the added-up statistic of all messages of ``users`` users."""
         return self.reading.finish(total, users)
 
+    @final
     def estimate(self, messages: Array) -> Estimate:
         """The unbiased estimate from all messages."""
         if len(messages) == 0:
             raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
         return self.finish(self.accumulate(messages), self.users_behind(len(messages)))
 
+    @final
     def truth(self, values: Any) -> Floats:
         """What ``estimate`` estimates, computed from the true values."""
         return self.reading.truth(self.check(values))
 
+    @final
     def variance(self, values: Any) -> Floats:
         """The exact variance of ``estimate`` per component, for these true values."""
         return self.reading.variance(self.check(values))
@@ -188,22 +205,30 @@ class Mechanism(Randomizer):
     @property
     def local_epsilon(self) -> float | None:
         """The local guarantee; None where a report alone promises nothing."""
-        return self.epsilon
+        return self.epsilon if self.crowd.keeps_local else None
 
+    def hiding_messages(self, users: int) -> int:
+        return self.crowd.hiding(users)
+
+    @final
     def variation_ratio(self) -> VariationRatio:
         return self.law.variation_ratio()
 
+    @final
     def blankets(self) -> Sequence[HidingPair]:
         return self.law.blankets()
 
+    @final
     def attacks(self) -> Sequence[HidingPair]:
         return self.law.attacks()
 
+    @final
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         return self.law.coin_range()
 
     # --- for tests and the catalogue --------------------------------------------------------------------------
 
+    @final
     def probe(self) -> Array:
         """Two inputs that are hard to hide from each other, in canonical form: what an audit compares."""
         return self.values.probe()

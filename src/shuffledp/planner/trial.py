@@ -12,7 +12,8 @@ from shuffledp.calibration.calibrate import Calibration, guess, search
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.mechanism import Mechanism, Tuning
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.planner import cost
 from shuffledp.planner.cost import Cost
 from shuffledp.planner.goal import Goal

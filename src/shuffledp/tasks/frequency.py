@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import Values, options_of
 from shuffledp.tasks.given import Given

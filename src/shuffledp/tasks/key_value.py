@@ -11,7 +11,8 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.key_value import NONE, PairReading
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import WHO, Categories, Interval, KeyedInterval, Values, interval_of, options_of

@@ -11,7 +11,8 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
 from shuffledp.tasks.column import Column, is_numeric
 from shuffledp.tasks.domain import WHO, Area, Values

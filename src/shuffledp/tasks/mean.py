@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column, is_numeric
 from shuffledp.tasks.domain import Interval, Values, interval_of
 from shuffledp.tasks.given import Given

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shuffledp.array import Floats
-from shuffledp.mechanisms.mechanism import Estimate
+from shuffledp.mechanisms.estimate import Estimate
 
 
 @dataclass(frozen=True)

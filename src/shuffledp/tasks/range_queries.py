@@ -12,7 +12,8 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.combined.range_queries import RangeQueries
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.sampling import dyadic_tree
 from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.quantity import Quantity

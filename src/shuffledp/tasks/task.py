@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.domain import WHO, Values
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity

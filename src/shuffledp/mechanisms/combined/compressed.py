@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.mechanism import Mechanism, OutputTable
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.reference import ApproximateReference, Reference
 from shuffledp.mechanisms.parts.seed import SeedExpansion, SeedLaw, SeedReading, SeedWire
 from shuffledp.mechanisms.parts.seed_guarantee import Promise, SeedGuarantee

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from shuffledp.array import Array
+from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.oue import OUE
 from shuffledp.mechanisms.mean.laplace import Laplace
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism, OutputTable
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.branch import MixtureLaw, shares_of
 from shuffledp.mechanisms.parts.query import Query, QueryColumn
 from shuffledp.mechanisms.parts.query_set import QuerySetReading, QuerySetValues, QuerySetWire

@@ -13,8 +13,10 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.ability import AnswersRanges
+from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.frequency.krr import KRR
-from shuffledp.mechanisms.mechanism import Estimate, Mechanism, OutputTable
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.node_count import NodeCounts
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.user_values import OneOption

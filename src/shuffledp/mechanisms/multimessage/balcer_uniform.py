@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from flint import arb
 
-from shuffledp.mechanisms.multimessage.coin_protocol import CoinProtocol
-from shuffledp.mechanisms.parts.counter import COINS
+from shuffledp import argument
+from shuffledp.array import Array
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.counter import COINS, CoinCounters, CounterReading, checked_coins
+from shuffledp.mechanisms.parts.crowd import AmongCoins
+from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import inverse_coth
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.randomizer import HasPublishedGuarantee
+from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class BalcerUniform(CoinProtocol, HasPublishedGuarantee):
+class BalcerUniform(Mechanism, HasPublishedGuarantee):
     """Count each option with the own bit and ``coins`` fair coins.
 
     Theorem: [VR] Table 3, uniform coin (two options): p = ∞, β = 1, q = 2, by (★) exactly; more options as in
-    ``CoinProtocol``.
+    ``CoinCounters``.
     Requires: options ≥ 2; coins ≥ 1.
     """
 
@@ -27,6 +36,7 @@ class BalcerUniform(CoinProtocol, HasPublishedGuarantee):
     coins: int = 1
 
     name = "balcer-uniform"
+    task = "frequency"
     summary = "the bits of each option in the clear, and fair coins"
     tuning = (COINS,)
     published_theorem = (
@@ -34,13 +44,47 @@ class BalcerUniform(CoinProtocol, HasPublishedGuarantee):
         "two options"
     )
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", argument.count("BalcerUniform", "options", self.options, at_least=2))
+        object.__setattr__(self, "coins", checked_coins("BalcerUniform", self.coins))
+
+    @cached_property
+    def counted(self) -> CoinCounters:
+        """What is sent."""
+        return CoinCounters(self.options, self.coins, Fraction(1, 2))
+
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption("BalcerUniform", self.options)
+
+    @cached_property
+    def law(self) -> PairLaw:
+        return self.counted.law()
+
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("BalcerUniform", self.counted.outputs)
+
+    @cached_property
+    def reading(self) -> CounterReading:
+        return self.counted.reading()
+
     @property
-    def heads(self) -> Fraction:
-        return Fraction(1, 2)
+    def crowd(self) -> AmongCoins:
+        return AmongCoins(self.counted.counters, self.coins)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        return self.counted.send(values, source)
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
-        moved, part = self.split(delta)
+        moved, part = self.counted.split(delta)
         return moved * 2 * inverse_coth((messages - 1) / (20 * (2 / part).log()))
+
+    def hiding_table(self) -> HidingTable:
+        return self.counted.hiding_table()
+
+    def table(self) -> OutputTable:
+        return self.counted.table("BalcerUniform")
 
     @classmethod
     def examples(cls) -> Sequence[BalcerUniform]:

@@ -13,7 +13,9 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.multimessage.dummy_protocol import DummyProtocol
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.crowd import AmongDummies
 from shuffledp.mechanisms.parts.dummy import (
     DUMMIES,
     SHARE,
@@ -50,7 +52,7 @@ class HashedAmongDummies(DummyReading):
 
 
 @dataclass(frozen=True)
-class BallsIntoBins(DummyProtocol, HasPublishedGuarantee):
+class BallsIntoBins(Mechanism, HasPublishedGuarantee):
     """Draw a hash function into b bins, send it with the option's bin; dummies are a hash function and a uniform bin.
 
     Every message has its own hash function, h_a(x) = ⟨a, digits of x⟩ over the field of b elements, b prime: any two
@@ -70,6 +72,7 @@ class BallsIntoBins(DummyProtocol, HasPublishedGuarantee):
     share: float = 1.0
 
     name = "balls-into-bins"
+    task = "frequency"
     summary = "a random hash of the option, and uniform dummies; for many options"
     tuning = (DUMMIES, SHARE)
     published_theorem = (
@@ -116,6 +119,10 @@ class BallsIntoBins(DummyProtocol, HasPublishedGuarantee):
         parameters = VariationRatio(p=inf, beta=above(apart), q=above(self.bins / self.uniform.filled))
         return PairLaw(parameters, (exact_pair(self.uniform.classes(laws), symmetric=True),), tight=True)
 
+    @property
+    def crowd(self) -> AmongDummies:
+        return AmongDummies(self.dummies)
+
     @cached_property
     def wire(self) -> WholeNumberWire:
         return WholeNumberWire("BallsIntoBins", self.uniform.outputs)
@@ -137,8 +144,15 @@ class BallsIntoBins(DummyProtocol, HasPublishedGuarantee):
         return at_most(1.5, (32 * self.bins * (2 / delta).log() / (messages - 1)).sqrt())
 
     def message_table(self) -> MessageTable:
+        """The exact laws of single messages, for instances small enough to write down."""
         each, columns = Fraction(self.bins, self.hashed.messages), self.hashed.own_columns().T
         return self.uniform.table(tuple(tuple(each if own else Fraction(0) for own in column) for column in columns))
+
+    def hiding_table(self) -> HidingTable:
+        return self.message_table().hiding()
+
+    def table(self) -> OutputTable:
+        return self.message_table().with_dummies("BallsIntoBins", self.dummies)
 
     @classmethod
     def examples(cls) -> Sequence[BallsIntoBins]:

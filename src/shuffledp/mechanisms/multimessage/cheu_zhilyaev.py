@@ -13,13 +13,15 @@ from flint import arb, fmpq
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Tuning
-from shuffledp.mechanisms.multimessage.dummy_protocol import DummyProtocol
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.crowd import AmongDummies
 from shuffledp.mechanisms.parts.dummy import DUMMIES, DummyReading, MessageTable, checked_dummies, numbers_of_dummies
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import inverse_coth
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import BitRowWire
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import exact_pair
 from shuffledp.privacy.randomizer import HasNoisyOthers, HasPublishedGuarantee
@@ -40,7 +42,7 @@ class SummedAmongDummies(DummyReading):
 
 
 @dataclass(frozen=True)
-class CheuZhilyaev(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
+class CheuZhilyaev(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
     """Send one bit for each option, 1 for the own one, and ``dummies`` rows of zeros, each bit flipped with chance f.
 
     f is ``flip`` rounded up to a multiple of 2^-64, which only hides more. A message is a row of packed bits, which is
@@ -58,6 +60,7 @@ class CheuZhilyaev(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
     dummies: int = 1
 
     name = "cheu-zhilyaev"
+    task = "frequency"
     summary = "one flipped bit for each option, and flipped rows of zeros"
     tuning = (Tuning("flip", False, True, 2.0**-60, 0.5), DUMMIES)
     published_theorem = (
@@ -103,6 +106,10 @@ class CheuZhilyaev(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
         )
         return PairLaw(parameters, (hidden,), attacked=(hidden,) if self.options > 2 else (), tight=True)
 
+    @property
+    def crowd(self) -> AmongDummies:
+        return AmongDummies(self.dummies)
+
     @cached_property
     def wire(self) -> BitRowWire:
         return BitRowWire("CheuZhilyaev", self.options)
@@ -122,7 +129,7 @@ class CheuZhilyaev(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
 
     def noisy_others(self, messages: int) -> tuple[int, Fraction]:
         """A real row differs from a dummy's law in one bit, by the factor (1−f)/f or f/(1−f)."""
-        return self.other_users(messages), self.flipped / (1 - self.flipped)
+        return self.crowd.others(messages), self.flipped / (1 - self.flipped)
 
     def attack_messages(self, users: int) -> int:
         return users * self.messages_per_user
@@ -133,6 +140,7 @@ class CheuZhilyaev(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
         return 2 * inverse_coth(square)
 
     def message_table(self) -> MessageTable:
+        """The exact laws of single messages, for instances small enough to write down."""
         if self.options > MOST_OPTIONS_OF_A_TABLE:
             most = MOST_OPTIONS_OF_A_TABLE
             raise ValueError(f"CheuZhilyaev: a table needs at most {most} options, got {self.options}.")
@@ -145,6 +153,12 @@ class CheuZhilyaev(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
         """The probability that the bits of ``row``, flipped, are those of ``number``."""
         turned = (row ^ number).bit_count()
         return self.flipped**turned * (1 - self.flipped) ** (self.options - turned)
+
+    def hiding_table(self) -> HidingTable:
+        return self.message_table().hiding()
+
+    def table(self) -> OutputTable:
+        return self.message_table().with_dummies("CheuZhilyaev", self.dummies)
 
     @classmethod
     def examples(cls) -> Sequence[CheuZhilyaev]:

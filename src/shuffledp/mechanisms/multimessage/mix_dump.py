@@ -13,8 +13,9 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Tuning
-from shuffledp.mechanisms.multimessage.dummy_protocol import DummyProtocol
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.crowd import AmongDummies
 from shuffledp.mechanisms.parts.dummy import (
     DUMMIES,
     SHARE,
@@ -29,6 +30,7 @@ from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import uniform_dummies
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
+from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.randomizer import HasNoisyOthers, HasPublishedGuarantee
@@ -38,7 +40,7 @@ from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class MixDUMP(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
+class MixDUMP(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
     """Send the true option with probability 1 − f and any other one with f/(d−1), and uniform dummies.
 
     Executed as: a uniform option with probability γ = f·d/(d−1), rounded up to a multiple of 2^-64 (which only hides
@@ -56,6 +58,7 @@ class MixDUMP(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
     share: float = 1.0
 
     name = "mix-dump"
+    task = "frequency"
     summary = "randomized response on the option, and uniform dummies"
     tuning = (Tuning("flip", False, True, 2.0**-60, 1.0), DUMMIES, SHARE)
     published_theorem = (
@@ -109,6 +112,10 @@ class MixDUMP(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
         laws = [(own, other, each), (other, own, each), (rest * other, rest * other, rest * each)]
         return exact_pair([(rational(a), rational(b), rational(c)) for a, b, c in laws], symmetric=True)
 
+    @property
+    def crowd(self) -> AmongDummies:
+        return AmongDummies(self.dummies)
+
     @cached_property
     def wire(self) -> WholeNumberWire:
         return WholeNumberWire("MixDUMP", self.uniform.outputs)
@@ -127,7 +134,7 @@ class MixDUMP(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
 
     def noisy_others(self, messages: int) -> tuple[int, Fraction]:
         """A real message is uniform with probability γ, whatever the option; a filled dummy hides as well or better."""
-        return self.other_users(messages), self.uniform_share
+        return self.crowd.others(messages), self.uniform_share
 
     def attack_messages(self, users: int) -> int:
         return users * self.messages_per_user
@@ -136,7 +143,14 @@ class MixDUMP(DummyProtocol, HasNoisyOthers, HasPublishedGuarantee):
         return uniform_dummies(self.options, self.share, messages, delta)
 
     def message_table(self) -> MessageTable:
+        """The exact laws of single messages, for instances small enough to write down."""
         return self.uniform.table(self.reading.real_rows())
+
+    def hiding_table(self) -> HidingTable:
+        return self.message_table().hiding()
+
+    def table(self) -> OutputTable:
+        return self.message_table().with_dummies("MixDUMP", self.dummies)
 
     @classmethod
     def examples(cls) -> Sequence[MixDUMP]:

@@ -12,7 +12,9 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.array import Array
-from shuffledp.mechanisms.multimessage.dummy_protocol import DummyProtocol
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.crowd import AmongDummies
 from shuffledp.mechanisms.parts.dummy import (
     DUMMIES,
     SHARE,
@@ -34,7 +36,7 @@ from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
-class PureDUMP(DummyProtocol, HasPublishedGuarantee):
+class PureDUMP(Mechanism, HasPublishedGuarantee):
     """Send the true option as it is, and ``dummies`` options drawn uniformly.
 
     All draws are exactly uniform. With ``share`` below 1 a dummy is blank with probability 1 − share.
@@ -49,6 +51,7 @@ class PureDUMP(DummyProtocol, HasPublishedGuarantee):
     share: float = 1.0
 
     name = "pure-dump"
+    task = "frequency"
     summary = "the true option and uniform dummies; private only among many users"
     tuning = (DUMMIES, SHARE)
     published_theorem = "pureDUMP's own analysis [DUMP]: ε = √(14·d·log(2/δ)/dummies), ε ≤ 1"
@@ -75,6 +78,10 @@ class PureDUMP(DummyProtocol, HasPublishedGuarantee):
         hidden = exact_pair(self.uniform.classes([(one, none, each), (none, one, each)]), symmetric=True)
         return PairLaw(parameters, (hidden,), attacked=(hidden,), tight=True)
 
+    @property
+    def crowd(self) -> AmongDummies:
+        return AmongDummies(self.dummies)
+
     @cached_property
     def wire(self) -> WholeNumberWire:
         return WholeNumberWire("PureDUMP", self.uniform.outputs)
@@ -90,7 +97,14 @@ class PureDUMP(DummyProtocol, HasPublishedGuarantee):
         return uniform_dummies(self.options, self.share, messages, delta)
 
     def message_table(self) -> MessageTable:
+        """The exact laws of single messages, for instances small enough to write down."""
         return self.uniform.table(self.reading.real_rows())
+
+    def hiding_table(self) -> HidingTable:
+        return self.message_table().hiding()
+
+    def table(self) -> OutputTable:
+        return self.message_table().with_dummies("PureDUMP", self.dummies)
 
     @classmethod
     def examples(cls) -> Sequence[PureDUMP]:

@@ -9,6 +9,7 @@ from math import inf, prod
 from typing import Any
 
 import numpy as np
+from flint import arb
 
 from shuffledp import argument
 from shuffledp.array import Array, Integers
@@ -79,6 +80,14 @@ class CoinCounters:
 
     Two options need one counter, of those who hold option 1; more options have a counter each, and the own bit is 1 in
     one of them. A message is the number 2j + bit of counter j.
+
+    Theorem: one counter: identity (★), exact, with w = the law of a coin and M − 1 = (honest users)·coins, as the
+    others' bits are known and can be taken out: p = ∞, β = 1, q0 = 1/ϖ, q1 = 1/(1−ϖ).
+    Many counters: replacing x by x' takes one from counter x and gives one to counter x', and no other counter moves.
+    The counters' coins are independent. Let coin i of counter x travel with coin i of counter x', and the victim's two
+    bits together: that shows more than the counts do, and is (★) with w = the law of two coins, of which only (1, 0)
+    and (0, 1), each ϖ(1−ϖ), can be the victim's.
+    Returns: exact for two options, an upper bound for more.
     """
 
     options: int
@@ -129,6 +138,11 @@ class CoinCounters:
             coins = bits.single_bits(bits.coin_rows(source, self.heads, 1, tossed.size), tossed.size)
             tossed += coins.reshape(tossed.shape)
         return messages.reshape(-1)
+
+    def split(self, delta: arb) -> tuple[int, arb]:
+        """How many counters a change moves, and the share of δ for each: how the printed analyses compose."""
+        moved = 1 if self.counters == 1 else 2
+        return moved, delta / moved
 
     def hiding_table(self) -> HidingTable:
         one, none, zero = Fraction(1), 1 - self.heads, Fraction(0)
