@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 import shuffledp as sdp
+from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.ability import AnswersRanges
 from shuffledp.mechanisms.catalogue import WRAPPERS, all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.tabulated import Tabulated
 from shuffledp.mechanisms.parts.user_values import UserValues
 from shuffledp.mechanisms.parts.wire import Wire
 from shuffledp.privacy.randomizer import ABILITIES, Randomizer
@@ -73,13 +76,26 @@ def test_parts_hold_no_mechanism() -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS, *WRAPPERS.values()], ids=lambda kind: kind.__name__)
 def test_a_mechanism_is_assembled_from_parts(kind: type[Mechanism]) -> None:
-    """It inherits from the one abstract class and the abilities that it names; its parts answer the questions."""
-    assert set(kind.__bases__) <= {Mechanism, *ABILITIES}
+    """It inherits from the one abstract class and the abilities that it names; its parts answer the questions.
+
+    A mechanism that is a table and nothing else is ``Tabulated``, which says why it is a base.
+    """
+    assert set(kind.__bases__) <= {Mechanism, Tabulated, AnswersRanges, *ABILITIES}
     mine = sorted(set(ANSWERED_BY_PARTS) & set(vars(kind)))
     assert mine == [], f"{kind.__name__} answers {mine} itself"
     example = kind.examples()[0]
     for name, part in PARTS.items():
         assert isinstance(getattr(example, name), part)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_setting_is_settled(kind: type[Mechanism]) -> None:
+    """What a plan or a certificate writes down leaves nothing to the defaults of another version."""
+    for example in kind.examples():
+        open_settings = [name for name, value in example.settings().items() if value is None]
+        assert open_settings == []
+        if kind.built_from_numbers:
+            assert catalogue.read(example.document()) == example
 
 
 def test_every_mechanism_is_exported_by_name() -> None:

@@ -17,7 +17,7 @@ from shuffledp import (
     testing as testing,
     tradeoff as tradeoff,
 )
-from shuffledp.audit.empirical import AuditResult as AuditResult, audit as audit
+from shuffledp.auditing.empirical import AuditResult as AuditResult, audit as audit
 from shuffledp.bounds.amplify import amplify as amplify
 from shuffledp.bounds.bound import Bound as Bound
 from shuffledp.bounds.compare import Comparison as Comparison, compare as compare

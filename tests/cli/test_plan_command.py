@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks.register import command_names
+from shuffledp.tasks.task_list import command_names
 from tests.cli import run
 from tests.collection import write_table
 

@@ -9,7 +9,7 @@ import pytest
 
 from shuffledp import tasks
 from shuffledp.planner.plan_file import Plan
-from shuffledp.tasks.register import TASKS
+from shuffledp.tasks.task_list import TASKS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "planning.md").read_text("utf-8")
 

@@ -12,7 +12,7 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.keyvalue.pckv import PCKV
-from shuffledp.mechanisms.parts.key_value import NONE
+from shuffledp.mechanisms.parts.pair_reading import NONE
 from tests.oracle import exact
 
 EMPTY = (NONE, 0.0)

@@ -12,7 +12,7 @@ import pytest
 
 from shuffledp import amplify
 from shuffledp.mechanisms.keyvalue.privkv import Kind, PrivKV
-from shuffledp.mechanisms.parts.key_value import NONE
+from shuffledp.mechanisms.parts.pair_reading import NONE
 from shuffledp.numerics.expectation import PositivePartMean
 from tests.oracle.tables import priv_kv, worst_ratio, worst_total_variation
 

@@ -11,7 +11,7 @@ from flint import arb
 from hypothesis import strategies as st
 
 from shuffledp.numerics.ball import rational
-from shuffledp.numerics.law import Atoms, Bracket, FiniteLaw
+from shuffledp.numerics.finite_law import Atoms, Bracket, FiniteLaw
 
 from ..oracle.exact import positive_part_mean
 

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings, strategies as st
 from shuffledp.numerics import contour, walk
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.contour import ContourPlan
-from shuffledp.numerics.law import FiniteLaw
+from shuffledp.numerics.finite_law import FiniteLaw
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 from .exact_law import KINDS, ExactLaw, encloses, laws, least, most, overlap, random_law, relative_width

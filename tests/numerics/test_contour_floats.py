@@ -12,7 +12,7 @@ from shuffledp.numerics import contour
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.contour_floats import relative_sums
 from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.numerics.law import FiniteLaw
+from shuffledp.numerics.finite_law import FiniteLaw
 
 from .exact_law import KINDS, encloses, overlap, random_law, relative_width
 

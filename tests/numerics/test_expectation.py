@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from shuffledp.numerics import contour, double_walk, enumeration, walk
 from shuffledp.numerics.ball import rational
 from shuffledp.numerics.expectation import PositivePartMean, positive_part_mean
-from shuffledp.numerics.law import Bracket, FiniteLaw
+from shuffledp.numerics.finite_law import Bracket, FiniteLaw
 from shuffledp.privacy.pair import exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 

@@ -13,8 +13,8 @@ from flint import arb
 
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.numerics.finite_law import Bracket
 from shuffledp.numerics.inversion import invert
-from shuffledp.numerics.law import Bracket
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 from ..oracle.highprecision import delta_published, epsilon_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shuffledp.testing.oracle import (
     Counts as Counts,
-    Parameters as Parameters,
+    RatioParameters as RatioParameters,
     Row as Row,
     Table as Table,
     add_one_message as add_one_message,

@@ -81,7 +81,7 @@ class Approval(Task):
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shuffledp.tasks.register.TASKS", (*TASKS, Approval))
+    monkeypatch.setattr("shuffledp.tasks.task_list.TASKS", (*TASKS, Approval))
 
 
 @pytest.mark.usefixtures("registered")
@@ -131,5 +131,5 @@ def test_every_task_of_the_package_is_registered() -> None:
         and any(isinstance(base, ast.Name) and base.id in ("Task", "Frequency") for base in node.bases)
     }
     missing = defined - {kind.__name__ for kind in TASKS}
-    assert not missing, f"add {', '.join(sorted(missing))} to TASKS in shuffledp/tasks/register.py"
+    assert not missing, f"add {', '.join(sorted(missing))} to TASKS in shuffledp/tasks/task_list.py"
     assert len({kind.name for kind in TASKS}) == len(TASKS)

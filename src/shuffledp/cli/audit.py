@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from shuffledp.audit.empirical import AuditResult, audit
-from shuffledp.audit.subject import CommandSubject, Subject
+from shuffledp.auditing.empirical import AuditResult, audit
+from shuffledp.auditing.subject import CommandSubject, Subject
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list

@@ -40,6 +40,7 @@ def command(
     ledger: LedgerFile = LEDGER,
     allow_weaker: Weaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
+    mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
@@ -56,6 +57,7 @@ def encode(
     input_: Input,
     column: ColumnName,
     out: Annotated[Path, typer.Option("--out", help="A new .parquet file of messages, for the shuffler.")],
+    mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The encoder's role: randomize values into messages. Needs no sight of others' data."""
@@ -76,6 +78,7 @@ def shuffle(
     ] = None,
     ledger: LedgerFile = LEDGER,
     allow_weaker: Weaker = False,
+    mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
@@ -91,6 +94,7 @@ def estimate(
     messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
     allow_weaker: Weaker = False,
+    mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""

@@ -22,6 +22,7 @@ def command(
     delta: Annotated[float | None, typer.Option(help="δ at which ε is told; the budget's by default.")] = None,
     budget: Annotated[float | None, typer.Option(help="Set the population's budget ε, with --delta.")] = None,
     forget: Annotated[str | None, typer.Option(help="Take back a killed collection that released nothing.")] = None,
+    mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """What each population has given so far, and its budget. All its collections count together."""

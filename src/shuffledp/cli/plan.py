@@ -18,7 +18,7 @@ from shuffledp.planner import overview
 from shuffledp.planner.plan import plan
 from shuffledp.planner.ranking import Ranking
 from shuffledp.tasks.given import Given
-from shuffledp.tasks.register import command_names, from_options
+from shuffledp.tasks.task_list import command_names, from_options
 
 
 def command(
@@ -45,6 +45,7 @@ def command(
         float | None, typer.Option(help="A local ε that holds even without the shuffler.")
     ] = None,
     mechanism: Annotated[str | None, typer.Option(help="Plan with this mechanism only.")] = None,
+    mechanism_file: options.MechanismFile = None,
     population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
     out: Annotated[Path | None, typer.Option(help="Write the plan, for `shuffledp collect`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,

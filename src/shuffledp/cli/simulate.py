@@ -18,6 +18,7 @@ def command(
     users: Annotated[float | None, typer.Option(help="How many users; as planned by default.")] = None,
     repeat: Annotated[float, typer.Option(help="How many simulated collections.")] = 100,
     seed: Annotated[float, typer.Option(help="The same seed gives the same simulations.")] = 0,
+    mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Try a plan on made-up users: is the error as promised?"""

@@ -20,8 +20,8 @@ from shuffledp.bounds import best
 from shuffledp.bounds.amplify import BoundChoice, amplify
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, point_mass, window
+from shuffledp.numerics.finite_law import Bracket
 from shuffledp.numerics.inversion import invert
-from shuffledp.numerics.law import Bracket
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, tail_of_squares
 from shuffledp.numerics.contour_floats import relative_sums
-from shuffledp.numerics.law import Bracket, FiniteLaw
+from shuffledp.numerics.finite_law import Bracket, FiniteLaw
 from shuffledp.numerics.tilted import TiltedLaw
 
 MOST_REACHED = 1_000_000

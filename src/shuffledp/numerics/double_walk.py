@@ -19,7 +19,7 @@ from flint import arb
 
 from shuffledp.numerics.ball import precision, until_sharp
 from shuffledp.numerics.binomial import Coin, Window, point_mass, window
-from shuffledp.numerics.law import Bracket, FiniteLaw, from_the_top
+from shuffledp.numerics.finite_law import Bracket, FiniteLaw, from_the_top
 from shuffledp.numerics.walk import FIRST_BITS
 
 

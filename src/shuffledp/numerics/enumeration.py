@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from flint import arb
 
 from shuffledp.numerics.ball import precision
-from shuffledp.numerics.law import Bracket, FiniteLaw
+from shuffledp.numerics.finite_law import Bracket, FiniteLaw
 
 BITS = 192
 

@@ -21,7 +21,7 @@ from flint import arb
 from shuffledp.numerics import contour, double_walk, enumeration, walk
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.contour import ContourEstimate
-from shuffledp.numerics.law import FLOAT_VIEW_BITS, Bracket, FiniteLaw
+from shuffledp.numerics.finite_law import FLOAT_VIEW_BITS, Bracket, FiniteLaw
 from shuffledp.numerics.tilted import TiltedLaw
 
 MOST_STEPS = 4_000

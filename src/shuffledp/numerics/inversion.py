@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from shuffledp.numerics.law import Bracket
+from shuffledp.numerics.finite_law import Bracket
 from shuffledp.numerics.root import find_crossing
 
 CERTIFIED_RELATIVE = 1e-11

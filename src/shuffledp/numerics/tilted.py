@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from shuffledp.array import Floats
-from shuffledp.numerics.law import FiniteLaw
+from shuffledp.numerics.finite_law import FiniteLaw
 from shuffledp.numerics.root import find_crossing
 
 LOWEST = -1e60

@@ -24,7 +24,7 @@ from flint import acb, arb, ctx
 
 from shuffledp.errors import NumericalError
 from shuffledp.numerics.ball import precision, rational
-from shuffledp.numerics.law import Bracket
+from shuffledp.numerics.finite_law import Bracket
 
 BITS = 160
 NEGLIGIBLE = 0.2

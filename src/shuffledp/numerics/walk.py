@@ -21,7 +21,7 @@ from flint import arb
 
 from shuffledp.numerics.ball import precision, until_sharp
 from shuffledp.numerics.binomial import Coin, Window, point_mass, upper_tail, window
-from shuffledp.numerics.law import Bracket, FiniteLaw, from_the_top
+from shuffledp.numerics.finite_law import Bracket, FiniteLaw, from_the_top
 
 FIRST_BITS = 128
 

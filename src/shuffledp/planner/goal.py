@@ -8,7 +8,7 @@ from functools import cached_property
 
 from shuffledp import argument
 from shuffledp.calibration.target import Target
-from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.yardstick import Yardstick, yardstick
 from shuffledp.tasks.domain import WHO
@@ -83,7 +83,7 @@ class Goal:
 
     def kinds(self) -> Iterator[tuple[str, type[Mechanism]]]:
         """The names and classes of the mechanisms that do the task, what is built around them included."""
-        for name, kind in catalogue.all_mechanisms().items():
+        for name, kind in (catalogue.all_mechanisms() | visitor.registered()).items():
             if self.task.can_use(kind) and kind.built_from_numbers:
                 yield name, kind
                 if kind.examples()[0].reference is not None:

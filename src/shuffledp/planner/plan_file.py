@@ -32,7 +32,7 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.readable import Readable
-from shuffledp.tasks import domain, register
+from shuffledp.tasks import domain, task_list
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.task import Task
 from shuffledp.version import __version__
@@ -215,7 +215,7 @@ class Plan(Readable):
 
 
 def _version_2(fields: Mapping[str, Any]) -> tuple[Task, Mechanism]:
-    return register.read(_mapping("task", fields["task"])), _mechanism(fields["mechanism"])
+    return task_list.read(_mapping("task", fields["task"])), _mechanism(fields["mechanism"])
 
 
 def _version_1(fields: Mapping[str, Any]) -> tuple[Task, Mechanism]:
@@ -226,7 +226,7 @@ def _version_1(fields: Mapping[str, Any]) -> tuple[Task, Mechanism]:
     mechanism, values = _mechanism(fields["mechanism"]), domain.parse(fields["domain"])
     if mechanism.task != name:
         raise ValueError(f"plan: the task is {name!r}, but {mechanism.name} is a mechanism for {mechanism.task!r}.")
-    return register.named(name).of_version_1(values, mechanism.settings()), mechanism
+    return task_list.named(name).of_version_1(values, mechanism.settings()), mechanism
 
 
 def _mechanism(given: Any) -> Mechanism:

@@ -19,8 +19,8 @@ from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.numerics.finite_law import Bracket
 from shuffledp.numerics.inversion import invert
-from shuffledp.numerics.law import Bracket
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.profile import Profile, checked_epsilons, largest_of

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from flint import arb, fmpq
 
 from shuffledp.numerics.ball import round_up
-from shuffledp.numerics.law import Atoms, FiniteLaw
+from shuffledp.numerics.finite_law import Atoms, FiniteLaw
 from shuffledp.privacy.record import Record
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.array import Floats
 from shuffledp.numerics.expectation import PositivePartMean
-from shuffledp.numerics.law import Bracket
+from shuffledp.numerics.finite_law import Bracket
 from shuffledp.privacy.record import Record
 
 MARGIN = 1e-12

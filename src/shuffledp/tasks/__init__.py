@@ -13,7 +13,7 @@ from shuffledp.tasks.itemsets import ItemSets as ItemSets
 from shuffledp.tasks.key_value import KeyValue as KeyValue
 from shuffledp.tasks.location import Location as Location
 from shuffledp.tasks.mean import Mean as Mean
-from shuffledp.tasks.range_queries import Ranges as Ranges
-from shuffledp.tasks.register import TASKS as TASKS
+from shuffledp.tasks.ranges import Ranges as Ranges
 from shuffledp.tasks.task import Task as Task
+from shuffledp.tasks.task_list import TASKS as TASKS
 from shuffledp.tasks.vector_mean import UnitVectorMean as UnitVectorMean, VectorMean as VectorMean

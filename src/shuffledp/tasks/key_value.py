@@ -13,7 +13,7 @@ from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.key_value import NONE, PairReading
+from shuffledp.mechanisms.parts.pair_reading import NONE, PairReading
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import WHO, Categories, Interval, KeyedInterval, Values, interval_of, options_of
 from shuffledp.tasks.given import Given

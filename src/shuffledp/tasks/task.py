@@ -2,7 +2,7 @@
 
 A class in one file says everything about its task: the public domain, what mechanisms are told and which of them can do
 it, the data for which errors are stated, how a column becomes values and an estimate becomes rows, and how the task
-is written down. ``register.TASKS`` lists the classes.
+is written down. ``task_list.TASKS`` lists the classes.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ MEANING = "what it calls an upper bound is none"
 
 
 @dataclass(frozen=True)
-class Trial:
+class BoundTrial:
     """A randomizer with the crowds and ratios at which its worst dataset is found."""
 
     mechanism: Mechanism
@@ -67,7 +67,7 @@ def check_bound(
     return _compared(bound, trials, progress).demanded(raises)
 
 
-def _compared(bound: Bound, trials: Sequence[Trial], progress: Progress | None) -> Checked:
+def _compared(bound: Bound, trials: Sequence[BoundTrial], progress: Progress | None) -> Checked:
     ran, skipped, failures = [], [], []
     with (progress or Progress()).step("checking", len(trials)) as advance:
         for trial in trials:
@@ -85,29 +85,29 @@ def _compared(bound: Bound, trials: Sequence[Trial], progress: Progress | None) 
     return Checked(type(bound).__name__, tuple(ran), tuple(skipped), tuple(failures))
 
 
-def compare(bounds: Sequence[Bound], trial: Trial) -> Iterator[tuple[str, str]]:
+def compare(bounds: Sequence[Bound], trial: BoundTrial) -> Iterator[tuple[str, str]]:
     """Each bound that applies, by name, with what is wrong at one of the trial's places; empty where nothing is."""
     for users, ratio, truth in trial.truths():
         yield from brute_force.below_the_truth(bounds, trial.mechanism, truth, users, ratio)
 
 
-def trial_of(mechanism: Mechanism) -> Trial:
+def trial_of(mechanism: Mechanism) -> BoundTrial:
     """A mechanism with every crowd that brute force can reach."""
     if not isinstance(mechanism, Mechanism) or not mechanism.has_table:
         raise TypeError(f"check_bound: randomizers must be mechanisms with a table, got {mechanism!r}.")
     crowds = brute_force.crowds_in_reach(mechanism)
     if not crowds:
         raise ValueError(f"check_bound: {name_of(mechanism)} is too large for brute force; take a smaller instance.")
-    return Trial(mechanism, tuple((users, ratio) for users in crowds for ratio in brute_force.RATIOS))
+    return BoundTrial(mechanism, tuple((users, ratio) for users in crowds for ratio in brute_force.RATIOS))
 
 
-def catalogue_trials() -> Iterator[Trial]:
+def catalogue_trials() -> Iterator[BoundTrial]:
     """The examples of the catalogue that have a table."""
     for kind in all_mechanisms().values():
         yield from (trial_of(example) for example in kind.examples() if example.has_table)
 
 
-def random_trial(seed: int, *, extremal: bool = True) -> Trial:
+def random_trial(seed: int, *, extremal: bool = True) -> BoundTrial:
     """A random table with two or three inputs, a small crowd and a ratio below the table's own."""
     rng = Random(seed)
     local = Fraction(rng.choice(LOCAL), 2)
@@ -116,7 +116,7 @@ def random_trial(seed: int, *, extremal: bool = True) -> Trial:
         rows = oracle.random_extremal_table(rng, inputs, outputs, local)
     else:
         rows = oracle.random_table(rng, inputs, outputs)
-    mechanism = FromTable([[float(chance) for chance in row] for row in rows])  # type: ignore[arg-type]
+    mechanism = FromTable([[float(chance) for chance in row] for row in rows])
     users = rng.choice([2, 3, 4, 5]) if seed % 10 else 7
     ratio = 1 + (local - 1) * Fraction(rng.randint(1, 15), 16)
-    return Trial(mechanism, ((users, ratio),))
+    return BoundTrial(mechanism, ((users, ratio),))

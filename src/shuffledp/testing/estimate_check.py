@@ -56,7 +56,7 @@ def the_estimate_has_the_stated_variance(case: Case) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatedEstimates:
     """Many estimates of one crowd, against its truth and the stated variance."""
 
     found: Floats
@@ -74,7 +74,7 @@ class Repeated:
         return float(np.abs(((self.found - self.truth) ** 2).mean(axis=0) / self.stated - 1).max())
 
 
-def repeated(case: Case) -> Iterator[Repeated]:
+def repeated(case: Case) -> Iterator[RepeatedEstimates]:
     """Estimates of a crowd of one input, of the other, and of a mixture."""
     mechanism, ends = case.mechanism, case.mechanism.probe()
     times = max(2, TIMES * case.samples // SAMPLES)
@@ -82,7 +82,7 @@ def repeated(case: Case) -> Iterator[Repeated]:
         crowd: Array = np.resize(values, (CROWD, *values.shape[1:]))
         messages = mechanism.encode(np.tile(crowd, (times, 1)), rng=case.generator(1))
         found = np.array([mechanism.estimate(part).value for part in np.split(messages, times)])
-        yield Repeated(found, mechanism.truth(crowd), mechanism.variance(crowd))
+        yield RepeatedEstimates(found, mechanism.truth(crowd), mechanism.variance(crowd))
 
 
 @checks(

@@ -172,7 +172,7 @@ def random_table(rng: Random, inputs: int, outputs: int, limit: int = 9) -> list
     return [[Fraction(value, sum(row)) for value in row] for row in rows]
 
 
-class Parameters(NamedTuple):
+class RatioParameters(NamedTuple):
     """Variation-ratio parameters of one pair of inputs; see `variation_ratio_of_table`."""
 
     p: Fraction
@@ -181,7 +181,7 @@ class Parameters(NamedTuple):
     q_common: Fraction | None
 
 
-def variation_ratio_of_table(table: Table) -> dict[tuple[int, int], Parameters]:
+def variation_ratio_of_table(table: Table) -> dict[tuple[int, int], RatioParameters]:
     """Exact parameters of every pair (x0, x1) of a table with positive entries.
 
     p is the largest ratio of the two rows (either direction), beta their total variation, q the largest
@@ -197,7 +197,7 @@ def variation_ratio_of_table(table: Table) -> dict[tuple[int, int], Parameters]:
         p = max(max(a / b, b / a) for a, b in pairs)
         q = max(max(a, b) / row[y] for y, (a, b) in enumerate(pairs) for row in table)
         if beta == 0:
-            result[x0, x1] = Parameters(p, beta, q, None)
+            result[x0, x1] = RatioParameters(p, beta, q, None)
             continue
         # The spare mass is positive wherever the common part is, because R >= max(R0, R1) / q.
         q_common = Fraction(0)
@@ -206,5 +206,5 @@ def variation_ratio_of_table(table: Table) -> dict[tuple[int, int], Parameters]:
             if common:
                 spare = min(row[y] for row in table) - p * abs(a - b) / ((p - 1) * q)
                 q_common = max(q_common, common / spare)
-        result[x0, x1] = Parameters(p, beta, q, q_common or None)
+        result[x0, x1] = RatioParameters(p, beta, q, q_common or None)
     return result

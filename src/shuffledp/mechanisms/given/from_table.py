@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from shuffledp.array import Floats
 from shuffledp.mechanisms.parts.tabulated import Tabulated
 from shuffledp.mechanisms.parts.unit_table import UnitTable, checked_probabilities
@@ -17,7 +19,7 @@ TOLERANCE = 1e-9
 """How far a row's sum may be from 1 before it is normalised."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class FromTable(Tabulated):
     """The randomizer that sends output y for input x with probability ``matrix[x][y]``.
 
@@ -36,8 +38,8 @@ class FromTable(Tabulated):
     name = "table"
     summary = "your own table of probabilities: rows are inputs, columns are outputs"
 
-    def __post_init__(self) -> None:
-        numbers = checked_probabilities("FromTable", self.matrix)
+    def __init__(self, matrix: ArrayLike) -> None:
+        numbers = checked_probabilities("FromTable", matrix)
         for row, total in enumerate(map(math.fsum, numbers)):
             if abs(total - 1) > TOLERANCE:
                 raise ValueError(
@@ -63,7 +65,7 @@ class FromTable(Tabulated):
             raise ValueError(f"FromTable: cannot read {path}: {reason}.") from None
         if not lines:
             raise ValueError(f"FromTable: expected a table in {path}, got an empty file.")
-        return cls(_numbers(path, lines))  # type: ignore[arg-type]
+        return cls(_numbers(path, lines))
 
     @classmethod
     def examples(cls) -> Sequence[FromTable]:

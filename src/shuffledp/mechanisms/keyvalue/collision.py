@@ -17,7 +17,8 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.arcs import ArcResponse, DigitWire
-from shuffledp.mechanisms.parts.key_value import (
+from shuffledp.mechanisms.parts.own_region import RegionLaw
+from shuffledp.mechanisms.parts.pair_reading import (
     NONE,
     KeyValuePairs,
     PairReading,
@@ -25,7 +26,6 @@ from shuffledp.mechanisms.parts.key_value import (
     positive_signs,
     sets_of_pairs,
 )
-from shuffledp.mechanisms.parts.own_region import RegionLaw
 from shuffledp.sampling.linear_hash import LinearHash, best_prime, prime_length
 from shuffledp.sampling.random import RandomSource
 

@@ -14,7 +14,8 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.key_value import (
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.pair_reading import (
     NONE,
     USERS_AT_ONCE,
     KeyValuePairs,
@@ -23,7 +24,6 @@ from shuffledp.mechanisms.parts.key_value import (
     positive_signs,
     sets_of_pairs,
 )
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import HidingPair, exact_pair

@@ -18,7 +18,8 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
-from shuffledp.mechanisms.parts.key_value import (
+from shuffledp.mechanisms.parts.law import Law
+from shuffledp.mechanisms.parts.pair_reading import (
     NONE,
     USERS_AT_ONCE,
     KeyValuePairs,
@@ -27,7 +28,6 @@ from shuffledp.mechanisms.parts.key_value import (
     positive_signs,
     sets_of_pairs,
 )
-from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair

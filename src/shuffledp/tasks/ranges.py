@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
+from shuffledp.mechanisms.ability import AnswersRanges
 from shuffledp.mechanisms.combined.range_queries import RangeQueries
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -21,19 +22,6 @@ from shuffledp.tasks.task import SEED, Sensitivity, apportioned
 
 RANGES = 256
 """Random ranges that stand for all of them."""
-
-
-@runtime_checkable
-class AnswersRanges(Protocol):
-    """Estimates how many users hold a value in a range."""
-
-    def range_variance(self, values: Any, ranges: Sequence[tuple[int, int]]) -> Floats:
-        """The exact variance of each range's estimate for these users."""
-        ...
-
-    def ranges(self, estimate: Estimate, ranges: Sequence[tuple[int, int]]) -> Estimate:
-        """The number of users in each range, from the estimate of all nodes."""
-        ...
 
 
 @dataclass(frozen=True, init=False)

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.audit import interval
-from shuffledp.audit.empirical import audit
-from shuffledp.audit.subject import CommandSubject, MechanismSubject
+from shuffledp.auditing import interval
+from shuffledp.auditing.empirical import audit
+from shuffledp.auditing.subject import CommandSubject, MechanismSubject
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.parts.own_region import OwnRegion

@@ -13,7 +13,7 @@ from shuffledp.tasks.itemsets import ItemSets
 from shuffledp.tasks.key_value import KeyValue
 from shuffledp.tasks.location import Location
 from shuffledp.tasks.mean import Mean
-from shuffledp.tasks.range_queries import Ranges
+from shuffledp.tasks.ranges import Ranges
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.vector_mean import VectorMean
 

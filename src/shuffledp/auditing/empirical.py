@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.audit import interval
-from shuffledp.audit.subject import MechanismSubject, Rows, Subject
+from shuffledp.auditing import interval
+from shuffledp.auditing.subject import MechanismSubject, Rows, Subject
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.readable import Readable, Row
 
@@ -84,7 +84,7 @@ def audit(
     system's randomness, so that the number differs from run to run.
 
     >>> import shuffledp as sdp
-    >>> from shuffledp.audit.empirical import audit
+    >>> from shuffledp.auditing.empirical import audit
     >>> found = audit(sdp.KRR(1.0, options=4), samples=4000)
     >>> found.verdict, 0.3 < found.epsilon_lower
     ('no violation of ε = 1 found', True)
