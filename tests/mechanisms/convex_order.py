@@ -1,48 +1,12 @@
-"""Laws of G from tables, and their convex order, in exact fractions."""
+"""Laws of G from tables, and their convex order, which the package offers to everybody."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
-
-from flint import ctx
-
-from shuffledp.privacy.pair import HidingPair
-
-Law = dict[Fraction, Fraction]
-TINY = Fraction(1, 10**14)
-
-
-def law_of(first: Sequence[Fraction], second: Sequence[Fraction], hiding: Sequence[Fraction], ratio: Fraction) -> Law:
-    """G = (first − ratio·second)/hiding by its probabilities; what hiding lacks to 1 is revealed and adds 0."""
-    law: Law = {}
-    for a, b, w in zip(first, second, hiding, strict=True):
-        if w > 0:
-            value = (a - ratio * b) / w
-            law[value] = law.get(value, Fraction(0)) + w
-    law[Fraction(0)] = law.get(Fraction(0), Fraction(0)) + 1 - sum(hiding)
-    return law
-
-
-def law_of_pair(pair: HidingPair, ratio: Fraction) -> Law:
-    """The same of a pair as the package has it; balls are taken at their middle, to 60 digits."""
-    if pair.exact is not None:
-        triples = [tuple(Fraction(int(x.p), int(x.q)) for x in triple) for triple in pair.exact]
-    else:
-        with ctx.workprec(200):
-            triples = [tuple(Fraction(str(x.mid().str(60, radius=False))) for x in triple) for triple in pair.classes()]
-    first, second, hiding = zip(*triples, strict=True)
-    return law_of(first, second, hiding, ratio)
-
-
-def excess(law: Law, level: Fraction) -> Fraction:
-    """E(G − level)_+."""
-    return sum(((value - level) * chance for value, chance in law.items() if value > level), Fraction(0))
-
-
-def is_below(law: Law, other: Law) -> bool:
-    """Convex order: E(G − t)_+ is nowhere larger (it is linear between the values), and the means agree."""
-    means = [sum((value * chance for value, chance in one.items()), Fraction(0)) for one in (law, other)]
-    if abs(means[0] - means[1]) > TINY:
-        return False
-    return all(excess(law, level) <= excess(other, level) + TINY for level in {*law, *other})
+from shuffledp.testing.convex_order import (
+    TINY as TINY,
+    Gain as Gain,
+    excess as excess,
+    is_below as is_below,
+    law_of as law_of,
+    law_of_pair as law_of_pair,
+)

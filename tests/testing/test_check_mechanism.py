@@ -24,7 +24,7 @@ from shuffledp.testing.sampling_check import (
     relative_entropy,
     the_messages_follow_the_table,
 )
-from tests.testing.broken import FAILING, Good
+from tests.testing.broken import FAILING, Good, TooLikely
 
 
 def test_a_good_mechanism_passes() -> None:
@@ -168,7 +168,7 @@ def test_without_a_table_promises_are_checked() -> None:
     assert failure is not None
     assert "table() returned" in failure.sentence
     assert without_a_table_the_parameters_keep_the_promise.failure(Case(NoTable())) is None
-    too_likely = type("TooLikelyNoTable", (type(FAILING[5][0]),), {"has_table": False})()
+    too_likely = type("TooLikelyNoTable", (TooLikely,), {"has_table": False})()
     failure = without_a_table_the_parameters_keep_the_promise.failure(Case(too_likely))
     assert failure is not None
     assert "variation_ratio().p is 4" in failure.sentence

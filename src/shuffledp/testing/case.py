@@ -14,6 +14,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
 from shuffledp.testing import oracle
+from shuffledp.testing.convex_order import Gain, law_of
 
 SEED, SAMPLES = 20_240_001, 20_000
 """The seed of the statistical checks, and how many users of each input they encode."""
@@ -108,15 +109,9 @@ class Case:
             worst = max(worst, mean / users)
         return worst
 
-    def gain(self, a: int, b: int, ratio: Fraction) -> dict[Fraction, Fraction]:
+    def gain(self, a: int, b: int, ratio: Fraction) -> Gain:
         """The law of G = (P − ratio·Q)/floor for two inputs; what the floor lacks to 1 is revealed and adds 0."""
-        law: dict[Fraction, Fraction] = {}
-        for x, y, w in zip(self.hiding.rows[a], self.hiding.rows[b], self.hiding.floor, strict=True):
-            if w > 0:
-                value = (x - ratio * y) / w
-                law[value] = law.get(value, Fraction(0)) + w
-        law[Fraction(0)] = law.get(Fraction(0), Fraction(0)) + 1 - sum(law.values())
-        return law
+        return law_of(self.hiding.rows[a], self.hiding.rows[b], self.hiding.floor, ratio)
 
     @cached_property
     def estimates(self) -> list[Estimated]:

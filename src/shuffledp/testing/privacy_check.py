@@ -9,11 +9,14 @@ from fractions import Fraction
 
 from shuffledp.testing.case import LEVELS, Case, Probabilities, with_table
 from shuffledp.testing.check import EXACT, ROUNDED, Check, checks
+from shuffledp.testing.convex_order import is_below, law_of_pair
 from shuffledp.testing.law_check import largest_ratio
 
 MOST_COUNTS = 400_000
 """How many vectors of counts, over all pairs of inputs, a blanket's exact divergence may need."""
 CLOSE_TO_TIGHT = 1e-9
+MOST_INPUTS, MIXTURE_RATIOS = 9, (Fraction(21, 20), Fraction(3, 2))
+"""How many inputs are compared in convex order, and at which e^ε."""
 TOO_MANY_RATIOS = "it has too many different likelihood ratios to enumerate; take a smaller instance"
 
 
@@ -147,6 +150,29 @@ def the_blanket_covers_no_more(case: Case) -> Iterator[str]:
             yield f"with n = {users} and e^ε = {ratio} they give {claimed:.12g}, the worst pair {float(truth):.12g}"
 
 
+def needs_cover(case: Case) -> str:
+    """Only where the law says that its blankets cover mixtures."""
+    covers = case.mechanism.law.covers_mixtures and case.mechanism.messages_per_user == 1
+    return with_table(case) or ("" if covers else "its law does not say that its blankets cover mixtures")
+
+
+@checks(
+    "law.covers_mixtures is True, but blankets() do not cover every pair of inputs in convex order",
+    "bounds of mixtures of it with other randomizers may be below the truth",
+    certainty=EXACT,
+    why_not=needs_cover,
+)
+def the_blankets_cover_mixtures(case: Case) -> Iterator[str]:
+    """Every pair of inputs, equal ones included, has a G below that of one of the blankets in convex order."""
+    ways = [way for pair in case.mechanism.blankets() for way in (pair, pair.swapped())]
+    inputs = range(min(MOST_INPUTS, len(case.hiding.rows)))
+    for ratio in MIXTURE_RATIOS:
+        covers = [law_of_pair(way, ratio) for way in ways]
+        for a, b in itertools.product(inputs, repeat=2):
+            if not any(is_below(case.gain(a, b, ratio), cover) for cover in covers):
+                yield f"at e^ε = {ratio}, inputs {a} and {b} are not covered"
+
+
 def needs_coin(case: Case) -> str:
     """Only where the law says that there are two messages."""
     return with_table(case) or ("its law names no coin" if case.mechanism.coin_range() is None else "")
@@ -185,5 +211,6 @@ PRIVACY_CHECKS: tuple[Check[Case], ...] = (
     the_others_contain_the_decomposition,
     the_blanket_covers_the_worst_pair,
     the_blanket_covers_no_more,
+    the_blankets_cover_mixtures,
     the_coin_is_that_of_the_table,
 )
