@@ -27,8 +27,8 @@ class AmplifiedMetric(Record):
     ``metric.at_distance(d)`` holds for every pair of the space that is d apart, wherever it lies.
 
     >>> import shuffledp as sdp
-    >>> places = sdp.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
-    >>> metric = sdp.AmplifiedMetric(places, users=10_000, delta=1e-6)
+    >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
+    >>> metric = sdp.metric.AmplifiedMetric(places, users=10_000, delta=1e-6)
     >>> metric(0, 1).upper < 0.0617, metric(0, 2).upper < 0.1145
     (True, True)
     """
@@ -78,7 +78,7 @@ class MechanismMetric:
     inputs at most d apart; ``metric.matrix(inputs)`` all pairs of some inputs.
 
     >>> import shuffledp as sdp
-    >>> metric = sdp.MechanismMetric(sdp.Laplace(2.0), users=1000, delta=1e-6)
+    >>> metric = sdp.metric.MechanismMetric(sdp.Laplace(2.0), users=1000, delta=1e-6)
     >>> metric(0.0, 0.25).upper < 0.113
     True
     """

@@ -66,8 +66,8 @@ class LocalMetricSolver(Record):
     raised one by one until none can grow by 1%.
 
     >>> import shuffledp as sdp
-    >>> target = sdp.DistanceMatrix.from_points([[0.0], [0.1]])
-    >>> (found,) = sdp.LocalMetricSolver(target, users=10_000, delta=1e-6).solve(diameters=1)
+    >>> target = sdp.metric.DistanceMatrix.from_points([[0.0], [0.1]])
+    >>> (found,) = sdp.metric.LocalMetricSolver(target, users=10_000, delta=1e-6).solve(diameters=1)
     >>> found.diameter > 1.82
     True
     """

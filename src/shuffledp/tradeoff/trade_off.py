@@ -83,7 +83,7 @@ class PiecewiseTradeOff(TradeOff):
     and tiny errors keep their digits.
 
     >>> import shuffledp as sdp
-    >>> coins = sdp.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
     >>> print(f"{float(coins.fnr(0.25)):g} {coins.advantage():g}")
     0.25 0.5
     """
