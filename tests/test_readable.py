@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -141,6 +140,6 @@ class TestFigures:
 
     def test_without_matplotlib(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One sentence says what to install."""
-        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-        with pytest.raises(ImportError, match=r"plot: matplotlib is not installed; install shuffledp\[plot\]\."):
+        monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+        with pytest.raises(sdp.ShuffledpError, match=r"plot: matplotlib is not installed; install shuffledp\[plot\]\."):
             CURVE.plot()

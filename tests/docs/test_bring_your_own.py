@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -14,17 +15,20 @@ from types import ModuleType
 
 import pytest
 
+from tests.cli import run
+from tests.mechanisms.test_visitor import forget
+
+__all__ = ["forget"]
+
 from shuffledp.testing.sampling_check import the_messages_follow_the_table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bring-your-own.md").read_text("utf-8")
-BLOCK = re.compile(r"(<!-- later -->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^print\(.*\)\s+# (.*)$", re.MULTILINE)
-LATER = {"sh": 1, "python": 1}
-"""Blocks that are not run yet: the command with --mechanism-file, and the own bound."""
 
 
-def blocks(kind: str, *, later: bool = False) -> list[str]:
-    return [text for mark, name, text in BLOCK.findall(PAGE) if name == kind and bool(mark) == later]
+def blocks(kind: str) -> list[str]:
+    return [text for name, text in BLOCK.findall(PAGE) if name == kind]
 
 
 @pytest.fixture
@@ -62,13 +66,20 @@ def test_the_template_is_short_and_passes() -> None:
     assert f"{check.meaning}. ({check.certainty})" in words
 
 
-def test_what_is_not_run_yet() -> None:
-    """Only these blocks; they are at least Python, and the entry point names the template."""
-    assert {kind: len(blocks(kind, later=True)) for kind in LATER} == LATER
-    for block in blocks("python", later=True):
-        compile(block, "docs/bring-your-own.md", "exec")
+def test_the_entry_point_names_the_template() -> None:
+    """As a package would."""
     (text,) = blocks("toml")
     points = tomllib.loads(text)["project"]["entry-points"]["shuffledp.mechanisms"]
     assert points == {"my-response": "mine:MyResponse"}
-    (command,) = blocks("sh", later=True)
-    assert "--mechanism-file mine.py --mechanism my-response" in command
+
+
+@pytest.mark.usefixtures("folder", "forget")
+def test_the_command(folder: Path) -> None:
+    """The number is the one that Python gave."""
+    template = next(block for block in blocks("python") if "class MyResponse(Mechanism)" in block)
+    (folder / "mine.py").write_text(template, encoding="utf-8")
+    (command,) = blocks("sh")
+    program, *arguments = shlex.split(command)
+    outcome = run(*arguments)
+    assert (program, outcome.status, outcome.err) == ("shuffledp", 0, "")
+    assert "0.01488" in outcome.out

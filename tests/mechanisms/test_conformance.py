@@ -22,15 +22,13 @@ from shuffledp.testing.input_check import BAD
 from shuffledp.testing.privacy_check import needs_coin, needs_cover, needs_tight
 from shuffledp.testing.protocol_check import TOO_LARGE, no_bound_is_below_the_real_protocol
 from shuffledp.testing.sampling_check import FALSE_ALARM
-from shuffledp.testing.settings_check import from_numbers, it_survives_pickling
+from shuffledp.testing.settings_check import from_numbers
 
 EXAMPLES = {
     f"{name}-{number}": Case(example)
     for name, kind in all_mechanisms().items()
     for number, example in enumerate(kind.examples())
 }
-CLOSURES = ("krr", "laplace", "planar-laplace")
-"""Mechanisms that hold pairs of closures once they were used; pairs that are data mend this."""
 
 
 def _cases() -> Iterator[Any]:
@@ -38,9 +36,7 @@ def _cases() -> Iterator[Any]:
         marks = [pytest.mark.slow] if check.slow else []
         for name, case in EXAMPLES.items():
             if not check.why_not(case):
-                closures = check is it_survives_pickling and name.rpartition("-")[0] in CLOSURES
-                reason = [pytest.mark.xfail(reason="pairs are closures")] if closures else []
-                yield pytest.param(check, case, marks=[*marks, *reason], id=f"{check.name.replace(' ', '-')}-{name}")
+                yield pytest.param(check, case, marks=marks, id=f"{check.name.replace(' ', '-')}-{name}")
 
 
 @pytest.mark.parametrize(("check", "case"), list(_cases()))

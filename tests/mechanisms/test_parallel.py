@@ -21,7 +21,7 @@ from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.query import Query
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy.pair import HidingPair
-from tests.mechanisms.convex_order import is_below, law_of, law_of_pair
+from shuffledp.testing.convex_order import is_below, law_of, law_of_pair
 from tests.oracle import exact
 from tests.oracle.floating import delta_sound_float
 

@@ -24,9 +24,7 @@ from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.tradeoff.noisy_step import LeastSquares, NoisyStep
 
 USERS, DELTA = 25, 1e-6
-CLOSURES = {"laplace", "oue", "parallel", "rappor", "witch-hat"}
-"""Mechanisms whose pairs still hold functions made on the spot instead of data."""
-EXAMPLES = {name: list(kind.examples()) for name, kind in all_mechanisms().items() if name not in CLOSURES}
+EXAMPLES = {name: list(kind.examples()) for name, kind in all_mechanisms().items()}
 FIRST = [
     pytest.param(examples[0], id=name, marks=pytest.mark.slow if name == "cheu-zhilyaev" else ())
     for name, examples in EXAMPLES.items()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
-from shuffledp.bounds.bound import all_bounds
+from shuffledp.bounds import BOUND_OF
 from shuffledp.testing import ConformanceError, check_bound
 from shuffledp.testing.bound_check import random_trial
 from shuffledp.testing.brute_force import worst_dataset
@@ -24,7 +24,7 @@ class Hopeful:
     name: str = "hopeful"
 
     def curve(self, randomizer: Any, users: int) -> sdp.PrivacyCurve:
-        return all_bounds()["optimal"].curve(randomizer, users + self.more)
+        return BOUND_OF["optimal"].curve(randomizer, users + self.more)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Shy:
 
 @pytest.mark.parametrize("name", ["optimal", "variation-ratio", "clone"])
 def test_sound_bounds_pass(name: str) -> None:
-    checked = check_bound(all_bounds()[name], randomizers=SMALL)
+    checked = check_bound(BOUND_OF[name], randomizers=SMALL)
     assert checked.passed
     assert len(checked.ran) + len(checked.skipped) == len(SMALL)
     assert len(checked.ran) >= 2
@@ -58,7 +58,7 @@ def test_a_bound_for_too_many_users_fails() -> None:
 
 def test_the_published_theorem_fails() -> None:
     """It is below the truth for three options and two users."""
-    checked = check_bound(all_bounds()["variation-ratio-published"], randomizers=SMALL, raises=False)
+    checked = check_bound(BOUND_OF["variation-ratio-published"], randomizers=SMALL, raises=False)
     assert [failure.check for failure in checked.failures] == ["never below the truth for KRR(epsilon=0.5, options=3)"]
 
 
@@ -73,7 +73,7 @@ def test_a_bound_that_never_applies_has_not_passed() -> None:
 @pytest.mark.slow
 def test_the_default_randomizers_are_the_catalogue_and_random_tables() -> None:
     """Every example that has a table, and so many random ones."""
-    checked = check_bound(all_bounds()["optimal"], tables=4)
+    checked = check_bound(BOUND_OF["optimal"], tables=4)
     assert len(checked.ran) > 100
     assert sum("FromTable" in name for name in checked.ran) == 3 + 4
 

@@ -80,7 +80,11 @@ def test_a_misspelt_ability_is_an_error_when_the_class_is_defined() -> None:
     [
         (3, TypeError, r"^check_mechanism: expected a Mechanism or a class of it, got 3\.$"),
         (int, TypeError, r"^check_mechanism: expected a Mechanism or a class of it, got <class 'int'>\.$"),
-        (sdp.Mechanism, TypeError, r"^check_mechanism: Mechanism must define examples, randomize, table\.$"),
+        (
+            sdp.Mechanism,
+            TypeError,
+            r"^check_mechanism: Mechanism must define examples, law, randomize, reading, table, values, wire\.$",
+        ),
         (sdp.KRR(1.0, 200), ValueError, r"^check_mechanism: KRR has a table of 200 inputs and 200 messages, too many"),
     ],
 )

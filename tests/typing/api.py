@@ -46,7 +46,7 @@ sdp.tradeoff.GaussianTradeOff(1.0)
 
 # --- wrong --------------------------------------------------------------------------------------------------------
 
-sdp.KRR(epsilon="two", optoins=128)  # type: ignore[call-arg, arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+sdp.KRR(epsilon="two", optoins=128)  # type: ignore[call-arg, arg-type] # pyright: ignore[reportCallIssue]
 _ = sdp.amplfy  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 _ = sdp.nothing  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 sdp.amplify(3, users=10)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
