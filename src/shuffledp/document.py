@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 
@@ -19,6 +19,13 @@ def rounded_up(value: float, digits: int = 6) -> str:
     if math.isinf(value):
         return "inf"
     return f"{Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value)):g}"
+
+
+def rounded_down(value: float, digits: int = 6) -> str:
+    """What an attack attains, in few digits that it still attains."""
+    if math.isinf(value):
+        return "inf"
+    return f"{Context(prec=digits, rounding=ROUND_FLOOR).plus(Decimal(value)):g}"
 
 
 def _plain(value: Any) -> Any:

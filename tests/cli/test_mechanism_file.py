@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shuffledp.mechanisms import visitor
 from tests.cli import run
 from tests.mechanisms.test_visitor import TOY, forget
 
@@ -69,3 +70,24 @@ def test_a_bad_file_is_one_sentence(tmp_path: Path) -> None:
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.startswith("shuffledp: mechanism file: bad.py, line 1: ")
     assert outcome.err.count("\n") == 1
+
+
+def test_a_plan_and_a_collection_with_it(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planned, tried and run; without the file, the plan's mechanism is unknown."""
+    plan, out, data = (str(tmp_path / name) for name in ("plan.json", "result", "data.csv"))
+    wanted = ("--task", "frequency", "--domain", "4", "--users", "2000", "--epsilon", "1", "--delta", "1e-6")
+    made = run("plan", *wanted, "--mechanism", "toy", "--mechanism-file", file, "--out", plan)
+    assert (made.status, made.err) == (0, "")
+    assert json.loads(Path(plan).read_text("utf-8"))["mechanism"]["name"] == "toy"
+    assert run("simulate", plan, "--repeat", "5", "--mechanism-file", file).status == 0
+    Path(data).write_text("choice\n" + "0\n1\n2\n3\n" * 500, encoding="utf-8")
+    words = ("collect", plan, "--input", data, "--column", "choice", "--ledger", str(tmp_path / "ledger"))
+    collected = run(*words, "--out", out, "--mechanism-file", file)
+    assert (collected.status, collected.err) == (0, "")
+    certificate = json.loads((Path(out) / "certificate.json").read_text("utf-8"))
+    assert "Toy" in json.dumps(certificate["randomizer"])
+    monkeypatch.setattr(visitor, "_registered", {})
+    monkeypatch.setenv(visitor.FILES, "")
+    refused = run(*words, "--out", str(tmp_path / "again"))
+    assert (refused.status, refused.out) == (2, "")
+    assert "toy" in refused.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,11 +14,14 @@ from typing import Any
 import pytest
 
 from shuffledp import figure
+from shuffledp.bounds.bound import Bound
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan import plan
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking
 from shuffledp.planner.simulation import simulate
+from shuffledp.privacy.curve import ClosedFormCurve, PrivacyCurve
+from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.progress import Progress
 from shuffledp.tasks import Frequency, Mean
 from tests.cli import run
@@ -131,3 +135,27 @@ def test_a_script_without_a_guard_plans(tmp_path: Path) -> None:
     path.write_text(SCRIPT, encoding="utf-8")
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, len(done.stdout.split())) == (0, 1), done.stderr
+
+
+def test_a_bound_that_somebody_defined_changes_no_plan() -> None:
+    """It promises far too much, lives in this process, and was passed to nobody."""
+
+    def found() -> tuple[float, str]:
+        proof = plan(Frequency(8), users=1e4, epsilon=0.5, delta=1e-6, mechanism="krr").best.proof
+        return proof.upper, proof.bound
+
+    before = found()
+
+    class Dream(Bound):
+        """ε = 0 for everybody."""
+
+        name = "dream"
+        theorem = "none"
+        summary = "too good to be true"
+        guarantees = True
+
+        def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
+            return ClosedFormCurve(self.source(users), lambda delta: delta * 0, math.inf)
+
+    assert Dream in Bound.__subclasses__()
+    assert found() == before

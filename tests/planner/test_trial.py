@@ -42,7 +42,7 @@ def test_every_offer_meets_the_target(name: str) -> None:
         value = amplify(plan.mechanism, goal.users).epsilon(goal.target.delta)
         assert value.certified
         assert value.upper <= goal.target.epsilon
-        assert value.upper == pytest.approx(offer.proof.epsilon, rel=1e-9)
+        assert value.upper == pytest.approx(offer.proof.upper, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_settings_that_a_guess_was_wrong_about_are_passed_over() -> None:
     (outcome,) = run(trials(goal, "balcer-cheu"))
     assert isinstance(outcome, Offer)
     assert outcome.mechanism.settings()["coins"] > 1
-    assert 0.999 < outcome.proof.epsilon <= 1.0
+    assert 0.999 < outcome.proof.upper <= 1.0
 
 
 @pytest.mark.parametrize("name", ["balcer-cheu", "local-hash", "compressed-oue", "pi-rappor"])

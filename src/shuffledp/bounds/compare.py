@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shuffledp import argument, figure as figures
 from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.amplify import amplify
-from shuffledp.document import rounded_up
+from shuffledp.document import rounded_down, rounded_up
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
@@ -75,7 +75,7 @@ class Comparison(Readable):
 
     def summary(self) -> list[tuple[str, str]]:
         said = [(row.bound, row.said()) for row in self.rows]
-        return [*said, ("attack", "none known" if self.lower is None else f"attains {self.lower:.6g}")]
+        return [*said, ("attack", "none known" if self.lower is None else f"attains {rounded_down(self.lower)}")]
 
 
 def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: float = 0) -> Comparison:

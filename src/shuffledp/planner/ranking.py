@@ -144,11 +144,11 @@ def _document(offer: Offer, users: int) -> dict[str, Any]:
         "messages_per_user": offer.messages,
         "client_seconds_per_user": offer.cost.client,
         "server_seconds": offer.cost.server(users),
-        "epsilon": {"upper": proof.epsilon, "slack": proof.slack},
+        "epsilon": {"upper": proof.upper, "slack": proof.slack},
         "bound": proof.bound,
         "theorem": proof.theorem,
         "certified": proof.certified,
-        "guarantee": True,
+        "guarantee": proof.guarantee,
         "limit": offer.limit,
         "assumption": offer.assumption,
     }

@@ -39,29 +39,14 @@ Find = Callable[[Mapping[str, Any], Tuning], "Calibration | _Guess"]
 
 
 @dataclass(frozen=True)
-class Proof:
-    """The certified central ε of all rounds together, and what stands behind it."""
-
-    epsilon: float
-    slack: float
-    bound: str
-    theorem: str
-    certified: bool
-
-    @classmethod
-    def of(cls, value: BoundValue) -> Proof:
-        """Without the attack, which a plan does not compute."""
-        return cls(value.upper, value.slack, value.bound, value.theorem, value.certified)
-
-
-@dataclass(frozen=True)
 class Offer:
     """A mechanism that meets the goal, and how well."""
 
     goal: Goal
     name: str
     mechanism: Mechanism
-    proof: Proof
+    proof: BoundValue
+    """The certified central ε of all rounds together."""
     standard_error: float
     cost: Cost
     limit: str
@@ -143,7 +128,7 @@ class Trial:
             spent = cost.measure(mechanism, self.goal.task.sample(mechanism))
         except (ValueError, TypeError, NumericalError) as error_:
             return self._refusal(str(error_))
-        return Offer(self.goal, self.name, mechanism, Proof.of(found.epsilon), error, spent, found.limit)
+        return Offer(self.goal, self.name, mechanism, found.epsilon, error, spent, found.limit)
 
     def _refusal(self, reason: str) -> Refusal:
         # The list already says which mechanism it is.

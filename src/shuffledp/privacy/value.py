@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.document import rounded_up
+from shuffledp.document import rounded_down, rounded_up
 from shuffledp.privacy.record import Record
 from shuffledp.readable import Readable, Row, yes_or_no
 
@@ -90,7 +90,7 @@ class BoundValue(Readable, Record):
     def summary(self) -> list[Row]:
         rows = [
             ("guarantee", yes_or_no(self.guarantee, "NO: not an upper bound of the privacy loss")),
-            ("attained by an attack", "none known" if self.lower is None else f"{self.lower:.6g}"),
+            ("attained by an attack", "none known" if self.lower is None else rounded_down(self.lower)),
             ("numerical slack", rounded_up(self.slack, 2)),
             ("bound", self.bound),
             ("theorem", self.theorem),
