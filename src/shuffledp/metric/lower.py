@@ -83,9 +83,18 @@ def _worst_crowd(space: DistanceMatrix, a: int, b: int) -> int:
 def lower_bound(space: DistanceMatrix, first: int, second: int, users: int, delta: float) -> float:
     """No theorem that holds for every randomizer private for these distances can promise less than this.
 
+    ``first`` and ``second`` are the numbers of two inputs of ``space``; ``users`` messages are shuffled.
+
     Theorem: [MDP] Supplementary B, padded exponential lower bound, the larger of both directions.
     Requires: distances that obey the triangle inequality among the three inputs, up to rounding.
     Returns: a certified lower bound of ε for this pair, by one randomizer and one dataset.
+
+    >>> import shuffledp as sdp
+    >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
+    >>> below = sdp.metric.lower_bound(places, 0, 1, users=1000, delta=1e-6)
+    >>> above = sdp.metric.AmplifiedMetric(places, users=1000, delta=1e-6)(0, 1).upper
+    >>> print(f"{below:.4f} {above:.4f}")
+    0.1895 0.2237
     """
     argument.open_probability("lower bound", "delta", delta)
     return AttackCurve((attacked_pair(space, first, second),), users).epsilon(delta)

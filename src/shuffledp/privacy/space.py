@@ -64,6 +64,14 @@ class DistanceMatrix(Space):
 
     It must be symmetric, with zeros on the diagonal and positive, finite numbers elsewhere. The triangle inequality
     is asked for where it is needed (``must_be_metric``); ``closure`` makes it hold.
+
+    >>> import numpy as np
+    >>> import shuffledp as sdp
+    >>> direct = sdp.metric.DistanceMatrix(np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 1.0], [3.0, 1.0, 0.0]]))
+    >>> direct.diameter, direct.broken_triangle()
+    (3.0, (0, 2, 1))
+    >>> print(f"{direct.closure().diameter:.4f}")
+    2.0000
     """
 
     matrix: Floats
@@ -194,7 +202,15 @@ class DistanceMatrix(Space):
 
 @dataclass(frozen=True)
 class Segment(Space):
-    """Numbers from ``low`` to ``high`` with the distance rate·|a − b|, or ``cap`` where that is less."""
+    """Numbers from ``low`` to ``high`` with the distance rate·|a − b|, or ``cap`` where that is less.
+
+    ``rate`` is ε per unit of length; ``cap`` is the largest ε of any two inputs, infinity if there is none.
+
+    >>> import shuffledp as sdp
+    >>> ages = sdp.metric.Segment(low=0.0, high=100.0, rate=0.1, cap=2.0)
+    >>> print(f"{ages.distance(30.0, 35.0):.4f} {ages.distance(30.0, 80.0):.4f}")
+    0.5000 2.0000
+    """
 
     low: float
     high: float
@@ -236,7 +252,18 @@ class Segment(Space):
 
 @dataclass(frozen=True)
 class Box(Space):
-    """Points of a rectangle of the plane with ``rate`` times the Euclidean distance."""
+    """Points of a rectangle of the plane with ``rate`` times the Euclidean distance.
+
+    ``width`` and ``height`` are its sides, from (0, 0) on; an input is a pair (x, y); ``rate`` is ε per unit of length.
+
+    >>> import shuffledp as sdp
+    >>> box = sdp.metric.Box(width=3.0, height=4.0, rate=0.5)
+    >>> box.diameter, box.surroundings((0.0, 0.0), (1.0, 0.0)).distance
+    (2.5, 0.5)
+    >>> metric = sdp.metric.AmplifiedMetric(box, users=10_000, delta=1e-6)
+    >>> print(f"{metric((0.0, 0.0), (1.0, 0.0)).upper:.4f}")
+    0.0504
+    """
 
     width: float
     height: float

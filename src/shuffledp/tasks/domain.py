@@ -41,7 +41,15 @@ class Values(ABC):
 
 @dataclass(frozen=True)
 class Categories(Values):
-    """A public list of options; values are texts, and each must be in the list."""
+    """A public list of options; values are texts, and each must be in the list.
+
+    ``labels`` are the options in the order of the estimate: at least two, all different.
+
+    >>> import shuffledp as sdp
+    >>> answers = sdp.tasks.Categories(("yes", "no", "rather not say"))
+    >>> answers.size, answers.label(2)
+    (3, 'rather not say')
+    """
 
     labels: tuple[str, ...]
     kind = "options"
@@ -75,7 +83,14 @@ class Categories(Values):
 
 @dataclass(frozen=True)
 class Options(Values):
-    """Options without names: whole numbers from 0 to count−1."""
+    """Options without names: whole numbers from 0 to count−1.
+
+    ``count`` is how many there are, at least two.
+
+    >>> import shuffledp as sdp
+    >>> sdp.tasks.Options(128).size
+    128
+    """
 
     count: int
     kind = "options"
@@ -93,7 +108,15 @@ class Options(Values):
 
 @dataclass(frozen=True)
 class Interval(Values):
-    """Numbers from low to high, both included, in the users' own unit."""
+    """Numbers from low to high, both included, in the users' own unit.
+
+    ``low`` and ``high`` are public and finite, the first below the second.
+
+    >>> import shuffledp as sdp
+    >>> ages = sdp.tasks.Interval(low=0.0, high=120.0)
+    >>> ages.width, ages.document()
+    (120.0, {'low': 0.0, 'high': 120.0})
+    """
 
     low: float
     high: float
@@ -117,7 +140,17 @@ class Interval(Values):
 
 @dataclass(frozen=True)
 class KeyedInterval(Values):
-    """Pairs of a key from a public list and a number from low to high."""
+    """Pairs of a key from a public list and a number from low to high.
+
+    ``keys`` are the keys by name; ``interval`` holds every key's number.
+
+    >>> import shuffledp as sdp
+    >>> stars = sdp.tasks.KeyedInterval(sdp.tasks.Categories(("film", "book")), sdp.tasks.Interval(1.0, 5.0))
+    >>> stars.size, stars.label(1)
+    (2, 'book')
+    >>> stars.document()
+    {'keys': ['film', 'book'], 'low': 1.0, 'high': 5.0}
+    """
 
     keys: Categories
     interval: Interval
@@ -136,7 +169,15 @@ class KeyedInterval(Values):
 
 @dataclass(frozen=True)
 class Area(Values):
-    """Places in a rectangle of the plane or of the map; latitude first where the mechanism counts in degrees."""
+    """Places in a rectangle of the plane or of the map; latitude first where the mechanism counts in degrees.
+
+    ``west`` and ``east`` are its ends along x or longitude, ``south`` and ``north`` along y or latitude.
+
+    >>> import shuffledp as sdp
+    >>> city = sdp.tasks.Area(west=8.4, east=8.7, south=47.3, north=47.5)
+    >>> city.kind, city.document()
+    ('places', {'west': 8.4, 'east': 8.7, 'south': 47.3, 'north': 47.5})
+    """
 
     west: float
     east: float

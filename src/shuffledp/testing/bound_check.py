@@ -50,12 +50,17 @@ def check_bound(
 
     ``randomizers`` are small mechanisms with a table; by default the catalogue's examples and ``tables`` random tables,
     half of them extremal (in every column two probabilities, one e^ε0 times the other). Passing is no proof: brute
-    force reaches a few users and messages only.
+    force reaches a few users and messages only. ``progress`` shows how far it is.
 
     Requires: a Bound, or any object with its ``name`` and ``curve``.
     Returns: what was checked, one name for each randomizer to which the bound applies. All failures are in one
     ConformanceError (an AssertionError); with ``raises=False`` they are only listed, as ``failures``. A bound that
     applies to none of the randomizers has not passed.
+
+    >>> import shuffledp as sdp
+    >>> tiny = sdp.KRR(epsilon=1.0, options=2)
+    >>> sdp.testing.check_bound(sdp.bounds.VariationRatioBound(), randomizers=[tiny]).ran
+    ('never below the truth for KRR(epsilon=1.0, options=2)',)
     """
     if isinstance(bound, type) or not (callable(getattr(bound, "curve", None)) and hasattr(bound, "name")):
         raise TypeError(f"check_bound: expected an object of a class of Bound, got {bound!r}.")

@@ -24,7 +24,18 @@ class Failure:
 
 @dataclass(frozen=True)
 class Checked:
-    """The outcome of a suite: what was asked, what was not and why, and what failed."""
+    """The outcome of a suite: what was asked, what was not and why, and what failed.
+
+    ``subject`` names what was checked; printed, the outcome is one sentence, or the numbered list of ``failures``.
+
+    >>> import shuffledp as sdp
+    >>> small = [sdp.KRR(epsilon=1.0, options=2), sdp.KRR(epsilon=2.0, options=3)]
+    >>> checked = sdp.testing.check_bound(sdp.bounds.CloneBound(), randomizers=small)
+    >>> print(checked)
+    CloneBound passes all 2 checks.
+    >>> checked.passed, checked.skipped, checked.failures
+    (True, (), ())
+    """
 
     subject: str
     ran: tuple[str, ...]

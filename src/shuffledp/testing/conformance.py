@@ -48,11 +48,16 @@ def check_mechanism(
     Give a small instance: its table of probabilities is compared exactly, input by input and message by message, and
     its guarantees by brute force over all datasets of a few users. Statistical are the checks that ``encode`` follows
     the table and, where there is none, of mean and variance: ``samples`` users of each input from a fixed ``seed``,
-    each with a false alarm of at most 1e-7.
+    each with a false alarm of at most 1e-7. ``progress`` shows how far it is.
 
     Requires: a Mechanism, or a class of it.
     Returns: what was checked. All failures are in one ConformanceError (an AssertionError), each with what it means
     and how sure it is; with ``raises=False`` they are only listed, as ``failures``.
+
+    >>> import shuffledp as sdp
+    >>> coin = sdp.FromTable([[0.75, 0.25], [0.25, 0.75]])
+    >>> sdp.testing.check_mechanism(coin, samples=1000).passed
+    True
     """
     argument.count("check_mechanism", "seed", seed, at_least=0)
     argument.count("check_mechanism", "samples", samples, at_least=LEAST_SAMPLES)

@@ -78,10 +78,16 @@ def check_engine(
 
     A few hundred rows are encoded, shuffled and added up in a temporary directory (in ``directory``, where one is
     given, such as one that all machines share) and compared with what the key determines, message by message.
+    ``progress`` shows how far it is.
 
     Requires: an engine that can read and write local files, or files in ``directory``.
     Returns: what was checked. All failures are in one ConformanceError (an AssertionError), each with what it means;
     with ``raises=False`` they are only listed, as ``failures``. The engine is closed.
+
+    >>> import shuffledp as sdp
+    >>> from shuffledp.collection.engine.register import engine_of
+    >>> sdp.testing.check_engine(lambda: engine_of("embedded")).passed
+    True
     """
     engine = make()
     if not isinstance(engine, Engine):

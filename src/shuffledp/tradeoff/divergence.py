@@ -15,10 +15,18 @@ from shuffledp.tradeoff.trade_off import TradeOff
 def f_divergence(curve: TradeOff, function: Callable[[Floats], Floats], at_zero: float, growth: float) -> float:
     """D_F(P‖Q) = E_Q F(p/q) of a curve T(P, Q); of a curve that is a guarantee, an upper bound.
 
+    ``function`` is F, for arrays of ratios above 0.
+
     Theorem: [FDP] Lemma B.4: ∫ F(1/|f'|)·|f'| dx + F(0)·(1 − f(0)) + τ_F·(1 − z_f).
     Requires: F convex; ``at_zero`` = lim F(s) at 0, ``growth`` = τ_F = lim F(s)/s at infinity.
     Returns: the value for the curve's knots, in floats.
     Deviates: print defines F(0) as lim F(s)/s, which is infinite for the total variation (docs/errata.md, FD-13).
+
+    >>> import numpy as np
+    >>> import shuffledp as sdp
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> print(f"{sdp.tradeoff.f_divergence(coins, lambda s: (np.sqrt(s) - 1) ** 2, at_zero=1.0, growth=1.0):.4f}")
+    0.2679
     """
     known = curve.knots()
     null, alternative = known.null, known.alternative
@@ -31,25 +39,56 @@ def f_divergence(curve: TradeOff, function: Callable[[Floats], Floats], at_zero:
 
 
 def total_variation(curve: TradeOff) -> float:
-    """Half of ∫|p − q|: the advantage of the best test."""
+    """Half of ∫|p − q|: the advantage of the best test.
+
+    ``curve`` is T(P, Q), taken by its knots, in floats; where these lie below the true curve, an upper bound.
+
+    >>> import shuffledp as sdp
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> print(f"{sdp.tradeoff.total_variation(coins):.4f}")
+    0.5000
+    """
     return f_divergence(curve, lambda s: np.abs(s - 1) / 2, 0.5, 0.5)
 
 
 def kullback_leibler(curve: TradeOff) -> float:
-    """KL(P‖Q) = ∫ p·log(p/q)."""
+    """KL(P‖Q) = ∫ p·log(p/q).
+
+    ``curve`` is T(P, Q), taken by its knots, in floats; where these lie below the true curve, an upper bound.
+
+    >>> import shuffledp as sdp
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> print(f"{sdp.tradeoff.kullback_leibler(coins):.4f}")
+    0.5493
+    """
     # s·log s − s + 1 is never negative, so that no digits cancel; the added terms integrate to 0.
     return f_divergence(curve, lambda s: s * np.log(s) - s + 1, 1.0, math.inf)
 
 
 def chi_square(curve: TradeOff) -> float:
-    """χ²(P‖Q) = ∫ (p − q)²/q."""
+    """χ²(P‖Q) = ∫ (p − q)²/q.
+
+    ``curve`` is T(P, Q), taken by its knots, in floats; where these lie below the true curve, an upper bound.
+
+    >>> import shuffledp as sdp
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> print(f"{sdp.tradeoff.chi_square(coins):.4f}")
+    1.3333
+    """
     return f_divergence(curve, lambda s: (s - 1) ** 2, 1.0, math.inf)
 
 
 def power(curve: TradeOff, order: float) -> float:
     """E_Q (p/q)^order, for an order above 1: the exponential of (order − 1) times the Rényi divergence.
 
+    ``curve`` is T(P, Q), taken by its knots, in floats; where these lie below the true curve, an upper bound.
+
     Theorem: [FDP] Corollary B.6.
+
+    >>> import shuffledp as sdp
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> print(f"{sdp.tradeoff.power(coins, order=2):.4f}")
+    2.3333
     """
     order = argument.real("power", "order", order)
     if not 1 < order < math.inf:
@@ -58,12 +97,29 @@ def power(curve: TradeOff, order: float) -> float:
 
 
 def renyi(curve: TradeOff, order: float) -> float:
-    """The Rényi divergence of P from Q of an order above 1."""
+    """The Rényi divergence of P from Q of an order above 1.
+
+    ``curve`` is T(P, Q), taken by its knots, in floats; where these lie below the true curve, an upper bound.
+
+    >>> import shuffledp as sdp
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> print(f"{sdp.tradeoff.renyi(coins, order=2):.4f}")
+    0.8473
+    """
     return math.log(power(curve, order)) / (order - 1)
 
 
 def hockey_stick(curve: TradeOff, ratio: float) -> float:
-    """D_ratio(P‖Q) = ∫ (p − ratio·q)_+ for a ratio of at least 0."""
+    """D_ratio(P‖Q) = ∫ (p − ratio·q)_+ for a ratio of at least 0.
+
+    ``curve`` is T(P, Q), taken by its knots, in floats; where these lie below the true curve, an upper bound.
+    With ratio = e^ε it is δ(ε) of this direction, ``curve.inverse().delta(ε)``.
+
+    >>> import shuffledp as sdp
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> print(f"{sdp.tradeoff.hockey_stick(coins, ratio=2.0):.4f}")
+    0.2500
+    """
     ratio = argument.non_negative("hockey_stick", "ratio", ratio)
     return f_divergence(curve, lambda s: np.maximum(0.0, s - ratio), 0.0, 1.0)
 

@@ -32,6 +32,12 @@ class GuaranteedTradeOff(TradeOff):
     Theorem: [FDP] Lemma A.3: (ε, δ)-DP is f ≥ max(1 − δ − e^ε·x, e^−ε·(1 − δ − x)); the largest over all given ε.
     Requires: ``epsilons`` ≥ 0 in rising order, the first 0; ``deltas`` upper bounds of δ(ε), both directions.
     Returns: values rounded down (``fnr``) and up (``tpr``, ``delta``), certified if the δ's are.
+
+    >>> import numpy as np
+    >>> import shuffledp as sdp
+    >>> proved = sdp.tradeoff.GuaranteedTradeOff(epsilons=np.array([0.0, 1.0]), deltas=np.array([0.1, 0.01]))
+    >>> print(f"{float(proved.fnr(0.05)):.4f} {float(proved.tpr(0.05)):.4f} {proved.advantage():.4f}")
+    0.8541 0.1459 0.1000
     """
 
     epsilons: Floats

@@ -53,8 +53,15 @@ class Gradient(ABC):
 class LeastSquares(Gradient):
     """Least squares in the noiseless linear model y = a·x, x² = 1, the gradient clipped at ``clip``.
 
+    ``optimum`` is a, the parameter at which the removed record's gradient vanishes.
+
     Theorem: [FDP] Examples D.1 and D.2: μ_I = a − I, clipped to [−c, c].
     Requires: clip > 0 (infinity: no clipping).
+
+    >>> import shuffledp as sdp
+    >>> step = sdp.tradeoff.NoisyStep(sdp.tradeoff.LeastSquares(optimum=1.0, clip=1.0), noise=2.0)
+    >>> print(f"{step.delta_upper(0.5):.4f}")
+    0.0328
     """
 
     optimum: float = 1.0
@@ -80,9 +87,16 @@ class LeastSquares(Gradient):
 class Logistic(Gradient):
     """Logistic regression with features |y·x| ≤ M: the largest gradient of one record.
 
+    ``limit`` is M.
+
     Theorem: [FDP] Example D.3: μ_I = M·σ(|I|·M).
     Requires: M > 0 and finite.
     Deviates: print leaves out the factor |y·x| (FD-9).
+
+    >>> import shuffledp as sdp
+    >>> step = sdp.tradeoff.NoisyStep(sdp.tradeoff.Logistic(limit=1.0), noise=2.0)
+    >>> print(f"{step.delta_upper(0.5):.4f}")
+    0.0148
     """
 
     limit: float = 1.0
@@ -106,6 +120,12 @@ class OwnGradient(Gradient):
 
     On an interval the larger end is taken, which is a bound only where |μ| has no peak inside: pass
     ``no_inner_peak=True`` to vouch for it (every inner peak would have to fall on an end).
+
+    >>> import numpy as np
+    >>> import shuffledp as sdp
+    >>> gradient = sdp.tradeoff.OwnGradient(np.tanh, no_inner_peak=True)
+    >>> print(f"{sdp.tradeoff.NoisyStep(gradient, noise=2.0).delta_upper(0.5):.4f}")
+    0.0146
     """
 
     function: Callable[[Floats], Floats]

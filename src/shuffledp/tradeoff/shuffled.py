@@ -59,10 +59,18 @@ def _reach(count: int, success: float) -> int:
 def shuffled_trade_off(pair: HidingPair, users: float) -> PiecewiseTradeOff:
     """T(P, Q) of all messages together, one segment for each vector of counts.
 
+    ``pair`` is the dominating pair of a randomizer in count form; ``users`` counts everyone, user 1 too.
+
     Theorem: identity (★) before the positive part: with counts N_k of n messages in class k, under the law of n hiding
     messages P/W = (1/n)·Σ N_k·first_k/hiding_k, and Q/W alike.
     Requires: at most three classes of messages (γ = 0), or so few users that the vectors can be visited.
     Returns: the exact curve in floats, to about 1e-15; counts of total probability 1e-18 or so are left out.
+
+    >>> import shuffledp as sdp
+    >>> pair = sdp.VariationRatio.of_ldp(2.0).pair(0.0)
+    >>> exact = sdp.tradeoff.shuffled_trade_off(pair, users=100)
+    >>> print(f"{exact.advantage():.4f} {exact.delta(0.5):.4f}")
+    0.1240 0.0104
     """
     count = argument.count("shuffled_trade_off", "users", users)
     with precision(BITS):

@@ -243,7 +243,16 @@ def _score(probability: Floats, complement: Floats) -> Floats:
 
 
 def lowest(curves: Sequence[TradeOff]) -> PiecewiseTradeOff:
-    """min(f, g, …)**: the convex hull of several curves, a guarantee for all of their pairs at once."""
+    """min(f, g, …)**: the convex hull of several curves, a guarantee for all of their pairs at once.
+
+    ``curves`` are trade-off curves, at least one; those that are no polygons count by their knots.
+
+    >>> import shuffledp as sdp
+    >>> coins = sdp.tradeoff.PiecewiseTradeOff.of_laws({"heads": 0.75, "tails": 0.25}, {"heads": 0.25, "tails": 0.75})
+    >>> hull = sdp.tradeoff.lowest([coins, sdp.tradeoff.GaussianTradeOff(1.0)])
+    >>> print(f"{float(hull.fnr(0.01)):.4f} {float(hull.fnr(0.25)):.4f}")
+    0.9076 0.2500
+    """
     if not curves:
         raise ValueError("lowest: expected at least one curve, got none.")
     known = [curve.knots() for curve in curves]

@@ -18,8 +18,17 @@ RELATIVE = 1e-12
 class TradeOffCurve(PrivacyCurve):
     """δ(ε) = 1 + f*(−e^ε), the larger of both directions.
 
+    ``trade_off`` is the curve f; ``privacy_curve(f)`` makes one of these.
+
     Theorem: [FDP] Lemma A.3.
     Returns: values as sure as the trade-off curve's own: certified only where that is.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.privacy_curve(sdp.tradeoff.GaussianTradeOff(1.0))
+    >>> isinstance(curve, sdp.tradeoff.TradeOffCurve), curve.certified
+    (True, False)
+    >>> print(f"{curve.delta(1.0).upper:.4f}")
+    0.1269
     """
 
     trade_off: TradeOff
