@@ -30,7 +30,19 @@ CHUNK = 10_000
 
 @dataclass(frozen=True)
 class AuditResult(Readable):
-    """What an audit proved."""
+    """What an audit proved.
+
+    ``claimed``: the local ε that it was held against. ``confidence``: how sure ``epsilon_lower`` is. ``samples``:
+    messages drawn for each of the two inputs. ``event``: the messages that tell the two inputs apart best. ``title``:
+    what was audited.
+
+    >>> import shuffledp as sdp
+    >>> result = sdp.AuditResult(1.93, claimed=1.0, confidence=0.999, samples=200_000, event="message 0", title="KRR")
+    >>> result.violated
+    True
+    >>> result.verdict
+    'BROKEN: the true ε is above the claimed 1'
+    """
 
     epsilon_lower: float
     """With the stated confidence the true local ε is at least this."""

@@ -37,7 +37,18 @@ Builder = Callable[[float], Randomizer]
 
 @dataclass(frozen=True)
 class Calibration(Readable):
-    """A setting that meets the target: its value, the randomizer, and the certified curve that was checked."""
+    """A setting that meets the target: its value, the randomizer, and the certified curve that was checked.
+
+    ``setting``, ``value``: which one was looked for, and what was found. ``mechanism``: the randomizer with it.
+    ``curve``: its privacy curve. ``target``: what was asked for.
+
+    >>> import shuffledp as sdp
+    >>> found = sdp.calibrate(sdp.KRR(2.0, options=16), find="users", epsilon=0.5, delta=1e-6)
+    >>> found.setting, found.value
+    ('users', 224)
+    >>> f"{found.epsilon.upper:.4f}", found.limit
+    ('0.4996', '')
+    """
 
     setting: str
     value: float

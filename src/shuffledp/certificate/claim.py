@@ -62,6 +62,15 @@ class Claim(Readable):
     """(epsilon, delta)-DP of the shuffled messages of ``users`` users who all run ``randomizer``.
 
     ``text`` is the file's content, ``save`` writes it; ``print`` shows what is claimed.
+
+    ``randomizer``: its name and settings, or its parameters. ``bound``, ``theorem``: what the proof rests on.
+    ``software``: the versions that made it.
+
+    >>> import textwrap, shuffledp as sdp
+    >>> claim = sdp.certify(sdp.KRR(2.0, options=16), 5000, delta=1e-6)
+    >>> print(textwrap.fill(claim.statement, 90))
+    Replacing one user's value changes the shuffled messages of 5000 users by at most epsilon
+    = 0.09780284, delta = 1e-06.
     """
 
     randomizer: Mapping[str, Any]

@@ -55,7 +55,17 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict, why, and how it was found."""
+    """A verdict, why, and how it was found.
+
+    ``verdict``: yes, no, or cannot decide. ``reason``: one sentence. ``method``: what was computed, and from what.
+
+    >>> import dataclasses, shuffledp as sdp
+    >>> claim = sdp.certify(sdp.KRR(2.0, options=16), 5000, delta=1e-6)
+    >>> sdp.verify(claim).verdict.value
+    'yes'
+    >>> sdp.verify(dataclasses.replace(claim, epsilon=claim.epsilon / 2)).verdict.value
+    'no'
+    """
 
     verdict: Verdict
     reason: str

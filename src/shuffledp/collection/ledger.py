@@ -96,7 +96,19 @@ class Standing:
 
 
 class Ledger:
-    """A SQLite file; it is created when something is first written to it."""
+    """A SQLite file; it is created when something is first written to it.
+
+    ``path``: where the file is.
+
+    >>> import pathlib, tempfile
+    >>> from shuffledp.collection import Ledger
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     ledger = Ledger(pathlib.Path(room, "ledger.db"))
+    ...     ledger.set_budget("readers", epsilon=2.0, delta=1e-6)
+    ...     standing = ledger.standings("readers")[0]
+    >>> standing.budget.epsilon, len(standing.entries), standing.left
+    (2.0, 0, 2.0)
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

@@ -34,7 +34,22 @@ PARTIES_APART = (
 
 @dataclass(frozen=True)
 class Report(Readable):
-    """One collection, told; ``print`` it to read it."""
+    """One collection, told; ``print`` it to read it.
+
+    ``guarantee``: what was promised and what is certified for the users who took part. ``estimate``: all numbers, with
+    their variances; ``quantities``: the same by name. ``parties``: who must be trusted, in words. ``engine``: what ran
+    it.
+
+    >>> import pyarrow, tempfile
+    >>> import shuffledp as sdp
+    >>> plan = sdp.Plan(sdp.tasks.Frequency(["red", "green"]), sdp.KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     report = sdp.collect(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/result")
+    >>> report.guarantee.users, f"{report.guarantee.value.upper:.4f}"
+    (1000, '0.3233')
+    >>> [(quantity.name, quantity.labels) for quantity in report.quantities]
+    [('users', ('red', 'green'))]
+    """
 
     guarantee: Guarantee
     estimate: Estimate

@@ -13,7 +13,18 @@ from shuffledp.array import Floats
 
 @dataclass(frozen=True)
 class Estimate:
-    """An unbiased estimate, its estimated variance, and how many users stand behind it."""
+    """An unbiased estimate, its estimated variance, and how many users stand behind it.
+
+    ``value`` and ``variance`` have one number for each option, coordinate or whatever else is estimated.
+
+    >>> import numpy as np, shuffledp as sdp
+    >>> found = sdp.Estimate(np.array([120.0, 80.0]), np.array([100.0, 100.0]), users=200)
+    >>> found.standard_error.tolist()
+    [10.0, 10.0]
+    >>> low, high = found.interval(confidence=0.95)
+    >>> low.round(1).tolist(), high.round(1).tolist()
+    ([100.4, 60.4], [139.6, 99.6])
+    """
 
     value: Floats
     variance: Floats

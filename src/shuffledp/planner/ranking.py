@@ -59,7 +59,18 @@ def workers_for(waiting: Sequence[Trial]) -> int:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan with the smallest error."""
+    """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan with the smallest error.
+
+    ``goal``: what was asked for. ``offers``: mechanisms that meet it, each with its plan. ``refusals``: those that do
+    not.
+
+    >>> import shuffledp as sdp
+    >>> ranking = sdp.plan(sdp.tasks.Frequency(4), users=1000, epsilon=1, delta=1e-6, mechanism="balcer-uniform")
+    >>> ranking.best.plan.mechanism
+    BalcerUniform(options=4, coins=1)
+    >>> f"{ranking.best.standard_error:.1f}", ranking.refusals
+    ('15.8', ())
+    """
 
     goal: Goal
     offers: tuple[Offer, ...]

@@ -35,7 +35,18 @@ USERS_AT_ONCE = 1 << 12
 
 @dataclass(frozen=True)
 class Outcome(Readable):
-    """What simulations of a plan found, against what was promised; ``print`` it to read it."""
+    """What simulations of a plan found, against what was promised; ``print`` it to read it.
+
+    ``plan``: what was tried. ``repeats``: how many times the collection was simulated.
+
+    >>> import shuffledp as sdp
+    >>> plan = sdp.Plan(sdp.tasks.Frequency(4), sdp.KRR(2.0, 4), users=1000, epsilon=1.0, delta=1e-6)
+    >>> outcome = sdp.simulate(plan, users=1e6, repeats=200)
+    >>> outcome.exact, outcome.estimates
+    (True, 4)
+    >>> f"{outcome.ratio:.1f}", outcome.covered > 0.9
+    ('1.0', True)
+    """
 
     plan: Plan
     asked: int

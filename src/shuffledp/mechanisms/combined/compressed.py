@@ -38,10 +38,22 @@ class Compressed(Mechanism):
     seeds a fresh one is sent, whatever it stands for. About C seeds are tried; the server expands what it gets.
     ``epsilon`` is the replacement guarantee of the seeds, for those who accept the generator's ``assumption``.
 
+    ``randomizer``: a mechanism with a reference law, such as OUE or PrivUnitG. ``gamma``: γ, the chance that every seed
+    is refused. ``prg``: the generator that expands seeds, "aes-ctr" (the default), "chacha20" or "shake128", or one of
+    your own.
+
     Theorem: [LC] Algorithms 1 and 4; guarantees: see ``SeedGuarantee``.
     Requires: a randomizer that gives its reference law; 0 < γ < 1.
     Deviates: C is the largest density ratio, not e^ε (fewer tries). Estimates and variances are those of the
     randomizer; they are off by what a law within ``total_variation`` of it can be off by.
+
+    >>> import shuffledp as sdp
+    >>> rappor = sdp.RAPPOR(epsilon=2.0, options=1000)
+    >>> seeds = sdp.Compressed(rappor, prg="shake128")
+    >>> rappor.message_bits, seeds.message_bits
+    (1000, 128)
+    >>> f"{seeds.epsilon:.4f}", seeds.tries
+    ('2.0000', 57)
     """
 
     randomizer: Mechanism

@@ -46,6 +46,15 @@ class Parallel(Mechanism):
 
     Theorem: [VR] Theorem 6.1, corrected: p = q = max e^ε_k, β̄ = Σ π_k·β_k in the sound reduction.
     Deviates: the reduction of [VR] Theorem 4.2 that the print uses is not an upper bound (docs/errata.md, VR-1).
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.Parallel([sdp.KRR(1.0, options=4), sdp.Piecewise(1.0)], weights=[1, 3])
+    >>> [str(share) for share in mechanism.shares]
+    ['1/4', '3/4']
+    >>> mechanism.check([[3, 0], [0.5, -0.25]]).tolist()
+    [[3.0, 0.5], [0.0, -0.25]]
+    >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
+    '0.0384'
     """
 
     mechanisms: Sequence[Mechanism]

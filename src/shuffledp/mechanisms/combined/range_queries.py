@@ -44,9 +44,21 @@ class RangeQueries(Mechanism, AnswersRanges):
     such as the first and the last, are the worst pair. The levels' ratios differ by roundings of 2^-64 only: each level
     is taken at the largest of them, of which its own law is a post-processing.
 
+    ``epsilon``: the local ε that every message keeps. ``height``: H; a user's value is a whole number from 0 to 2^H −
+    1.
+
     Theorem: [VR] Theorem 6.1, corrected: p = q = e^ε, β = Σ_ℓ (1/H)(e^ε−1)/(e^ε+2^ℓ−1) in the sound reduction.
     Requires: ε > 0 finite; 1 ≤ H ≤ 24.
     Deviates: the reduction of [VR] Theorem 4.2 that the print uses is not an upper bound (docs/errata.md, VR-1).
+
+    >>> import numpy as np, shuffledp as sdp
+    >>> mechanism = sdp.RangeQueries(epsilon=4.0, height=4)
+    >>> mechanism.options, mechanism.nodes
+    (16, 30)
+    >>> messages = mechanism.encode([3] * 5000 + [12] * 5000, rng=np.random.default_rng(1))
+    >>> found = mechanism.ranges(mechanism.estimate(messages), [(0, 8)])
+    >>> bool(abs(found.value[0] - 5000) < 5 * found.standard_error[0])
+    True
     """
 
     epsilon: float

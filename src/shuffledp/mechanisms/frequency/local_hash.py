@@ -39,9 +39,19 @@ class LocalHash(Mechanism):
     probability 1/l exactly. γ = l/(e^ε + l − 1), rounded up to a multiple of 2^-64, which keeps the ratio at most e^ε;
     the rest is drawn uniformly on integers. A message is the number a·l + bucket.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
+    number of one of them, from 0. ``length``: l, how many buckets, a prime.
+
     Theorem: [VR] Table 1, local hash: p = q = e^ε, β = (1−1/l)(e^ε−1)/(e^ε+l−1); q_common = 1 if l ≥ d.
     Deviates: the printed β lacks the factor 1−1/l (erratum ME-2). An affine offset of the hash is left out: it cancels,
     as the law depends on bucket − h_a(x) alone, and option 0 in bucket 0 tells nothing.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.LocalHash(epsilon=2.0, options=1_000_000)
+    >>> mechanism.length, mechanism.message_bits
+    (7, 26)
+    >>> sdp.LocalHash(epsilon=2.0, options=1_000_000, length=31).message_bits
+    30
     """
 
     epsilon: float

@@ -25,8 +25,18 @@ class OUE(Mechanism):
 
     r = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−r)/r is at most e^ε.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are, and bits in a
+    message; a user's value is the number of one of them, from 0.
+
     Theorem: optimised unary encoding: p = q = e^ε, β = (e^ε−1)/(2(e^ε+1)) = 1/2 − r.
     Deviates: not in [VR]; β is the total variation, by enumeration.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.OUE(epsilon=1.0, options=100)
+    >>> mechanism.message_bits
+    100
+    >>> f"{float(mechanism.rare):.4f}", f"{mechanism.variation_ratio().beta:.4f}"
+    ('0.2689', '0.2311')
     """
 
     epsilon: float

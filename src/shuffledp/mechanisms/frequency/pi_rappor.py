@@ -53,11 +53,21 @@ class PIRAPPOR(Mechanism):
     within its square; ``PIRAPPOR.deletion`` takes the deletion ε. By default P is the smallest prime found whose total
     variance is at most 1% above that of a real arc P/(e^ε+1). A message is the number φ1·P + φ0.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
+    number of one of them, from 0. ``prime``: P, how many values a line may take.
+
     Theorem: [LC] Lemmas 4.1, 4.2, B.5: p = q = α1(1−α0)/(α0(1−α1)), β = α1 − α0; variance of ĉ_j
     c_j(1−α0−α1)/(α1−α0) + nα0(1−α0)/(α1−α0)².
     Requires: ε > 0 finite; d ≥ 2; P prime, d ≤ P < 2^31, 2T < P.
     Deviates: P ≥ d suffices, print has P > d; Lemma 4.1 prints ratios for ε (erratum LC-1). ``epsilon`` is the
     replacement guarantee in both variants.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.PIRAPPOR(epsilon=1.0, options=10_000)
+    >>> mechanism.prime, mechanism.arc, mechanism.message_bits
+    (10007, 2692, 28)
+    >>> f"{sdp.PIRAPPOR.deletion(epsilon=1.0, options=10_000).epsilon:.4f}"
+    '2.0000'
     """
 
     epsilon: float

@@ -44,9 +44,20 @@ class ProjectiveGeometry(Mechanism):
     A uniform point is that of a uniform vector other than 0; an orthogonal one has one coordinate solved for. By
     default q gives the least variance for an option that is not held. A message is the number of the point.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
+    number of one of them, from 0. ``prime``: q, best near e^ε + 1.
+
     Theorem: projective geometry response: p = q = e^ε, β = (e^ε−1)(c₁−c₂)w, w = 1/((e^ε−1)c₁+K); s = e^ε·c₁·w,
     r = w(e^ε·c₂+c₁−c₂).
     Requires: ε > 0 finite; d ≥ 2; K at most 2^26.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.ProjectiveGeometry(epsilon=1.0, options=1000)
+    >>> mechanism.prime, mechanism.outputs, mechanism.message_bits
+    (3, 1093, 11)
+    >>> krr = sdp.KRR(epsilon=1.0, options=1000)
+    >>> f"{mechanism.variance([0] * 100).sum() / krr.variance([0] * 100).sum():.4f}"
+    '0.0111'
     """
 
     epsilon: float

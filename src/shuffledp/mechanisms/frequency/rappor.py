@@ -25,7 +25,18 @@ class RAPPOR(Mechanism):
 
     f = 1/(e^{ε/2} + 1), rounded up to a multiple of 2^-64: the ratio ((1−f)/f)², two bits apart, is at most e^ε.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are, and bits in a
+    message; a user's value is the number of one of them, from 0.
+
     Theorem: [VR] Table 1, binary RR (RAPPOR): p = q = e^ε, β = (e^{ε/2}−1)/(e^{ε/2}+1) = 1 − 2f.
+
+    >>> import numpy as np, shuffledp as sdp
+    >>> mechanism = sdp.RAPPOR(epsilon=4.0, options=12)
+    >>> messages = mechanism.encode([3] * 1000, rng=np.random.default_rng(1))
+    >>> messages.shape
+    (1000, 2)
+    >>> int(mechanism.estimate(messages).value.argmax())
+    3
     """
 
     epsilon: float

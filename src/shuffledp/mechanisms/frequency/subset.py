@@ -34,9 +34,19 @@ class Subset(Mechanism):
     exactly, and γ times the uniform law is the privacy blanket. By default k is the best size, next to d/(e^ε+1).
     A message is the k option numbers in increasing order.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
+    number of one of them, from 0. ``size``: k, how many options a message names.
+
     Theorem: [VR] Table 1, k-subset: p = q = e^ε, β = (e^ε−1)·C(d−2,k−1)/(e^ε·C(d−1,k−1) + C(d−1,k)); q_common = 1
     for k = 1, else q.
     Requires: ε > 0 finite; d ≥ 2; 1 ≤ k ≤ d−1.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.Subset(epsilon=1.0, options=16)
+    >>> mechanism.size, mechanism.message_bits
+    (4, 16)
+    >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
+    '0.0304'
     """
 
     epsilon: float

@@ -38,10 +38,23 @@ class PrivSet(Mechanism):
     average (see ``randomize``). By default k has the smallest variance summed over all options. A message is the k
     option numbers in increasing order.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are, numbered from 0.
+    ``items``: s, how many of them every user holds, no more and no fewer. ``size``: k, how many options a message
+    names.
+
     Theorem: [VR] Table 5, PrivSet: p = q = e^ε, β = (e^ε−1)(C(d−s,k) − C(d−2s,k))/Ω.
     Requires: ε > 0 finite; 1 ≤ s < d; 1 ≤ k ≤ d−s.
     Deviates: Ω as above, where one version prints its parentheses wrongly; C(d−2s,k) is 0 for d < 2s. The worst pair
     of inputs is the one that shares the fewest options. Sizes above d−s say nothing and are refused.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.PrivSet(epsilon=1.0, options=16, items=3)
+    >>> mechanism.size
+    1
+    >>> mechanism.check([[5, 2, 9], [0, 1, 2]]).tolist()
+    [[2, 5, 9], [0, 1, 2]]
+    >>> mechanism.truth([[5, 2, 9], [0, 1, 2]])[:4].tolist()
+    [1.0, 1.0, 2.0, 0.0]
     """
 
     epsilon: float

@@ -38,10 +38,20 @@ class SamplingRAPPOR(Mechanism):
     The draw is exactly uniform; f = 1/(e^ε + 1), rounded up to a multiple of 2^-64: the ratio (1−f)/f is at most
     e^ε. The message is the number 2·option + bit.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are, numbered from 0.
+    ``items``: s, how many of them every user holds, no more and no fewer; a value is a row of their numbers.
+
     Theorem: [VR] Table 1, sampling RAPPOR: p = q = e^ε, β = (2·min(s, d−s)/d)·(e^ε−1)/(e^ε+1).
     Deviates: the printed β is that of no such mechanism (erratum ME-4). Two sets differ in at most 2·min(s, d−s)
     options, each of which adds (1−2f)/d to the total variation. q_common = q: a third set may differ from two others
     where they agree.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.SamplingRAPPOR(epsilon=1.0, options=16, items=3)
+    >>> mechanism.message_bits
+    5
+    >>> f"{mechanism.variation_ratio().beta:.4f}", f"{sdp.KRR(1.0, options=2).variation_ratio().beta:.4f}"
+    ('0.1733', '0.4621')
     """
 
     epsilon: float

@@ -35,9 +35,20 @@ class Wheel(Mechanism):
     an extension of it where M < d), its coefficients on the wire, so that any s+1 options are hashed independently:
     exactly what the estimator needs. How the place is drawn, and ε-LDP: see ``ArcResponse``.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are, numbered from 0.
+    ``items``: s, how many of them every user holds, no more and no fewer. ``arc``: the length of an arc as a share of
+    the circle, by default the one with the least variance. ``circle``: M, a prime.
+
     Theorem: [VR] Table 1, Wheel, ℓ = L/M: p = q = e^ε, β ≤ (e^ε−1)(sℓ−κ)/(sℓe^ε+1−sℓ), κ as in ``least_overlap``.
     Deviates: a grid instead of real numbers. The printed β is for arcs that are disjoint, κ = 0; two users' arcs
     overlap by about (1−(1−ℓ)^s)². The probability off the arcs is that of the sets as they overlap.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.Wheel(epsilon=1.0, options=1000, items=4)
+    >>> f"{mechanism.arc:.4f}", mechanism.circle
+    ('0.0522', 1009)
+    >>> mechanism.message_bits, sdp.PrivSet(epsilon=1.0, options=1000, items=4).message_bits
+    (50, 640)
     """
 
     epsilon: float

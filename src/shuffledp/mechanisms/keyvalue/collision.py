@@ -40,9 +40,20 @@ class Collision(Mechanism):
     value one digit is kept. Any s+2 of them are hashed independently: one's own, and both signs of another option. How
     the bucket is drawn, and ε-LDP: see ``ArcResponse``, with arcs of one place.
 
+    ``epsilon``: the local ε that every message keeps. ``options``: d, how many keys there are, numbered from 0.
+    ``items``: s. ``length``: l, how many buckets. A value is a row of pairs (key, number from −1 to 1).
+
     Theorem: [VR] Table 5, Collision: p = q = e^ε, β ≤ (e^ε−1)(s−κl)/(se^ε+l−s), κ as in ``least_overlap``.
     Deviates: the printed β, min(s, l−s)(e^ε−1)/(se^ε+l−s), is for buckets that two users never share, κ = 0. Values
     between −1 and 1 are allowed: their law is an average of the laws for signs.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.Collision(epsilon=2.0, options=20, items=2)
+    >>> mechanism.length
+    19
+    >>> counts, sums = mechanism.truth([[(0, 0.5), (7, -1.0)], [(7, -0.5), (3, 1.0)]])
+    >>> float(counts[7]), float(sums[7])
+    (2.0, -1.5)
     """
 
     epsilon: float

@@ -61,10 +61,22 @@ class PrivKV(Mechanism):
 
     ``items``: the most pairs that a user may hold; privacy is that of the worst two users within it.
 
+    ``epsilon``: the local ε that every message keeps. ``keys``: d, how many keys there are, numbered from 0. ``share``:
+    the part of ε, between 0 and 1, that goes to the key; the rest goes to the sign of its value. A value is a row of
+    pairs (key, number from −1 to 1); the key −1 leaves a place empty.
+
     Theorem: [VR] Table 5, PrivKV: p = q = max(2e^ε/(1+e^ε2), e^ε1, e^ε2).
     Deviates: the printed p = e^ε and β are over-estimates (erratum ME-3); both are computed from the executed law here.
     Counts divide by the expected number n/d of reports about a key, not by the actual one: exactly unbiased.
     q_common = q: a third user may be far from two who agree.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.PrivKV(epsilon=2.0, keys=20, items=3)
+    >>> mechanism.message_bits
+    6
+    >>> ratio = mechanism.variation_ratio().largest_ratio
+    >>> f"{float(ratio):.4f} at most, below e^2 = 7.3891"
+    '3.9744 at most, below e^2 = 7.3891'
     """
 
     epsilon: float

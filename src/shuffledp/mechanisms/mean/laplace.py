@@ -92,10 +92,22 @@ class Laplace(Mechanism, HasNeighbours):
     as g. Nothing is lost by that: beyond the ends all inputs' laws have the same shape, so the place beyond an end
     tells nothing, and its mean is known. The estimator reads 0 as −λ/(1−λ) and g as g + λ/(1−λ), and is unbiased.
 
+    ``epsilon``: the local ε that every message keeps. ``low``, ``high``: the ends of the interval in which the users'
+    numbers lie. ``grid``: g, in how many steps it is divided.
+
     Theorem: [VR] Table 1, Laplace on [0, 1]: p = q = e^ε', β = 1 − e^(−ε'/2) if g is even,
     1 − 2λ^((g+1)/2)/(1+λ) if g is odd.
     Deviates: a grid in place of real numbers; noise beyond the ends is replaced by its mean, which makes the variance
     smaller by up to a half and a message log2(g+1) bits.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.Laplace(epsilon=1.0, low=18, high=98, grid=80)
+    >>> mechanism.message_bits
+    7
+    >>> everybody = sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper
+    >>> near = sdp.amplify(mechanism, users=10_000, diameter=10).epsilon(delta=1e-6).upper
+    >>> f"{everybody:.4f}", f"{near:.4f}"
+    ('0.0378', '0.0063')
     """
 
     epsilon: float

@@ -29,8 +29,18 @@ class PaddedExponential(Tabulated, HasNeighbours):
     message, exactly: the table is one of whole units (``metric_table``). N is the least for which the silent message
     keeps its ratios too. ``epsilon`` is the logarithm of the largest ratio of all.
 
+    ``distances``: a square table, one row for each input: symmetric, 0 on the diagonal, and with the triangle
+    inequality. A user's value is the number of a row, from 0.
+
     Theorem: [MDP] Table I, padded exponential mechanism, on any number of inputs: private for D.
     Deviates: the triangle inequality, which print does not ask for, is needed (docs/errata.md, MD-6).
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.PaddedExponential([[0.0, 0.5, 2.0], [0.5, 0.0, 2.0], [2.0, 2.0, 0.0]])
+    >>> f"{mechanism.epsilon:.4f}"
+    '2.0000'
+    >>> f"{sdp.amplify(mechanism, users=10_000, diameter=0.5).epsilon(delta=1e-6).upper:.4f}"
+    '0.0381'
     """
 
     distances: Floats

@@ -53,8 +53,19 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     ``coordinates`` is "plane" for points (x, y), or "degrees" for (latitude, longitude): distances are then metres on
     the map that is true to scale along the region's middle latitude.
 
+    ``west``, ``east``, ``south``, ``north``: the ends of the region, the unit square by default. ``columns``: how many
+    cells from west to east, 6 by default; ``rows``: how many from south to north, 0 by default.
+
     Theorem: [VR] Table 2, planar Laplace: private for rate·distance.
     Deviates: cells in place of points; places outside the region are one message, as rare as the ratios allow.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.PlanarLaplace(2.0, west=6.0, east=6.2, south=49.4, north=49.6, columns=4, coordinates="degrees")
+    >>> mechanism.columns, mechanism.rows, f"{mechanism.reach:.0f} m"
+    (4, 6, '21466 m')
+    >>> curve = sdp.amplify(mechanism, users=10_000, diameter=6000)
+    >>> f"{curve.epsilon(delta=1e-6).upper:.4f}"
+    '0.0308'
     """
 
     epsilon: float

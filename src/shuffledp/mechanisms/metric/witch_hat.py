@@ -42,10 +42,20 @@ class WitchHat(Mechanism, HasNeighbours):
     e^ρ times the next and e^m times the brim, so that points k, l differ by a factor of at most e^min(ρ|k−l|, m),
     exactly. Every input has the same sum of weights; one exactly uniform number draws the message.
 
+    ``epsilon``: the local ε that every message keeps, however far two numbers are apart. ``half_width``: B, 1 by
+    default. ``scale``: F; two numbers that are |a−b| apart keep about the smaller of ε and 2|a−b|/F. ``grid``: g, in
+    how many steps the interval is divided.
+
     Theorem: [MDP] WitchHat(B, m, F), private for min(2|a−b|/F, m), unbiased estimator N·z/(Fκ); total variation
     corrected.
     Deviates: a grid in place of real numbers; estimator, variance and β are those of the grid, and exact; the printed β
     and variance are wrong (docs/errata.md, MD-7, MD-8).
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.WitchHat(epsilon=2.0, scale=0.5)
+    >>> near, far = (sdp.amplify(mechanism, users=10_000, diameter=size) for size in (0.1, 2.0))
+    >>> f"{near.epsilon(delta=1e-6).upper:.4f}", f"{far.epsilon(delta=1e-6).upper:.4f}"
+    ('0.0183', '0.0617')
     """
 
     epsilon: float

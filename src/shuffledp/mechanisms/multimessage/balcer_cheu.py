@@ -32,11 +32,22 @@ class BalcerCheu(Mechanism, HasPublishedGuarantee):
 
     ϖ from ½ up: the closer to 1, the less noise and the less privacy. Floats there are multiples of 2^-53.
 
+    ``options``: how many options there are; a user's value is the number of one of them, from 0. ``coins``: how many
+    noise bits every user adds for each option, 1 by default; few users need several. There is no local ε: a message
+    hides only among the others' coins.
+
     Theorem: [VR] Table 3, Balcer–Cheu (two options): p = ∞, β = 1, q0 = 1/ϖ, q1 = 1/(1−ϖ), by (★) exactly; more
     options as in ``CoinCounters``.
     Requires: options ≥ 2; ½ ≤ ϖ < 1; coins ≥ 1.
     Deviates: [VR] takes the larger q for both, which is looser; a user's zeros are sent too, so that the number of
     messages is fixed.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.BalcerCheu(options=2, coin=0.99)
+    >>> mechanism.messages_per_user
+    2
+    >>> [f"{sdp.amplify(mechanism, users=users).epsilon(delta=1e-6).upper:.3f}" for users in (10_000, 100_000)]
+    ['0.469', '0.122']
     """
 
     options: int

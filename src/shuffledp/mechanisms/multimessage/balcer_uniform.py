@@ -27,9 +27,20 @@ from shuffledp.sampling.random import RandomSource
 class BalcerUniform(Mechanism, HasPublishedGuarantee):
     """Count each option with the own bit and ``coins`` fair coins.
 
+    ``options``: how many options there are; a user's value is the number of one of them, from 0. ``coins``: how many
+    fair noise bits every user adds for each option, 1 by default. There is no local ε: a message hides only among the
+    others' coins.
+
     Theorem: [VR] Table 3, uniform coin (two options): p = ∞, β = 1, q = 2, by (★) exactly; more options as in
     ``CoinCounters``.
     Requires: options ≥ 2; coins ≥ 1.
+
+    >>> import shuffledp as sdp
+    >>> curve = sdp.amplify(sdp.BalcerUniform(options=2, coins=4), users=1000)
+    >>> curve.messages
+    4001
+    >>> f"{curve.epsilon(delta=1e-6).upper:.4f}"
+    '0.1160'
     """
 
     options: int

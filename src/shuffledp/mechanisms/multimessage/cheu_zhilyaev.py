@@ -48,11 +48,22 @@ class CheuZhilyaev(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
     f is ``flip`` rounded up to a multiple of 2^-64, which only hides more. A message is a row of packed bits, which is
     also its form on the wire: option j is bit j mod 8 of byte j div 8.
 
+    ``options``: how many options there are, and bits in a message; a user's value is the number of one of them, from 0.
+    ``flip``: the chance that a bit is flipped, below ½. ``dummies``: how many rows of zeros every user adds, 1 by
+    default.
+
     Theorem: identity (★) with the law of flipped zeros, M − 1 = (honest users)·dummies; only the two bits of the pair
     count, so that G has four values. [VR] Table 3: p = (1−f)²/f², β = 1 − 2f, q = (1−f)/f.
     Requires: options ≥ 2; 0 < f < ½; dummies ≥ 1.
     Returns: an upper bound: what the others' own flips hide on top is counted by ``NoisyCrowdBound`` only.
     Deviates: [VR] Table 3 with the published reduction is not an upper bound (docs/errata.md, VR-4).
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.CheuZhilyaev(options=10, flip=0.1, dummies=2)
+    >>> mechanism.messages_per_user, mechanism.message_bits
+    (3, 10)
+    >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
+    '0.0939'
     """
 
     options: int

@@ -46,10 +46,21 @@ class MixDUMP(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
     Executed as: a uniform option with probability γ = f·d/(d−1), rounded up to a multiple of 2^-64 (which only hides
     more), else the true one. With ``share`` below 1 a dummy is blank with probability 1 − share.
 
+    ``options``: d, how many options there are; a user's value is the number of one of them, from 0. ``flip``: f, the
+    chance that the user's own message is another option. ``dummies``: how many uniform options every user adds, 1 by
+    default. ``share``: the chance that a dummy is filled and not blank, 1 by default.
+
     Theorem: identity (★) with the uniform law of the dummies, M − 1 = (honest users)·dummies.
     [VR] Table 3, mixDUMP: p = (1−f)(d−1)/f, β = 1 − f − f/(d−1), q = (1−f)d; q_common = max(1, f·d/(d−1)).
     Requires: d ≥ 2; 0 < f < (d−1)/d; dummies ≥ 1; 0 < share ≤ 1.
     Returns: an upper bound: what the others' own randomness hides on top is counted by ``NoisyCrowdBound`` only.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.MixDUMP(options=16, flip=0.2, dummies=3)
+    >>> mechanism.messages_per_user
+    4
+    >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
+    '0.0895'
     """
 
     options: int

@@ -41,9 +41,23 @@ class PureDUMP(Mechanism, HasPublishedGuarantee):
 
     All draws are exactly uniform. With ``share`` below 1 a dummy is blank with probability 1 − share.
 
+    ``options``: d, how many options there are; a user's value is the number of one of them, from 0. ``dummies``: how
+    many uniform options every user adds, 1 by default. ``share``: the chance that a dummy is filled and not blank, 1 by
+    default. There is no local ε: the user's own message is in the clear, and hides only among the dummies.
+
     Theorem: identity (★), exact: the others' options are known and can be taken out of the counts, which leaves the
     victim's among M − 1 = (honest users)·dummies uniform ones. [VR] Table 3, pureDUMP: p = ∞, β = 1, q = d.
     Requires: d ≥ 2; dummies ≥ 1; 0 < share ≤ 1.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.PureDUMP(options=16, dummies=3)
+    >>> mechanism.messages_per_user
+    4
+    >>> sdp.amplify(mechanism, users=10_000).messages
+    30001
+    >>> found = sdp.calibrate(sdp.PureDUMP, find="dummies", options=16, users=10_000, epsilon=0.2, delta=1e-6)
+    >>> found.value, f"{found.epsilon.upper:.4f}"
+    (2, '0.1494')
     """
 
     options: int

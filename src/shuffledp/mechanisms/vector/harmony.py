@@ -31,7 +31,17 @@ class Harmony(Mechanism):
     A message is 2j + 1 for coordinate j with sign +, 2j with sign −. The own set is {(j, v_j)}: one of the two signs
     for each coordinate, v the vector rounded to signs.
 
+    ``epsilon``: the local ε that every message keeps. ``dimension``: d, how many numbers a vector has, each from −1 to
+    1.
+
     Theorem: [VR] Table 5, Harmony: p = q = e^ε, β = (e^ε−1)/(e^ε+1).
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.Harmony(epsilon=2.0, dimension=100)
+    >>> mechanism.message_bits, sdp.Duchi(epsilon=2.0, dimension=100).message_bits
+    (8, 100)
+    >>> mechanism.variation_ratio() == sdp.Harmony(epsilon=2.0, dimension=5).variation_ratio()
+    True
     """
 
     epsilon: float

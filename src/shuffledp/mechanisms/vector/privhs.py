@@ -52,7 +52,19 @@ class PrivHS(Mechanism):
     by the first coordinates of V and x that are not 0. Each own set is thus exactly one half, and that of −x the other
     half: the guarantee is exact, and attained.
 
+    ``epsilon``: the local ε that every message keeps. ``dimension``: d, how many numbers a vector has; its length is at
+    most 1.
+
     Theorem: [LC] Appendix C, PrivHS: p = q = e^ε, β = (e^ε−1)/(e^ε+1), scale (e^ε+1)/(e^ε−1)·√π·Γ((d+1)/2)/Γ(d/2).
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.PrivHS(epsilon=1.0, dimension=8)
+    >>> mechanism.message_bits
+    256
+    >>> f"{mechanism.variation_ratio().beta:.4f}"
+    '0.4621'
+    >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
+    '0.0432'
     """
 
     epsilon: float

@@ -61,8 +61,18 @@ class PrivUnitG(Mechanism):
 
     The height makes the error least: m = φ(h)(e^ε−1)/(1+q(e^ε−1)) is largest at h = m.
 
+    ``epsilon``: the local ε that every message keeps. ``dimension``: d, how many numbers a vector has; its length is at
+    most 1.
+
     Theorem: [LC] Appendix C, PrivUnitG: C_x ≤ ρ/s as in ``CapReport``; error (E|V|²)/m² − 1.
     Deviates: h at most 3.4, which binds from about ε = 8.9 on.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.PrivUnitG(epsilon=4.0, dimension=16)
+    >>> f"{mechanism.height:.3f}"
+    '1.516'
+    >>> mechanism.message_bits, sdp.Compressed(mechanism, prg="shake128").message_bits
+    (512, 128)
     """
 
     epsilon: float

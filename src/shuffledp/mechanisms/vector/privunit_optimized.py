@@ -25,8 +25,20 @@ class PrivUnitOptimized(Mechanism):
     The error 1/m²−1 is least where m = f·(e^ε−1)/(1+q(e^ε−1)) is largest, f = C(1−h²)^((d−1)/2)/(d−1) for a cap from
     height h on: at (d−1)h/(1−h²) = C(1−h²)^((d−3)/2)·(e^ε−1)/(1+q(e^ε−1)), C = 1/B(½, (d−1)/2).
 
+    ``epsilon``: the local ε that every message keeps, float error included. ``dimension``: d, how many numbers a vector
+    has; its length is at most 1.
+
     Theorem: [LC] Appendix C, PrivUnitOptimized: p(1−q)/(q(1−p)) = e^ε with the exact q; error 1/m²−1.
     Deviates: a message is a vector of whole numbers with noise of a few steps; see ``CapReport``.
+
+    >>> import numpy as np, shuffledp as sdp
+    >>> mechanism = sdp.PrivUnitOptimized(epsilon=4.0, dimension=16)
+    >>> f"{mechanism.height:.3f}"
+    '0.371'
+    >>> vectors = np.eye(16)[np.zeros(5000, dtype=int)]
+    >>> found = mechanism.estimate(mechanism.encode(vectors, rng=np.random.default_rng(1)))
+    >>> int(found.value.argmax()), f"{found.value[0]:.1f}"
+    (0, '1.0')
     """
 
     epsilon: float

@@ -146,8 +146,20 @@ class SQKR(Mechanism):
     reported is drawn without looking at them, and is part of the message: b pairs (coefficient, sign), in ascending
     order. With probability γ the signs are uniform. b is by default the one of the smallest error.
 
+    ``epsilon``: the local ε that every message keeps. ``dimension``: d, how many numbers a vector has; its length is at
+    most 1. ``signs``: b, how many signs a message tells. ``level``: at least 1; the smaller, the less noise, and the
+    harder it is to write a vector with coefficients of that size. ``frame``: the seed of the public frame, the same for
+    all users of a collection.
+
     Theorem: [LC] Appendix C, SQKR: κ = (e^ε+2^b−1)/(e^ε−1) and error about dκ²·level²/b; two-level with s = 2^-b.
     Deviates: the frame is random, as published; public implementations take the first rows, and are biased.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.SQKR(epsilon=4.0, dimension=1000)
+    >>> mechanism.signs, mechanism.message_bits
+    (4, 48)
+    >>> sdp.PrivUnitOptimized(epsilon=4.0, dimension=1000).message_bits
+    16000
     """
 
     epsilon: float
