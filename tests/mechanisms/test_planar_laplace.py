@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shuffledp as sdp
-from shuffledp.privacy.space import great_circle
+from shuffledp.privacy.distance import great_circle
 from tests.mechanisms.test_metric_table import assert_private
 
 CITY = {"west": 4.80, "east": 4.95, "south": 52.33, "north": 52.40, "coordinates": "degrees"}

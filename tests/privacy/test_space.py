@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp.privacy.space import Box, DistanceMatrix, Segment, euclidean, great_circle
+from shuffledp.privacy.distance import euclidean, great_circle
+from shuffledp.privacy.space import Box, DistanceMatrix, Segment
 
 GOOD = [[0.0, 1.0, 2.0], [1.0, 0.0, 1.5], [2.0, 1.5, 0.0]]
 

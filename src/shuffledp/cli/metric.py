@@ -24,7 +24,8 @@ from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.lower import lower_bound
 from shuffledp.metric.noise import noise_names, noise_of
 from shuffledp.metric.solver import LocalMetric, LocalMetricSolver
-from shuffledp.privacy.space import DistanceMatrix, Segment, read_numbers
+from shuffledp.privacy.number_file import read_numbers
+from shuffledp.privacy.space import DistanceMatrix, Segment
 from shuffledp.privacy.value import BoundValue
 
 app = typer.Typer(

@@ -6,7 +6,6 @@ e^D(a,b), for every two inputs. Bounds grow with every distance, so that all num
 
 from __future__ import annotations
 
-import csv
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +21,13 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_up
+from shuffledp.privacy.distance import euclidean, great_circle
+from shuffledp.privacy.number_file import read_numbers
 from shuffledp.privacy.record import Record
 
 BITS = 128
 HAIR = 1e-9
 """Relative amount by which rounded distances may break the triangle inequality."""
-EARTH_RADIUS = 6_371_008.8
-"""Mean radius in metres."""
 LARGEST_DISTANCE = 700.0
 """e^D is still a float."""
 
@@ -309,28 +308,6 @@ def worst_surroundings(space: Space, distance: float) -> Surroundings:
 # --- reading and checking -------------------------------------------------------------------------------------------
 
 
-def read_numbers(who: str, path: str | PathLike[str]) -> list[list[float]]:
-    """The cells of a CSV file without a header; an empty cell is refused as a missing entry."""
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = [cells for cells in csv.reader(file) if any(map(str.strip, cells))]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ValueError(f"{who}: cannot read {path}: {reason}.") from None
-    if not lines:
-        raise ValueError(f"{who}: expected numbers in {path}, got an empty file.")
-    return [[_cell(who, text, row, column) for column, text in enumerate(cells)] for row, cells in enumerate(lines)]
-
-
-def _cell(who: str, text: str, row: int, column: int) -> float:
-    if not text.strip():
-        raise ValueError(f"{who}: row {row}, column {column} is missing.")
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{who}: row {row}, column {column} must be a number, got {text.strip()!r}.") from None
-
-
 def _same_length(who: str, rows: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
     for row, cells in enumerate(rows):
         if len(cells) < len(rows):
@@ -397,24 +374,6 @@ def checked_points(who: str, points: Any, axes: int | None = None) -> Floats:
             f"{who}: row {row}, column {column} must be a finite number, got {float(places[row, column])!r}."
         )
     return places
-
-
-def euclidean(first: Sequence[float] | Floats, second: Sequence[float] | Floats, rate: float = 1.0) -> float:
-    """rate·|first − second|, rounded up."""
-    with precision(BITS):
-        squares = [(arb(float(x)) - arb(float(y))) ** 2 for x, y in zip(first, second, strict=True)]
-        total = sum(squares, arb(0))
-        return 0.0 if total.is_zero() else round_up(arb(rate) * total.sqrt())
-
-
-def great_circle(first: Floats, second: Floats, rate: float = 1.0) -> float:
-    """rate times the metres between two points (latitude, longitude) on the sphere, rounded up."""
-    with precision(BITS):
-        degree = arb.pi() / 180
-        (lat_a, lon_a), (lat_b, lon_b) = ([arb(x) for x in point] for point in (first.tolist(), second.tolist()))
-        up, along = (((x - y) * degree / 2).sin() for x, y in ((lat_a, lat_b), (lon_a, lon_b)))
-        half = up * up + (lat_a * degree).cos() * (lat_b * degree).cos() * along * along
-        return round_up(arb(rate) * 2 * arb(EARTH_RADIUS) * half.sqrt().min(arb(1)).asin())
 
 
 def _between(who: str, value: Any, low: float, high: float) -> float:

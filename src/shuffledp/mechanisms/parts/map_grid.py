@@ -15,7 +15,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.parts.metric_table import MetricLaw
 from shuffledp.mechanisms.parts.table_reading import TableReading
 from shuffledp.mechanisms.parts.user_values import UserValues, reals
-from shuffledp.privacy.space import EARTH_RADIUS
+from shuffledp.privacy.distance import EARTH_RADIUS
 
 
 @dataclass(frozen=True)
