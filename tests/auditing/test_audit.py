@@ -64,7 +64,7 @@ def test_the_front_door_takes_a_mechanism() -> None:
     assert finding.claimed == 1.0
     assert not finding.violated
     assert "no violation of ε = 1 found" in str(finding)
-    assert "<td>2 × 20,000</td>" in finding._repr_html_()
+    assert ">2 × 20,000</td>" in finding._repr_html_()
     chosen = audit(sdp.KRR(3.0, 4), 0.5, samples=20_000, inputs=[2, 3])
     assert chosen.violated
     assert "on 2 against 3" in chosen.title

@@ -34,7 +34,7 @@ def test_a_claim_from_a_randomizer(tmp_path: Path) -> None:
     assert str(verify(path)).startswith("yes: the divergence is at most delta")
     assert claim.statement in str(claim)
     assert "krr: epsilon = 2.0, options = 16" in str(claim)
-    assert "<td>krr: epsilon = 2.0, options = 16</td>" in claim._repr_html_()
+    assert ">krr: epsilon = 2.0, options = 16</td>" in claim._repr_html_()
 
 
 def test_delta_of_an_epsilon() -> None:

@@ -12,7 +12,8 @@ from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.yardstick import yardstick
 from shuffledp.tasks.domain import Options
-from shuffledp.tasks.task import Frequency, Sensitivity
+from shuffledp.tasks.frequency import Frequency
+from shuffledp.tasks.task import Sensitivity
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
