@@ -30,7 +30,7 @@ FILES = (
 TEMPLATES = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md"))
 YAML = sorted([*ROOT.glob(".github/**/*.yml"), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"])
 LINK = re.compile(r"\[[^\]]*\]\(([^)#]+)\)")
-PATH = re.compile(r"(?<![\w/.])((?:src|tests|docs|scripts)/[\w./]*\w)")
+PATH = re.compile(r"(?<![\w/.])((?:src|tests|docs|scripts)/[\w./-]*\w)")
 TESTED_PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
 
