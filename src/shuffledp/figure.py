@@ -99,4 +99,5 @@ def empty() -> tuple[Figure, Axes]:
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.grid(visible=True, color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
     return figure, axes

@@ -184,3 +184,21 @@ def test_nothing_is_a_guarantee_or_certified_by_default() -> None:
     assert (value.guarantee, value.certified, Bound.guarantees) == (False, False, False)
     together = sdp.compose([sdp.amplify(KRR, 10), curve])
     assert (together.guarantee, together.certified) == (False, False)
+
+
+class Borrowed(Bound):
+    """One that hands on a guarantee of ours, for another randomizer, and says nothing about being one itself."""
+
+    name = "borrowed"
+    theorem = "none"
+    summary = "an example"
+
+    def curve(self, randomizer: Any, users: int) -> PrivacyCurve:
+        return sdp.amplify(sdp.VariationRatio.of_ldp(0.1), users)
+
+
+def test_a_curve_of_ours_does_not_vouch_for_a_bound_of_ones_own() -> None:
+    """Only what the bound says of itself does."""
+    value = sdp.amplify(KRR, 1000, bound=[Borrowed()]).epsilon(1e-6)
+    assert (value.guarantee, value.certified) == (False, False)
+    assert sdp.amplify(KRR, 1000, bound=[Borrowed(), "clone"]).epsilon(1e-6).bound == "clone"

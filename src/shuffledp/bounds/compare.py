@@ -74,14 +74,16 @@ class Comparison(Readable):
         if self.lower is not None:
             axes.axvline(self.lower, color="black", linestyle=":", label="attack: no less is possible")
             axes.legend()
-        axes.set(xlabel="ε", title=self.heading)
+        axes.set(xlabel="ε")
+        axes.set_title(self.heading, fontsize=10)
         return figure
 
     @property
     def heading(self) -> str:
         given = next((row.value.delta for row in self.rows if row.value is not None), None)
         at = "" if given is None else f" at δ = {given:g}"
-        return f"ε{at} for {self.users:,} users, {self.messages:,} messages that hide each other"
+        hidden = "" if self.messages == self.users else f", {self.messages:,} messages that hide each other"
+        return f"ε{at} for {self.users:,} users{hidden}"
 
     def summary(self) -> list[tuple[str, str]]:
         said = [(row.bound, row.said()) for row in self.rows]

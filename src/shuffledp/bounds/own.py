@@ -16,13 +16,16 @@ from shuffledp.privacy.value import BoundValue
 
 @dataclass(frozen=True)
 class OwnCurve(PrivacyCurve):
-    """The curve that somebody's own bound gave; every value says whose it is, whatever the curve inside says."""
+    """The curve that somebody's own bound gave; every value says whose it is, whatever the curve inside says.
+
+    A curve of ours that the bound hands on does not vouch for it: only the bound's own ``guarantees`` does.
+    """
 
     inside: PrivacyCurve
 
     @property
     def certified(self) -> bool:
-        return self.inside.certified
+        return self.guarantee and self.inside.certified
 
     def loss_deviation(self) -> float | None:
         return self.inside.loss_deviation()
@@ -75,10 +78,12 @@ def curve_of(bound: Bound, randomizer: Randomizer, users: int) -> PrivacyCurve:
 
 def _own(bound: Bound, curve: PrivacyCurve) -> OwnCurve:
     kind, module = type(bound).__name__, type(bound).__module__
-    what = "guarantee is its author's" if curve.guarantee else "numbers are its author's, and no guarantee"
+    vouched = bound.guarantees and curve.guarantee
+    what = "guarantee is its author's" if vouched else "numbers are its author's, and no guarantee"
     sentence = f"{kind} is from the module `{module}`, not from shuffledp; its {what}."
     note = f"{curve.note} {sentence}".strip()
     source = dataclasses.replace(
-        curve.source, bound=bound.name, note=note, origin=f"{kind} of the module `{module}`", attack=None
-    )
+        curve.source, bound=bound.name, guarantee=vouched, note=note, origin=f"{kind} of the module `{module}`",
+        attack=None,
+    )  # fmt: skip
     return OwnCurve(source, curve)
