@@ -86,7 +86,7 @@ def test_a_plan_and_a_collection_with_it(file: str, tmp_path: Path, monkeypatch:
     assert (collected.status, collected.err) == (0, "")
     certificate = json.loads((Path(out) / "certificate.json").read_text("utf-8"))
     assert "Toy" in json.dumps(certificate["randomizer"])
-    monkeypatch.setattr(visitor, "_registered", {})
+    visitor._registered.clear()
     monkeypatch.setenv(visitor.FILES, "")
     refused = run(*words, "--out", str(tmp_path / "again"))
     assert (refused.status, refused.out) == (2, "")

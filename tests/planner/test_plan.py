@@ -13,13 +13,17 @@ from typing import Any
 
 import pytest
 
+import shuffledp as sdp
 from shuffledp import figure
 from shuffledp.bounds.bound import Bound
+from shuffledp.calibration.target import Target
 from shuffledp.errors import ShuffledpError
+from shuffledp.planner.goal import Goal
 from shuffledp.planner.plan import plan
 from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.ranking import Ranking
+from shuffledp.planner.ranking import Ranking, run as run_trials
 from shuffledp.planner.simulation import simulate
+from shuffledp.planner.trial import Offer, Trial
 from shuffledp.privacy.curve import ClosedFormCurve, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.progress import Progress
@@ -159,3 +163,17 @@ def test_a_bound_that_somebody_defined_changes_no_plan() -> None:
 
     assert Dream in Bound.__subclasses__()
     assert found() == before
+
+
+def test_a_mechanism_that_cannot_be_sent_is_tried_in_this_process() -> None:
+    """A class that another process cannot find by its name; waiting for it would not end."""
+
+    class Hidden(sdp.KRR):
+        """Randomized response, defined where nobody finds it."""
+
+        name = "hidden"
+
+    goal = Goal(Frequency(3), 1000, Target(1.0, 1e-6))
+    found = list(run_trials([Trial("krr", sdp.KRR, goal), Trial("hidden", Hidden, goal)], workers=2))
+    assert sorted(outcome.name for outcome in found) == ["hidden", "krr"]
+    assert all(isinstance(outcome, Offer) for outcome in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -33,17 +34,30 @@ def trials(goal: Goal, only: str | None = None) -> list[Trial]:
 
 
 def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]:
-    """The outcomes, as they come; with several workers, in processes of their own."""
-    if workers == 1:
-        yield from (trial.run() for trial in waiting)
+    """The outcomes, as they come; with several workers, in processes of their own.
+
+    A mechanism whose class another process could not find again is tried in this one.
+    """
+    away = [trial for trial in waiting if workers > 1 and _travels(trial)]
+    yield from (trial.run() for trial in waiting if trial not in away)
+    if not away:
         return
     # Processes are started afresh: a copy of this one could be caught holding a lock.
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     try:
-        for done in as_completed([pool.submit(trial.run) for trial in waiting]):
+        for done in as_completed([pool.submit(trial.run) for trial in away]):
             yield done.result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _travels(trial: Trial) -> bool:
+    """Whether it can be sent: one that cannot would be lost on the way, and waited for without end."""
+    try:
+        pickle.dumps(trial)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
 
 
 def workers_for(waiting: Sequence[Trial]) -> int:
