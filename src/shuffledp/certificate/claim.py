@@ -8,7 +8,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -265,5 +264,8 @@ def _number_text(number: fmpq | arb) -> str:
 
 
 def _software() -> dict[str, str]:
+    # Importing it takes longer than all of this module.
+    from importlib.metadata import version
+
     found = (__version__, version("python-flint"), np.__version__, platform.python_version())
     return dict(zip(SOFTWARE, found, strict=True))

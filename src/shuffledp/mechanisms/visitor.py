@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import os
@@ -21,9 +20,12 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from os import PathLike
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shuffledp.mechanisms.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 GROUP = "shuffledp.mechanisms"
 """The entry points under which an installed package offers its mechanisms: a name, and the class of that name."""
@@ -90,7 +92,7 @@ def registered() -> dict[str, type[Mechanism]]:
 
 def entry_points() -> dict[str, type[Mechanism]]:
     """Every mechanism that an installed package offers, by name."""
-    return {entry.name: _loaded(entry) for entry in importlib.metadata.entry_points(group=GROUP)}
+    return {entry.name: _loaded(entry) for entry in _entries()}
 
 
 def find(name: str) -> type[Mechanism] | None:
@@ -99,14 +101,14 @@ def find(name: str) -> type[Mechanism] | None:
         load(file)
     if name in _registered:
         return _registered[name]
-    for entry in importlib.metadata.entry_points(group=GROUP, name=name):
+    for entry in _entries(name=name):
         return _loaded(entry)
     return None
 
 
 def names() -> list[str]:
     """Every visitor's name, without importing anything."""
-    return [*_registered, *importlib.metadata.entry_points(group=GROUP).names]
+    return [*_registered, *_entries().names]
 
 
 def origin(kind: type[Mechanism]) -> str | None:
@@ -191,7 +193,15 @@ def _is_own(kind: Any, module: ModuleType) -> bool:
 # --- what a class must keep ---------------------------------------------------------------------------------------
 
 
-def _loaded(entry: importlib.metadata.EntryPoint) -> type[Mechanism]:
+def _entries(name: str | None = None) -> EntryPoints:
+    """What installed packages name in our group; the module that reads it is slow to import."""
+    from importlib import metadata
+
+    found = metadata.entry_points(group=GROUP)
+    return found if name is None else found.select(name=name)
+
+
+def _loaded(entry: EntryPoint) -> type[Mechanism]:
     who = f"{GROUP} entry point {entry.name!r}"
     try:
         kind = entry.load()

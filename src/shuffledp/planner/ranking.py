@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +40,9 @@ def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]
     yield from (trial.run() for trial in waiting if trial not in away)
     if not away:
         return
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
     # Processes are started afresh: a copy of this one could be caught holding a lock.
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     try:
