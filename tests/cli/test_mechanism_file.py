@@ -72,6 +72,13 @@ def test_a_bad_file_is_one_sentence(tmp_path: Path) -> None:
     assert outcome.err.count("\n") == 1
 
 
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """Says just that."""
+    outcome = run(*COMMANDS["amplify"], "--mechanism-file", str(tmp_path / "gone.py"))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "expected a Python file, but there is none at" in outcome.err
+
+
 def test_a_plan_and_a_collection_with_it(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planned, tried and run; without the file, the plan's mechanism is unknown."""
     plan, out, data = (str(tmp_path / name) for name in ("plan.json", "result", "data.csv"))

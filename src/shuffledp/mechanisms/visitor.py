@@ -132,7 +132,9 @@ def _module(file: Path) -> ModuleType:
     name = _module_name(file)
     if name in sys.modules:
         return sys.modules[name]
-    if not file.is_file() or file.suffix != ".py":
+    if not file.is_file():
+        raise ValueError(f"{WHO}: expected a Python file, but there is none at {file}.")
+    if file.suffix != ".py":
         raise ValueError(f"{WHO}: expected a Python file that ends in .py, got {file}.")
     _files[name] = file
     try:
