@@ -235,7 +235,7 @@ def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.Monke
         built.append(arguments)
         return amplify(*arguments, **named)
 
-    monkeypatch.setattr("shuffledp.planner.plan_file.amplify", counted)
+    monkeypatch.setattr("shuffledp.collection.guarantee.amplify", counted)
     monkeypatch.setattr("shuffledp.collection.ledger.amplify", counted)
     Ledger(tmp_path / "ledger.sqlite").set_budget("test", 10.0, 1e-6)
     collect(alone().plan, path, "value", out=tmp_path / "out", ledger=tmp_path / "ledger.sqlite")

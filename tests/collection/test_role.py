@@ -14,6 +14,7 @@ from shuffledp import amplify
 from shuffledp.array import Bytes
 from shuffledp.collection import external_sort, role, shuffling
 from shuffledp.collection.guarantee import TooWeak
+from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
 from tests.collection import data_of, everything_under, messages_in, plan_of, write_table
 
@@ -79,7 +80,7 @@ def test_a_bad_table_leaves_no_messages(tmp_path: Path) -> None:
 def test_the_shuffler_keeps_the_plan_where_it_has_one(tmp_path: Path) -> None:
     """Too few messages are not handed on; enough are, and stand in the ledger."""
     files = [encoded(tmp_path, 1)]
-    enough = PLAN.curve(1000).epsilon(PLAN.delta).upper
+    enough = Guarantee(PLAN, 1000).value.upper
     strict = plan_of("krr", users=2000, epsilon=enough * 0.99, **CHEAP)
     ledger = Ledger(tmp_path / "ledger.sqlite")
     before = everything_under(tmp_path)

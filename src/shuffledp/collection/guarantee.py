@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
+from shuffledp.bounds.amplify import amplify
 from shuffledp.certificate.claim import PROVABLE, Claim, claim_of
 from shuffledp.composition.sequential import compose
 from shuffledp.errors import ShuffledpError
+from shuffledp.mechanisms import catalogue
 from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
@@ -26,15 +29,47 @@ def composed_epsilon(curves: Sequence[PrivacyCurve], delta: float) -> float:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """All that the privacy curve of one collection follows from; collections with the same one have the same curve."""
+
+    mechanism: str
+    """Its document, as JSON in canonical form."""
+    users: int
+    bound: str
+
+    @classmethod
+    def of(cls, plan: Plan, users: int) -> Self:
+        """The recipe of a plan in which this many users take part."""
+        return cls(json.dumps(plan.mechanism.document(), sort_keys=True), users, plan.bound)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``document``."""
+        return cls(json.dumps(document["mechanism"], sort_keys=True), document["users"], document["bound"])
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"mechanism": json.loads(self.mechanism), "users": self.users, "bound": self.bound}
+
+    def curve(self) -> PrivacyCurve:
+        """The privacy of such a collection."""
+        return amplify(catalogue.read(json.loads(self.mechanism)), self.users, bound=self.bound)
+
+
+@dataclass(frozen=True)
 class Guarantee:
     """The privacy of a plan's shuffled messages if this many users take part."""
 
     plan: Plan
     users: int
 
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe.of(self.plan, self.users)
+
     @cached_property
     def curve(self) -> PrivacyCurve:
-        curve = self.plan.curve(self.users)
+        curve = self.recipe.curve()
         if not curve.guarantee:
             raise ValueError(f"collect: the plan's bound {self.plan.bound} is no guarantee; plan with another one.")
         return curve

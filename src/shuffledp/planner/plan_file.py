@@ -18,6 +18,7 @@ which version wrote it. Version 1, which named the mechanism's task and not the 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -26,11 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp import argument
-from shuffledp.bounds.amplify import amplify, bound_names
+from shuffledp.bounds.amplify import bound_names
 from shuffledp.document import rounded_up
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.readable import Readable
 from shuffledp.tasks import domain, task_list
 from shuffledp.tasks.column import Column
@@ -38,6 +38,7 @@ from shuffledp.tasks.task import Task
 from shuffledp.version import __version__
 
 FORMAT, VERSION = "shuffledp plan", 2
+IDENTITY = b"shuffledp messages of a plan\0"
 SHARED = ("format", "version", "task", "mechanism", "population", "users", "rounds", "epsilon", "delta", "bound",
           "promise")  # fmt: skip
 FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software")}
@@ -108,9 +109,21 @@ class Plan(Readable):
         """All that decides what is run: settings that were left out and the same ones that were given are one plan."""
         return self.document() | {"software": None}
 
-    def curve(self, users: int) -> PrivacyCurve:
-        """The privacy of one round in which this many users take part."""
-        return amplify(self.mechanism, users, bound=self.bound)
+    def identity(self, round_number: int = 1) -> str:
+        """What the messages of one round belong to, in 64 hexadecimal digits: task, domain, mechanism, population.
+
+        Messages of plans that differ in any of these, or of another round, are not to be mixed with them. How many
+        users are planned for, and the target, are not part of it: they do not change what a message means.
+        """
+        argument.count("plan", "round", round_number)
+        if round_number > self.rounds:
+            raise ValueError(f"plan: round must be at most {self.rounds}, as planned, got {round_number}.")
+        parts = {
+            "task": self.task.document(), "mechanism": self.mechanism.document(), "population": self.population,
+            "round": round_number,
+        }  # fmt: skip
+        told = json.dumps(parts, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(IDENTITY + told.encode()).hexdigest()
 
     def column(self, name: str) -> Column:
         """How a column of this name is read."""
