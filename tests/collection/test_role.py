@@ -13,8 +13,7 @@ import pytest
 from shuffledp import amplify
 from shuffledp.array import Bytes
 from shuffledp.collection import external_sort, role, shuffling
-from shuffledp.collection.guarantee import TooWeak
-from shuffledp.collection.guarantee import Guarantee
+from shuffledp.collection.guarantee import Guarantee, TooWeak
 from shuffledp.collection.ledger import Ledger
 from tests.collection import data_of, everything_under, messages_in, plan_of, write_table
 
