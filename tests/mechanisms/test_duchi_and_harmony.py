@@ -119,7 +119,9 @@ def test_duchi_messages_are_packed_bits() -> None:
     signs = 2 * np.unpackbits(messages, axis=1, count=11, bitorder="little").astype(int) - 1
     np.testing.assert_array_equal(mechanism.accumulate(messages), signs.sum(axis=0))
     assert (mechanism.message_bits, mechanism.message_bytes) == (11, 2)
-    with pytest.raises(ValueError, match=r"^Duchi: expected rows of 11 bits, got a 1 in a bit beyond them\.$"):
+    with pytest.raises(
+        ValueError, match=r"^Duchi: expected rows of 11 bits, with zeros beyond them, got others in 1 of 1 rows\.$"
+    ):
         mechanism.unpack(np.array([[0, 8]], dtype=np.uint8))
 
 
@@ -127,7 +129,7 @@ def test_harmony_messages_are_a_coordinate_and_a_sign() -> None:
     """2j for −, 2j+1 for +; other numbers are refused."""
     mechanism = Harmony(1.0, 3)
     assert mechanism.accumulate(np.array([0, 1, 1, 4, 4, 5, 3])).tolist() == [1, 1, -1]
-    with pytest.raises(ValueError, match=r"^Harmony: expected messages below 6, got 6\.$"):
+    with pytest.raises(ValueError, match=r"^Harmony: expected messages below 6, got others in 1 of 1 rows\.$"):
         mechanism.unpack(np.array([[6]], dtype=np.uint8))
 
 

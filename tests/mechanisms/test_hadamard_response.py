@@ -136,5 +136,7 @@ def test_bad_settings(arguments: dict, sentence: str) -> None:
 
 
 def test_messages_beyond_the_last_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"^HadamardResponse: expected messages below 16, got 16\.$"):
+    with pytest.raises(
+        ValueError, match=r"^HadamardResponse: expected messages below 16, got others in 1 of 1 rows\.$"
+    ):
         HadamardResponse(1.0, 9).unpack(np.array([[16]], dtype=np.uint8))

@@ -208,7 +208,7 @@ def test_messages_are_points_of_the_grid() -> None:
     assert messages.min() == 0
     assert messages.max() == 1024
     assert (mechanism.message_bits, mechanism.message_bytes) == (11, 2)
-    with pytest.raises(ValueError, match=r"^Laplace: expected messages below 1025, got 1025\.$"):
+    with pytest.raises(ValueError, match=r"^Laplace: expected messages below 1025, got others in 1 of 1 rows\.$"):
         mechanism.unpack(np.array([[4, 1]], dtype=np.uint8))
 
 

@@ -209,7 +209,7 @@ def test_settings_that_need_too_long_messages_are_refused() -> None:
 
 def test_other_bytes_are_refused() -> None:
     mechanism = LocalHash(1.0, 5, 3)
-    with pytest.raises(ValueError, match="LocalHash: expected messages below 27, got 27"):
+    with pytest.raises(ValueError, match="LocalHash: expected messages below 27, got others"):
         mechanism.unpack(np.array([[27]], dtype=np.uint8))
 
 

@@ -311,14 +311,13 @@ def test_bad_values_are_a_sentence(values: Any, sentence: str) -> None:
         sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(1.0, 2)]).encode(values)
 
 
-@pytest.mark.parametrize(
-    ("row", "sentence"),
-    [([2, 0, 0], "queries below 2, got 2"), ([0, 1, 1], "zeros after a message"), ([0, 3, 0], "messages below 3")],
-)
-def test_bytes_that_are_no_message_are_refused(row: list[int], sentence: str) -> None:
+@pytest.mark.parametrize("row", [[2, 0, 0], [0, 1, 1], [0, 3, 0]])
+def test_bytes_that_are_no_message_are_refused(row: list[int]) -> None:
     """An unknown query, a message with something behind it, a message of another mechanism."""
     made = sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(1.0, 300)])
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(
+        ValueError, match="Parallel: expected messages of queries below 2, with zeros after them, got others"
+    ):
         made.unpack(np.array([row], dtype=np.uint8))
 
 

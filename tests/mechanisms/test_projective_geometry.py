@@ -128,5 +128,7 @@ def test_bad_settings_are_refused() -> None:
         ProjectiveGeometry(1.0, 10, 2**31 - 1)
     with pytest.raises(ValueError, match=r"^ProjectiveGeometry: epsilon must be above 0 and finite"):
         ProjectiveGeometry(0.0, 10)
-    with pytest.raises(ValueError, match=r"^ProjectiveGeometry: expected messages below 13, got 15\.$"):
+    with pytest.raises(
+        ValueError, match=r"^ProjectiveGeometry: expected messages below 13, got others in 1 of 1 rows\.$"
+    ):
         ProjectiveGeometry(1.0, 9, 3).unpack(np.array([[15]], dtype=np.uint8))

@@ -170,7 +170,7 @@ def test_bad_values(values: Any, sentence: str) -> None:
 def test_wire_and_table_limits() -> None:
     """A number that is no message and a table that is too large are refused."""
     mechanism = SamplingRAPPOR(1.0, 5, 2)
-    with pytest.raises(ValueError, match=r"^SamplingRAPPOR: expected messages below 10, got 10\.$"):
+    with pytest.raises(ValueError, match=r"^SamplingRAPPOR: expected messages below 10, got others in 1 of 1 rows\.$"):
         mechanism.unpack(np.array([[10]], dtype=np.uint8))
     with pytest.raises(
         ValueError, match=r"^SamplingRAPPOR: a table needs at most 65536 cells, got .* for 6 of 100 options"

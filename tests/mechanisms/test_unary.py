@@ -128,7 +128,8 @@ def test_no_bit_beyond_the_options_is_set(kind: type[RAPPOR | OUE]) -> None:
     bad = messages[:1].copy()
     bad[0, 1] |= 0x80
     with pytest.raises(
-        ValueError, match=rf"^{kind.__name__}: expected rows of 11 bits, got a 1 in a bit beyond them\.$"
+        ValueError,
+        match=rf"^{kind.__name__}: expected rows of 11 bits, with zeros beyond them, got others in 1 of 1 rows\.$",
     ):
         mechanism.unpack(bad)
     with pytest.raises(

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
@@ -170,6 +171,11 @@ class Mechanism(Randomizer):
     def unpack(self, wire: Bytes) -> Array:
         """The inverse of ``pack``; a sentence if the bytes are not messages of this mechanism."""
         return self.wire.unpack(wire)
+
+    @final
+    def valid(self, wire: Bytes) -> NDArray[np.bool_]:
+        """Which rows of bytes are messages of this mechanism: strangers may send others."""
+        return self.wire.valid(wire)
 
     # --- reading the messages ---------------------------------------------------------------------------------
 

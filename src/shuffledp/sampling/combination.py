@@ -132,18 +132,15 @@ def pack(rows: Rows, options: int) -> NDArray[np.uint8]:
     return result
 
 
-def unpack(who: str, wire: NDArray[np.uint8], options: int, size: int) -> Rows:
-    """The inverse of ``pack``; a sentence if a row is not a subset of this size."""
-    bits = wire_bits(options, size)
-    rows = np.asarray(wire)
-    width = -(-bits // 8)
-    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-        raise ValueError(f"{who}: expected rows of {width} bytes, got {rows.dtype} of shape {rows.shape}.")
-    result = np.empty((len(rows), size), dtype=number_type(options))
-    batch = max(1, WORKING_CELLS // bits)
+def unpack(rows: NDArray[np.uint8], options: int, size: int) -> tuple[Rows, NDArray[np.bool_]]:
+    """The inverse of ``pack``, and which rows are subsets of this size; what the others give means nothing."""
+    result = np.zeros((len(rows), size), dtype=number_type(options))
+    good = np.empty(len(rows), dtype=np.bool_)
+    batch = max(1, WORKING_CELLS // wire_bits(options, size))
     for start in range(0, len(rows), batch):
-        result[start : start + batch] = _rows_of(who, rows[start : start + batch], options, size)
-    return result
+        part = slice(start, start + batch)
+        result[part], good[part] = _rows_of(rows[part], options, size)
+    return result, good
 
 
 def _width(options: int) -> int:
@@ -159,18 +156,18 @@ def _bits_of(rows: Rows, options: int, bits: int) -> NDArray[np.uint8]:
     return (rows[:, :, None].astype(np.int64) >> shifts & 1).astype(np.uint8).reshape(len(rows), bits)
 
 
-def _rows_of(who: str, wire: NDArray[np.uint8], options: int, size: int) -> Rows:
+def _rows_of(wire: NDArray[np.uint8], options: int, size: int) -> tuple[Rows, NDArray[np.bool_]]:
     bits = wire_bits(options, size)
     cells = np.unpackbits(wire, axis=1).view(np.bool_)
-    good = not cells[:, bits:].any()
+    good = ~cells[:, bits:].any(axis=1)
     cells = cells[:, :bits]
     if bits == options:
-        if good and (np.count_nonzero(cells, axis=1) == size).all():
-            starts = np.arange(len(cells)) * options
-            return np.flatnonzero(cells).reshape(-1, size) - starts[:, None]
-    else:
-        places = 1 << np.arange(_width(options) - 1, -1, -1)
-        rows = cells.reshape(len(wire), size, -1) @ places
-        if good and (rows < options).all() and (rows[:, 1:] > rows[:, :-1]).all():
-            return np.asarray(rows)
-    raise ValueError(f"{who}: expected messages of {size} different options out of {options}, got other bytes.")
+        good &= np.count_nonzero(cells, axis=1) == size
+        rows = np.zeros((len(cells), size), dtype=np.int64)
+        starts = np.arange(int(good.sum())) * options
+        rows[good] = np.flatnonzero(cells if good.all() else cells[good]).reshape(-1, size) - starts[:, None]
+        return rows, np.asarray(good)
+    places = 1 << np.arange(_width(options) - 1, -1, -1)
+    rows = np.asarray(cells.reshape(len(wire), size, -1) @ places)
+    good &= (rows < options).all(axis=1) & (rows[:, 1:] > rows[:, :-1]).all(axis=1)
+    return rows, np.asarray(good)

@@ -61,13 +61,9 @@ def pack(digits: Digits, base: int) -> Bytes:
     return np.ascontiguousarray(wide[:, wide.shape[1] - width :])
 
 
-def unpack(who: str, wire: Bytes, base: int, count: int) -> Digits:
-    """The inverse of ``pack``; refuses rows of another width and numbers that are too large."""
-    bits = wire_bits(base, count)
-    width = -(-bits // 8)
-    array = np.asarray(wire)
-    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != width:
-        raise ValueError(f"{who}: expected rows of {width} bytes, got {array.dtype} of shape {array.shape}.")
+def unpack(array: Bytes, base: int, count: int) -> tuple[Digits, NDArray[np.bool_]]:
+    """The inverse of ``pack``, and which rows are not too large a number."""
+    width = array.shape[1]
     wide = np.zeros((len(array), -(-8 * width // LIMB_BITS) * 4), dtype=np.uint8)
     wide[:, wide.shape[1] - width :] = array
     limbs = np.ascontiguousarray(wide.view(">u4").T).astype(np.uint64)
@@ -84,9 +80,7 @@ def unpack(who: str, wire: Bytes, base: int, count: int) -> Digits:
             higher = rest // np.uint64(base)
             digits[:, place] = rest - higher * np.uint64(base)
             rest = higher
-    if limbs.any():
-        raise ValueError(f"{who}: expected messages below {base}^{count}, got a larger one.")
-    return digits
+    return digits, np.asarray(~limbs.any(axis=0))
 
 
 def _groups(base: int, count: int, largest: int = LARGEST_BASE) -> list[tuple[int, int]]:

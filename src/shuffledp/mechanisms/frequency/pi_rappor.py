@@ -24,7 +24,7 @@ from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reference import UniformNumber
 from shuffledp.mechanisms.parts.support import SupportReading
 from shuffledp.mechanisms.parts.user_values import OneOption
-from shuffledp.mechanisms.parts.wire import Wire, integers_of_wire, wire_of_integers
+from shuffledp.mechanisms.parts.wire import Mask, Wire, integers_of_wire, wire_of_integers
 from shuffledp.numerics.ball import precision
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling import line_decoding
@@ -284,17 +284,19 @@ class LineWire(Wire):
     def bits(self) -> int:
         return 2 * self._number_bits
 
+    @property
+    def expected(self) -> str:
+        return f"numbers below the prime {self.prime}"
+
     def pack(self, messages: Array) -> Bytes:
         slopes, offsets = np.divmod(messages, self.prime)
         return wire_of_integers(slopes << self._number_bits | offsets, self.bits)
 
-    def unpack(self, wire: Bytes) -> Array:
-        both = integers_of_wire(self.who, wire, self.bits, 1 << self.bits)
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        both = integers_of_wire(rows)
         slopes, offsets = both >> self._number_bits, both & (1 << self._number_bits) - 1
-        largest = max(slopes.max(initial=0), offsets.max(initial=0))
-        if largest >= self.prime:
-            raise ValueError(f"{self.who}: expected numbers below the prime {self.prime}, got {largest}.")
-        return np.asarray(slopes * self.prime + offsets)
+        good = (slopes >= 0) & (slopes < self.prime) & (offsets < self.prime)
+        return np.asarray(slopes * self.prime + offsets), good
 
 
 @dataclass(frozen=True)

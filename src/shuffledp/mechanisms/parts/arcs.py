@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shuffledp.array import Array, Bytes
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
-from shuffledp.mechanisms.parts.wire import Wire
+from shuffledp.mechanisms.parts.wire import Mask, Wire
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.sampling import digits
@@ -177,8 +177,12 @@ class DigitWire(Wire):
     def bits(self) -> int:
         return digits.wire_bits(self.base, self.digits)
 
+    @property
+    def expected(self) -> str:
+        return f"messages below {self.base}^{self.digits}"
+
     def pack(self, messages: Array) -> Bytes:
         return digits.pack(messages, self.base)
 
-    def unpack(self, wire: Bytes) -> Array:
-        return digits.unpack(self.who, wire, self.base, self.digits)
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        return digits.unpack(rows, self.base, self.digits)

@@ -29,6 +29,8 @@ SHARE_BITS = 256
 LARGEST_EXPONENT = 80.0
 """The cap is chosen for an ε of at most this: smaller caps than its 2^-115 of a sphere say nothing more."""
 LARGEST_DIMENSION = 1 << 20
+FAR_NOISE = 1 << 8
+"""Coordinates are cut off this many steps beyond the sphere; noise goes so far with a probability below 2^-256."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class CapReport:
 
     @cached_property
     def wire(self) -> LatticeWire:
-        return LatticeWire(self.who, self.dimension, 2 if self._places <= 14 else 4)
+        return LatticeWire(self.who, self.dimension, 2 if self._places <= 14 else 4, (1 << self._places) + FAR_NOISE)
 
     def reading(self, region: OwnRegion) -> LatticeReading:
         """How messages are read where γ is that of the region."""
@@ -103,7 +105,7 @@ class CapReport:
         in_cap = ~source.coins(uniform_share, len(values))
         points = self.cap.points(source, poles, in_cap)
         points *= 1 / self.step
-        largest = (1 << (8 * self.wire.coordinate_bytes - 1)) - 1
+        largest = self.wire.largest
         return np.clip(noisy_rounding(points, source, self._places + 1), -largest, largest)
 
 

@@ -14,7 +14,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.query import Query, QueryColumn
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.user_values import UserValues
-from shuffledp.mechanisms.parts.wire import Wire, rows_of_bytes
+from shuffledp.mechanisms.parts.wire import Mask, Wire
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,27 @@ class QuerySetWire(Wire):
     def bits(self) -> int:
         return 8 + 8 * max(wire.bytes for wire in self.wires)
 
+    @property
+    def expected(self) -> str:
+        return f"messages of queries below {len(self.wires)}, with zeros after them"
+
     def pack(self, messages: Array) -> Bytes:
         return np.ascontiguousarray(messages, dtype=np.uint8)
 
-    def unpack(self, wire: Bytes) -> Array:
-        rows = rows_of_bytes(self.who, wire, self.bytes)
-        if len(rows) and int(rows[:, 0].max()) >= len(self.wires):
-            raise ValueError(f"{self.who}: expected queries below {len(self.wires)}, got {int(rows[:, 0].max())}.")
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        good = rows[:, 0] < len(self.wires)
         for number, inner in enumerate(self.wires):
-            own = rows[rows[:, 0] == number]
-            if own[:, 1 + inner.bytes :].any():
-                raise ValueError(f"{self.who}: expected zeros after a message of query {number}, got others.")
-            self.messages(number, own)
-        return rows
+            here = np.flatnonzero(rows[:, 0] == number)
+            own = rows[here]
+            good[here] = ~own[:, 1 + inner.bytes :].any(axis=1) & inner.valid(self._inside(number, own))
+        return rows, good
 
     def messages(self, number: int, rows: Bytes) -> Array:
         """The messages of a query in rows that are all its."""
-        inner = self.wires[number]
-        return inner.unpack(np.ascontiguousarray(rows[:, 1 : 1 + inner.bytes]))
+        return self.wires[number].unpack(self._inside(number, rows))
+
+    def _inside(self, number: int, rows: Bytes) -> Bytes:
+        return np.ascontiguousarray(rows[:, 1 : 1 + self.wires[number].bytes])
 
     def put(self, rows: Bytes, number: int, places: slice | Integers, messages: Array) -> None:
         """Messages of a query into some rows that are still zeros."""

@@ -11,7 +11,7 @@ from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.user_values import UserValues
-from shuffledp.mechanisms.parts.wire import Wire, rows_of_bytes
+from shuffledp.mechanisms.parts.wire import Mask, Wire
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,16 @@ class RepeatedWire(Wire):
     def bits(self) -> int:
         return 8 * self.runs * self.single.bytes
 
+    @property
+    def expected(self) -> str:
+        return f"{self.runs} times {self.single.expected}"
+
     def pack(self, messages: Array) -> Bytes:
         return np.concatenate([self.single.pack(messages[:, run]) for run in range(self.runs)], axis=1)
 
-    def unpack(self, wire: Bytes) -> Array:
-        rows = rows_of_bytes(self.who, wire, self.bytes)
-        return np.stack([self.single.unpack(part) for part in np.split(rows, self.runs, axis=1)], axis=1)
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        found = [self.single.read(np.ascontiguousarray(part)) for part in np.split(rows, self.runs, axis=1)]
+        return np.stack([messages for messages, _ in found], axis=1), np.all([good for _, good in found], axis=0)
 
 
 @dataclass(frozen=True)

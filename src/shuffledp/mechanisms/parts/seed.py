@@ -13,7 +13,7 @@ from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.mechanisms.parts.seed_guarantee import SeedGuarantee
-from shuffledp.mechanisms.parts.wire import Wire, rows_of_bytes
+from shuffledp.mechanisms.parts.wire import Mask, Wire, every
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.prg import PseudorandomGenerator, Seeds
@@ -52,11 +52,15 @@ class SeedWire(Wire):
     def bits(self) -> int:
         return self.seed_bits
 
+    @property
+    def expected(self) -> str:
+        return f"seeds of {self.seed_bits} bits"
+
     def pack(self, messages: Array) -> Bytes:
         return np.ascontiguousarray(messages)
 
-    def unpack(self, wire: Bytes) -> Array:
-        return rows_of_bytes(self.who, wire, self.bytes)
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        return rows, every(rows)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reference import WORDS_OF_AN_INTEGER, UniformReference, integers_below
 from shuffledp.mechanisms.parts.support import SupportReading
-from shuffledp.mechanisms.parts.wire import Wire
+from shuffledp.mechanisms.parts.wire import Mask, Wire
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling import combination
@@ -99,11 +99,15 @@ class SubsetWire(Wire):
     def bits(self) -> int:
         return combination.wire_bits(self.options, self.size)
 
+    @property
+    def expected(self) -> str:
+        return f"messages of {self.size} different options out of {self.options}"
+
     def pack(self, messages: Array) -> Bytes:
         return combination.pack(messages, self.options)
 
-    def unpack(self, wire: Bytes) -> Array:
-        return combination.unpack(self.who, wire, self.options, self.size)
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        return combination.unpack(rows, self.options, self.size)
 
 
 @dataclass(frozen=True)

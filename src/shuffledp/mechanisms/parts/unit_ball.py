@@ -19,7 +19,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.user_values import UserValues, reals
-from shuffledp.mechanisms.parts.wire import Wire, rows_of_bytes
+from shuffledp.mechanisms.parts.wire import Mask, Wire
 from shuffledp.sampling import rounding
 from shuffledp.sampling.random import RandomSource
 
@@ -90,6 +90,15 @@ class LatticeWire(Wire):
     who: str
     dimension: int
     coordinate_bytes: int
+    largest: int
+    """No coordinate of a message is larger in size."""
+
+    def __post_init__(self) -> None:
+        assert 0 < self.largest < 1 << 8 * self.coordinate_bytes - 1, "every coordinate has room on the wire"
+
+    @property
+    def expected(self) -> str:
+        return f"vectors of whole numbers up to {self.largest} in size"
 
     @property
     def bits(self) -> int:
@@ -99,9 +108,12 @@ class LatticeWire(Wire):
         wire = np.ascontiguousarray(messages, dtype=f">i{self.coordinate_bytes}")
         return wire.view(np.uint8).reshape(len(wire), self.bytes)
 
-    def unpack(self, wire: Bytes) -> Array:
-        rows, size = rows_of_bytes(self.who, wire, self.bytes), self.coordinate_bytes
-        return np.ascontiguousarray(rows).view(f">i{size}").astype(f"i{size}")
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        size = self.coordinate_bytes
+        messages = np.ascontiguousarray(rows).view(f">i{size}").astype(f"i{size}")
+        # The absolute value of the smallest number is no number of this type.
+        small = (messages >= -self.largest) & (messages <= self.largest)
+        return messages, np.asarray(small.all(axis=1))
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp.array import Array, Bytes, Integers
-from shuffledp.sampling import bits as packed
+
+Mask = NDArray[np.bool_]
+"""Of each row, whether it is a message."""
 
 
 class Wire(ABC):
-    """Between messages, whose first axis runs over messages, and rows of ``bytes`` bytes."""
+    """Between messages, whose first axis runs over messages, and rows of ``bytes`` bytes.
+
+    Whoever reads messages of strangers finds rows that no user of the mechanism sends: ``read`` tells which they are.
+    """
+
+    who: str
+    """What sentences call the mechanism."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> str:
+        """What a row must be, as sentences say it."""
 
     @property
     @abstractmethod
@@ -29,8 +44,28 @@ class Wire(ABC):
         """Messages as rows of bytes."""
 
     @abstractmethod
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        """The inverse of ``pack`` for every row, and which rows are messages; what the others give means nothing."""
+
+    @final
+    def rows(self, wire: Bytes) -> Bytes:
+        """The same rows, if they are rows of bytes and have the right width; a sentence otherwise."""
+        return rows_of_bytes(self.who, wire, self.bytes)
+
+    @final
+    def valid(self, wire: Bytes) -> Mask:
+        """Which rows are messages."""
+        return self.read(self.rows(wire))[1]
+
+    @final
     def unpack(self, wire: Bytes) -> Array:
-        """The inverse of ``pack``; a sentence if the bytes are not messages."""
+        """The inverse of ``pack``; a sentence if a row is not a message."""
+        messages, good = self.read(self.rows(wire))
+        if not good.all():
+            raise ValueError(
+                f"{self.who}: expected {self.expected}, got others in {int((~good).sum())} of {len(good)} rows."
+            )
+        return messages
 
 
 @dataclass(frozen=True)
@@ -44,11 +79,16 @@ class WholeNumberWire(Wire):
     def bits(self) -> int:
         return (self.outputs - 1).bit_length()
 
+    @property
+    def expected(self) -> str:
+        return f"messages below {self.outputs}"
+
     def pack(self, messages: Array) -> Bytes:
         return wire_of_integers(messages, self.bits)
 
-    def unpack(self, wire: Bytes) -> Array:
-        return integers_of_wire(self.who, wire, self.bits, self.outputs)
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        numbers = integers_of_wire(rows)
+        return numbers, (numbers >= 0) & (numbers < self.outputs)
 
 
 @dataclass(frozen=True)
@@ -62,15 +102,17 @@ class BitRowWire(Wire):
     def bits(self) -> int:
         return self.columns
 
+    @property
+    def expected(self) -> str:
+        return f"rows of {self.columns} bits, with zeros beyond them"
+
     def pack(self, messages: Array) -> Bytes:
         return np.ascontiguousarray(messages)
 
-    def unpack(self, wire: Bytes) -> Array:
-        """Refuses rows of another width and bits beyond the last one."""
-        rows = rows_of_bytes(self.who, wire, packed.bytes_of(self.columns))
-        if self.columns % 8 and (rows[:, -1] >> self.columns % 8).any():
-            raise ValueError(f"{self.who}: expected rows of {self.columns} bits, got a 1 in a bit beyond them.")
-        return rows
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
+        if self.columns % 8 == 0:
+            return rows, every(rows)
+        return rows, rows[:, -1] >> self.columns % 8 == 0
 
 
 def rows_of_bytes(who: str, wire: Bytes, width: int) -> Bytes:
@@ -90,13 +132,13 @@ def wire_of_integers(messages: Array, bits: int) -> Bytes:
     return np.ascontiguousarray(wide[:, 8 - width :])
 
 
-def integers_of_wire(who: str, wire: Bytes, bits: int, limit: int) -> Integers:
-    """The inverse of ``wire_of_integers``; refuses rows of another width and numbers of ``limit`` or more."""
-    width = -(-bits // 8)
-    rows = rows_of_bytes(who, wire, width)
+def integers_of_wire(rows: Bytes) -> Integers:
+    """The inverse of ``wire_of_integers``; numbers of 2^63 and more, which no message is, come out negative."""
     wide = np.zeros((len(rows), 8), dtype=np.uint8)
-    wide[:, 8 - width :] = rows
-    numbers = wide.view(">u8").reshape(-1)
-    if len(numbers) and int(numbers.max()) >= limit:
-        raise ValueError(f"{who}: expected messages below {limit}, got {int(numbers.max())}.")
-    return numbers.astype(np.int64)
+    wide[:, 8 - rows.shape[1] :] = rows
+    return wide.view(">u8").reshape(-1).astype(np.uint64).view(np.int64)
+
+
+def every(rows: Bytes) -> Mask:
+    """The mask where any bytes are a message."""
+    return np.ones(len(rows), dtype=np.bool_)

@@ -96,7 +96,7 @@ class PrivHS(Mechanism):
 
     @cached_property
     def wire(self) -> LatticeWire:
-        return LatticeWire("PrivHS", self.dimension, COORDINATE_BYTES)
+        return LatticeWire("PrivHS", self.dimension, COORDINATE_BYTES, int(1 / STEP) + 1)
 
     @cached_property
     def reading(self) -> LatticeReading:

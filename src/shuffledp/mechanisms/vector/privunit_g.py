@@ -29,6 +29,8 @@ HIGHEST = 3.4
 LENGTH_BEYOND = 12
 """A normal vector is longer than √d + 12 with probability below e^-72."""
 STEP = 2.0**-27
+FAR = 13.0
+"""No normal number from a word of 104 digits is larger: √(2·104·log 2) < 12.01."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class PrivUnitG(Mechanism):
 
     @cached_property
     def wire(self) -> LatticeWire:
-        return LatticeWire("PrivUnitG", self.dimension, COORDINATE_BYTES)
+        return LatticeWire("PrivUnitG", self.dimension, COORDINATE_BYTES, int(FAR / STEP))
 
     @cached_property
     def reading(self) -> LatticeReading:

@@ -20,7 +20,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.unit_ball import NUMBERS_AT_ONCE, UnitBall, checked_settings
-from shuffledp.mechanisms.parts.wire import Wire, rows_of_bytes
+from shuffledp.mechanisms.parts.wire import Mask, Wire
 from shuffledp.sampling import rounding
 from shuffledp.sampling.frame import HadamardFrame
 from shuffledp.sampling.random import RandomSource
@@ -59,6 +59,11 @@ class SignedPlacesWire(Wire):
 
     signs: int
     size: int
+    who: str = "SQKR"
+
+    @property
+    def expected(self) -> str:
+        return f"{self.signs} coefficients in ascending order in {self.bits} bits, with zeros beyond them"
 
     @property
     def pair_bits(self) -> int:
@@ -74,16 +79,13 @@ class SignedPlacesWire(Wire):
         digits = (np.asarray(messages)[:, :, None] >> places & 1).astype(np.uint8)
         return np.packbits(digits.reshape(len(messages), self.bits), axis=1)
 
-    def unpack(self, wire: Bytes) -> Array:
-        rows = rows_of_bytes("SQKR", wire, self.bytes)
+    def read(self, rows: Bytes) -> tuple[Array, Mask]:
         digits = np.unpackbits(rows, axis=1)
-        if digits[:, self.bits :].any():
-            raise ValueError(f"SQKR: expected rows of {self.bits} bits, got a 1 in a bit beyond them.")
+        beyond = digits[:, self.bits :].any(axis=1)
         pairs = digits[:, : self.bits].reshape(len(rows), self.signs, self.pair_bits).astype(np.int64)
         messages = pairs @ (1 << np.arange(self.pair_bits - 1, -1, -1))
-        if (np.diff(messages >> 1, axis=1) <= 0).any():
-            raise ValueError("SQKR: expected coefficients in ascending order, got others.")
-        return np.asarray(messages)
+        ascending = (np.diff(messages >> 1, axis=1) > 0).all(axis=1)
+        return np.asarray(messages), np.asarray(~beyond & ascending)
 
 
 @dataclass(frozen=True)
