@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from shuffledp.array import Bytes
 from shuffledp.collection import kernel, message
+from shuffledp.collection.bundle import Bundle
+from shuffledp.collection.engine.engine import Lot
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan_file import Plan
@@ -44,6 +46,12 @@ def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) 
     mechanism = catalogue.build(name.removesuffix("-wide"), local, settings)
     base: dict[str, Any] = {"users": users, "epsilon": epsilon, "delta": 1e-6, "population": "test"}
     return Plan(task, mechanism, **(base | changes))
+
+
+def lot_of(plan: Plan, rows: int) -> Lot:
+    """What an engine is told of a collection of so many users."""
+    mechanism = plan.mechanism
+    return Lot(plan.identity(), mechanism.message_bytes, rows, rows * mechanism.messages_per_user)
 
 
 def data_of(name: str, rows: int, seed: int = 1) -> pa.Array:
@@ -100,6 +108,11 @@ def in_order(wire: Bytes) -> list[bytes]:
 def messages_in(directory: Path, width: int) -> list[bytes]:
     """The messages of a directory of files, in the order in which they stand there."""
     return [row.tobytes() for wire in message.read(message.files_of(directory), width) for row in wire]
+
+
+def bundled(path: Path) -> list[bytes]:
+    """The messages of a bundle, in the order in which they stand there."""
+    return [row.tobytes() for wire in Bundle.open(path).read() for row in wire]
 
 
 def write_messages(directory: Path, parts: Sequence[Bytes]) -> Path:

@@ -78,10 +78,9 @@ def test_a_table_of_the_mechanisms_own_values(name: str) -> None:
     wires = list(kernel.Encoder(column, bytes(32)).part(iter([array]), 0))
     found = kernel.accumulate(mechanism, wires)
     assert found is not None
-    total, messages = found
-    users = mechanism.users_behind(messages)
+    users = mechanism.users_behind(found.messages)
     assert users == 400
-    first, *_ = column.quantities(mechanism.finish(total, users), 0.95)
+    first, *_ = column.quantities(mechanism.finish(found.statistic, users), 0.95)
     assert len(first.labels) == len(first.value)
     assert first.low is not None
     assert first.high is not None
@@ -98,7 +97,7 @@ def test_ranges_are_named_by_their_ends() -> None:
     wires = list(kernel.Encoder(column, bytes(32)).part(iter([array]), 0))
     found = kernel.accumulate(plan.mechanism, wires)
     assert found is not None
-    (quantity,) = column.quantities(plan.mechanism.finish(found[0], len(array)), 0.95)
+    (quantity,) = column.quantities(plan.mechanism.finish(found.statistic, len(array)), 0.95)
     assert quantity.labels == ("a … d", "e", "a … b", "c … d", "e", "a", "b", "c", "d", "e")
     wanted = np.array([6, 1, 5, 1, 1, 2, 3, 0, 1, 1]) * 3000
     # Which level a user answers on is all that is left to chance at this local ε; five standard errors.

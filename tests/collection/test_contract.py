@@ -25,6 +25,7 @@ from tests.collection import (
     everything_under,
     expected_messages,
     in_order,
+    lot_of,
     messages_in,
     plan_of,
     write_messages,
@@ -34,10 +35,10 @@ from tests.collection import (
 
 def encode(engine: Engine, name: str, path: Path, rows: int, directory: Path) -> Any:
     """Run the first step alone; return the column."""
-    column = plan_of(name).column("value")
-    table = FileTable(path)
+    plan = plan_of(name)
+    column, table = plan.column("value"), FileTable(path)
     assert engine.check(table, column) == rows
-    engine.encode(table, column, KEY, rows, directory)
+    engine.encode(table, column, KEY, lot_of(plan, rows), directory)
     return column
 
 
@@ -59,9 +60,9 @@ def test_messages_are_those_of_the_key(
     width = mechanism.message_bytes
     assert messages_in(tmp_path / "encoded", width) == [row.tobytes() for row in wanted]
     assert messages_in(tmp_path / "shuffled", width) == in_order(wanted)
-    total, users = engine.aggregate(mechanism, tmp_path / "shuffled", rows)
-    assert users == rows
-    np.testing.assert_array_equal(total, mechanism.accumulate(mechanism.unpack(wanted)))
+    total = engine.aggregate(mechanism, tmp_path / "shuffled", rows)
+    assert (total.messages, total.refused) == (rows, 0)
+    np.testing.assert_array_equal(total.statistic, mechanism.accumulate(mechanism.unpack(wanted)))
 
 
 @pytest.mark.parametrize("name", ["krr", "laplace"])
@@ -82,7 +83,7 @@ def test_the_shuffled_files_are_a_function_of_the_multiset(
     assert list(engine_check.wrong_order(engine, width, tmp_path)) == []
     for number in range(3):
         names = sorted(path.name for path in (tmp_path / f"shuffled{number}").iterdir())
-        assert names == [f"messages-{file:05d}.parquet" for file in range(4)]
+        assert names == ["_manifest.json", *(f"messages-{file:05d}.parquet" for file in range(4))]
 
 
 def test_a_shuffle_that_was_killed_is_done_again(engine: Engine, tmp_path: Path) -> None:
@@ -238,7 +239,8 @@ def test_every_way_to_sort_gives_the_same_files(width: int, tmp_path: Path, monk
     for name, memory in (("memory", 1 << 20), ("disk", 0)):
         monkeypatch.setattr(shuffling, "IN_MEMORY_BYTES", memory)
         (tmp_path / name).mkdir()
-        assert shuffling.shuffle_files(files, width, tmp_path / name, lambda rows: None) == 5000
+        messages = shuffling.in_order(message.read(files, width), width, 5000, tmp_path / name)
+        assert shuffling.write(messages, width, tmp_path / name).messages == 5000
         assert messages_in(tmp_path / name, width) == in_order(wire)
 
 

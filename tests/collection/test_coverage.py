@@ -55,10 +55,11 @@ def test_intervals_cover_the_truth_at_the_stated_rate(name: str, tmp_path: Path)
         encoded = write_messages(tmp_path / f"encoded{repetition}", parts)
         shuffled = tmp_path / f"shuffled{repetition}"
         shuffled.mkdir()
-        shuffling.shuffle_files(message.files_of(encoded), width, shuffled, lambda rows: None)
+        read = message.read(message.files_of(encoded), width)
+        shuffling.write(shuffling.in_order(read, width, ROWS, shuffled), width, shuffled)
         found = kernel.accumulate(mechanism, message.read(message.files_of(shuffled), width))
         assert found is not None
-        (quantity,) = column.quantities(mechanism.finish(*found), CONFIDENCE)
+        (quantity,) = column.quantities(mechanism.finish(found.statistic, found.messages), CONFIDENCE)
         assert quantity.low is not None
         assert quantity.high is not None
         assert quantity.standard_error is not None

@@ -10,14 +10,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from shuffledp.collection import role
+from shuffledp import collection
 from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.job import Job
-from shuffledp.collection.table import FileTable, MemoryTable, table_of
-from tests.collection import data_of, everything_under, messages_in, plan_of, write_table
+from shuffledp.collection.table import FileTable, MemoryTable, Table, table_of
+from tests.collection import data_of, everything_under, lot_of, messages_in, plan_of, write_table
 
 KEY = bytes(range(32))
 ROWS = 900
@@ -70,12 +70,13 @@ def test_messages_are_those_of_the_file(name: str, tmp_path: Path) -> None:
     """Under one key, whatever form the data have."""
     array, plan, engine = data_of(name, ROWS), plan_of(name), engine_of("embedded")
     column = plan.column("value")
-    engine.encode(FileTable(write_table(tmp_path / "data.parquet", value=array)), column, KEY, ROWS, tmp_path / "file")
+    table: Table = FileTable(write_table(tmp_path / "data.parquet", value=array))
+    engine.encode(table, column, KEY, lot_of(plan, ROWS), tmp_path / "file")
     wanted = messages_in(tmp_path / "file", plan.mechanism.message_bytes)
     for form, data in forms_of(array).items():
         table = table_of(data, "value")
         assert engine.check(table, column) == ROWS
-        engine.encode(table, column, KEY, ROWS, tmp_path / form)
+        engine.encode(table, column, KEY, lot_of(plan, ROWS), tmp_path / form)
         assert messages_in(tmp_path / form, plan.mechanism.message_bytes) == wanted, form
 
 
@@ -104,10 +105,10 @@ def test_texts_may_be_views() -> None:
 def test_a_single_column_needs_no_name(tmp_path: Path) -> None:
     """In memory and in a file; several need one, and a wrong one is told what there is."""
     array, plan = data_of("krr", ROWS), plan_of("krr", users=ROWS)
-    assert role.encode(plan, Series(array), out=tmp_path / "series.parquet") == ROWS
+    assert collection.encode(plan, Series(array), out=tmp_path / "series.parquet") == ROWS
     for name in ("data.parquet", "data.csv"):
         path = write_table(tmp_path / name, colour=array)
-        assert role.encode(plan, path, out=tmp_path / f"{name}.messages") == ROWS
+        assert collection.encode(plan, path, out=tmp_path / f"{name}.messages") == ROWS
     both = pa.table({"a": array, "b": array})
     for data in (both, write_table(tmp_path / "both.csv", a=array, b=array)):
         with pytest.raises(ValueError, match=r"^input: expected the name of a column of .*, which has 2\.$"):

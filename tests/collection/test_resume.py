@@ -24,11 +24,20 @@ from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.engine.spark import Spark, _encoding, _mapped
-from shuffledp.collection.job import Job
+from shuffledp.collection.job import Job, Start
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.table import FileTable
 from shuffledp.planner.plan_file import Plan
-from tests.collection import data_of, everything_under, expected_messages, in_order, messages_in, plan_of, write_table
+from tests.collection import (
+    data_of,
+    everything_under,
+    expected_messages,
+    in_order,
+    lot_of,
+    messages_in,
+    plan_of,
+    write_table,
+)
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, run_and_kill
 
 ROWS = 1000
@@ -42,6 +51,12 @@ def request_in(directory: Path, name: str = "krr", **changes: object) -> tuple[R
     plan, table = plan_of(name, users=ROWS, **CHEAP), FileTable(path)
     request = Request(plan, table, "value", directory / "out", directory / "ledger.sqlite")
     return dataclasses.replace(request, **changes), array  # type: ignore[arg-type]
+
+
+def start_of(request: Request) -> Start:
+    """What a collection of this request begins with."""
+    head = None if request.ledger is None else Ledger(request.ledger).head().document()
+    return Start(request.plan, 1, "value", request.table.fingerprint(), ROWS, head)
 
 
 def key_in(out: Path) -> bytes | None:
@@ -105,22 +120,22 @@ def test_parts_that_are_there_are_not_encoded_again(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(embedded, "PART_CHUNKS", 1)
     request, _ = request_in(tmp_path)
     column, table, engine = request.plan.column("value"), request.table, engine_of("embedded")
-    engine.encode(table, column, bytes(32), ROWS, tmp_path / "encoded")
+    engine.encode(table, column, bytes(32), lot_of(request.plan, ROWS), tmp_path / "encoded")
     before = messages_in(tmp_path / "encoded", 1)
     (tmp_path / "encoded" / "part-00001.parquet").unlink()
-    engine.encode(table, column, bytes(32), ROWS, tmp_path / "encoded")
+    engine.encode(table, column, bytes(32), lot_of(request.plan, ROWS), tmp_path / "encoded")
     assert messages_in(tmp_path / "encoded", 1) == before
 
     def fail(*_: object) -> None:
         raise AssertionError("encoded again")
 
     monkeypatch.setattr(kernel.Encoder, "encode", fail)
-    engine.encode(table, column, bytes(32), ROWS, tmp_path / "encoded")
+    engine.encode(table, column, bytes(32), lot_of(request.plan, ROWS), tmp_path / "encoded")
 
 
 def test_the_key_is_secret_and_short_lived(tmp_path: Path) -> None:
     """Only its owner can read it, it is not in a repr, and it is overwritten and gone with the order of messages."""
-    job = Job.begin(tmp_path / "out", plan_of("krr"), "value", {}, 10, "embedded")
+    job = Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, "value", {}, 10, None), "embedded")
     key = job.key()
     assert job.key() == key
     assert len(key) == 32
@@ -144,8 +159,7 @@ def test_what_cannot_be_gone_on_with_is_a_sentence(tmp_path: Path) -> None:
     """An unfinished collection needs --resume, and the same plan, input, column and engine."""
     request, _ = request_in(tmp_path)
     engine = engine_of("embedded")
-    fingerprint = request.table.fingerprint()
-    Job.begin(request.out, request.plan, "value", fingerprint, ROWS, "embedded")
+    Job.begin(request.out, start_of(request), "embedded")
     with pytest.raises(ValueError, match="go on with --resume"):
         run(request, engine)
     for change in ({"plan": plan_of("krr", users=5)}, {"column": "other"}):
@@ -160,11 +174,11 @@ def test_what_cannot_be_gone_on_with_is_a_sentence(tmp_path: Path) -> None:
 
 def test_only_one_process_works_on_a_job(tmp_path: Path) -> None:
     """The second one is told so."""
-    job = Job.begin(tmp_path / "out", plan_of("krr"), "value", {}, 10, "embedded")
+    job = Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, "value", {}, 10, None), "embedded")
     with job.alone(), pytest.raises(ValueError, match="another process is collecting"), job.alone():
         raise AssertionError("two at once")
     with pytest.raises(ValueError, match="another process is collecting"):
-        Job.begin(tmp_path / "out", plan_of("krr"), "value", {}, 10, "embedded")
+        Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, "value", {}, 10, None), "embedded")
     assert Job.unfinished(tmp_path / "out") == job
 
 
@@ -331,7 +345,7 @@ def test_a_machine_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.
 def test_a_job_with_a_plan_of_version_1_goes_on(tmp_path: Path) -> None:
     """Begun before plans told the users' task: the same plan, however it is written."""
     request, array = request_in(tmp_path, resume=True)
-    job = Job.begin(request.out, request.plan, "value", request.table.fingerprint(), ROWS, "embedded")
+    job = Job.begin(request.out, start_of(request), "embedded")
     key = job.key()
     document = json.loads((job.work / "job.json").read_text("utf-8"))
     plan = document["plan"]
@@ -351,7 +365,7 @@ def test_leftovers_of_an_unknown_job_are_not_adopted(tmp_path: Path) -> None:
     engine = engine_of("embedded")
     (request.out / "work").mkdir(parents=True)
     column, table = plan_of("krr", users=ROWS, epsilon_local=8.0).column("value"), request.table
-    engine.encode(table, column, bytes(32), ROWS, request.out / "work" / "encoded")
+    engine.encode(table, column, bytes(32), lot_of(request.plan, ROWS), request.out / "work" / "encoded")
     for resume in (False, True):
         with pytest.raises(ValueError, match="nothing is known any more; delete it"):
             run(dataclasses.replace(request, resume=resume), engine)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,46 +14,60 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shuffledp import amplify
+from shuffledp import amplify, collection
 from shuffledp.array import Bytes
-from shuffledp.collection import external_sort, role, shuffling
+from shuffledp.collection import bundle, external_sort, shuffling
+from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.guarantee import Guarantee, TooWeak
 from shuffledp.collection.ledger import Ledger
-from tests.collection import data_of, everything_under, messages_in, plan_of, write_table
+from shuffledp.collection.manifest import Manifest
+from shuffledp.planner.plan_file import Plan
+from tests.collection import bundled, data_of, everything_under, messages_in, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 PLAN = plan_of("krr", users=2000, **CHEAP)
 
 
-def encoded(directory: Path, number: int, rows: int = 1000) -> Path:
+def encoded(directory: Path, number: int, rows: int = 1000, plan: Plan = PLAN) -> Path:
     """What one of several encoders hands over."""
     path = write_table(directory / f"data{number}.parquet", value=data_of("krr", rows, seed=number))
-    out = directory / f"messages{number}.parquet"
-    assert role.encode(PLAN, path, "value", out=out) == rows
+    out = directory / f"ours{number}.messages"
+    assert collection.encode(plan, path, "value", out=out) == rows
     return out
+
+
+def given_bundle(path: Path, rows: list[list[int]], users: int, plan: Plan = PLAN) -> Path:
+    """A bundle of any rows, as a stranger may make one."""
+    wire = np.array(rows, dtype=np.uint8)
+    bundle.write(path, plan.identity(), users, wire.shape[1], [wire])
+    return path
 
 
 def test_three_roles_give_a_report(tmp_path: Path) -> None:
     """Two encoders, one shuffler without a plan, one estimator."""
     files = [encoded(tmp_path, 1), encoded(tmp_path, 2)]
-    assert role.shuffle(files, out=tmp_path / "shuffled") == 2000
-    together = [row for path in files for row in messages_in(path, 1)]
+    assert collection.shuffle(files, out=tmp_path / "shuffled") == 2000
+    together = [row for path in files for row in bundled(path)]
     assert messages_in(tmp_path / "shuffled", 1) == sorted(together)
-    report = role.estimate(PLAN, tmp_path / "shuffled", out=tmp_path / "out")
+    report = collection.estimate(PLAN, tmp_path / "shuffled", out=tmp_path / "out")
     wire = np.frombuffer(b"".join(together), dtype=np.uint8).reshape(-1, 1)
     direct = PLAN.mechanism.estimate(PLAN.mechanism.unpack(wire))
     np.testing.assert_array_equal(report.estimate.value, direct.value)
     assert "run apart" in report.document()["parties"]
     assert "saw the raw data" not in (tmp_path / "out" / "report.md").read_text("utf-8")
     assert report.guarantee.users == 2000
+    assert report.document()["counts"] == {"messages": 2000, "refused": 0, "missing": 0}
 
 
-def test_a_file_of_messages_has_nothing_else(tmp_path: Path) -> None:
-    """One column of bytes, no metadata of the input."""
-    file = pq.ParquetFile(encoded(tmp_path, 1))
-    assert file.schema_arrow.names == ["message"]
-    assert file.schema_arrow.field(0).type == pa.binary(1)
-    assert file.metadata.metadata is None
+def test_a_bundle_has_nothing_of_the_input(tmp_path: Path) -> None:
+    """What it is, whose plan it is, how many users, and the messages."""
+    path = encoded(tmp_path, 1)
+    first, header, rest = path.read_bytes().split(b"\n", 2)
+    assert first == b"shuffledp messages 1"
+    told = json.loads(header)
+    assert told.keys() == {"id", "plan", "users", "width"}
+    assert (told["plan"], told["users"], told["width"]) == (PLAN.identity(), 1000, 1)
+    assert len(rest) == 1000 + 32
 
 
 def test_encoding_the_same_people_again_is_refused(tmp_path: Path) -> None:
@@ -57,123 +75,307 @@ def test_encoding_the_same_people_again_is_refused(tmp_path: Path) -> None:
     out = encoded(tmp_path, 1)
     before = out.read_bytes()
     with pytest.raises(ValueError, match="would weaken their privacy"):
-        role.encode(PLAN, tmp_path / "data1.parquet", "value", out=out)
+        collection.encode(PLAN, tmp_path / "data1.parquet", "value", out=out)
     assert out.read_bytes() == before
-    role.encode(PLAN, tmp_path / "data1.parquet", "value", out=tmp_path / "again.parquet")
-    assert messages_in(tmp_path / "again.parquet", 1) != messages_in(out, 1)
+    collection.encode(PLAN, tmp_path / "data1.parquet", "value", out=tmp_path / "again.messages")
+    assert bundled(tmp_path / "again.messages") != bundled(out)
 
 
 def test_a_bad_table_leaves_no_messages(tmp_path: Path) -> None:
     """Not even a part of them."""
     path = write_table(tmp_path / "data.parquet", value=pa.array(["red", "pink"]))
     with pytest.raises(ValueError, match="got 'pink'"):
-        role.encode(PLAN, path, "value", out=tmp_path / "out.parquet")
+        collection.encode(PLAN, path, "value", out=tmp_path / "out.messages")
     empty = write_table(tmp_path / "empty.parquet", value=pa.array([], pa.string()))
     with pytest.raises(ValueError, match="at least one row"):
-        role.encode(PLAN, empty, "value", out=tmp_path / "out.parquet")
+        collection.encode(PLAN, empty, "value", out=tmp_path / "out.messages")
     with pytest.raises(ValueError, match="there is none"):
-        role.encode(PLAN, path, "value", out=tmp_path / "nowhere" / "out.parquet")
+        collection.encode(PLAN, path, "value", out=tmp_path / "nowhere" / "out.messages")
     assert everything_under(tmp_path) == ["data.parquet", "empty.parquet"]
 
 
 def test_the_shuffler_keeps_the_plan_where_it_has_one(tmp_path: Path) -> None:
-    """Too few messages are not handed on; enough are, and stand in the ledger."""
+    """Too few messages are not handed on and cost nothing; enough are, and stand in the ledger once."""
     files = [encoded(tmp_path, 1)]
     enough = Guarantee(PLAN, 1000).value.upper
     strict = plan_of("krr", users=2000, epsilon=enough * 0.99, **CHEAP)
-    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    ledger.register("test")
     before = everything_under(tmp_path)
     with pytest.raises(TooWeak, match="1000 users took part where 2000 were planned"):
-        role.shuffle(files, out=tmp_path / "shuffled", plan=strict, ledger=ledger.path)
+        collection.shuffle(files, out=tmp_path / "shuffled", plan=strict, ledger=ledger.path)
     assert everything_under(tmp_path) == before
-    role.shuffle(files, out=tmp_path / "shuffled", plan=strict, ledger=ledger.path, allow_weaker=True)
-    (standing,) = ledger.standings()
-    assert [(entry.users, entry.state) for entry in standing.entries] == [(1000, "released")]
+    assert all(not standing.entries for standing in ledger.standings())
+    for out in ("shuffled", "again"):
+        # The same messages in the same order are no second release.
+        collection.shuffle(files, out=tmp_path / out, plan=strict, ledger=ledger.path, allow_weaker=True)
+        (standing,) = ledger.standings("test")
+        assert [(entry.users, entry.state) for entry in standing.entries] == [(1000, "released")]
     with pytest.raises(TooWeak):
-        role.estimate(strict, tmp_path / "shuffled", out=tmp_path / "out")
+        collection.estimate(strict, tmp_path / "shuffled", out=tmp_path / "out", ledger=ledger.path)
+    assert not (tmp_path / "out").exists()
+    report = collection.estimate(
+        strict, tmp_path / "shuffled", out=tmp_path / "out", ledger=ledger.path, allow_weaker=True
+    )
+    assert report.standing is not None
+    assert len(report.standing.entries) == 1
+
+
+def test_a_full_disk_leaves_no_entry_in_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget is charged when something is released, not before it fails."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    ledger.register("test")
+    files = [encoded(tmp_path, 1)]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "messages")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shuffling, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            collection.shuffle(files, out=tmp_path / "shuffled", plan=PLAN, ledger=ledger.path)
+    assert all(not standing.entries for standing in ledger.standings())
+    assert not (tmp_path / "shuffled").exists()
+    assert collection.shuffle(files, out=tmp_path / "shuffled", plan=PLAN, ledger=ledger.path) == 1000
 
 
 def test_several_messages_a_user(tmp_path: Path) -> None:
-    """Users are counted, not messages; what is no multiple of a user's messages is refused; the report says so."""
+    """Users are counted, not messages; in order of their bytes no place tells a real message from a dummy."""
     plan = plan_of("pure-dump", users=300)
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", 300))
-    assert role.encode(plan, path, "value", out=tmp_path / "messages.parquet") == 300
-    # In order of their bytes, so that no place tells a real message from a dummy.
-    handed_over = pq.read_table(tmp_path / "messages.parquet")["message"].to_pylist()
+    assert collection.encode(plan, path, "value", out=tmp_path / "ours.messages") == 300
+    handed_over = bundled(tmp_path / "ours.messages")
     assert handed_over == sorted(handed_over)
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    shuffled = role.shuffle([tmp_path / "messages.parquet"], out=tmp_path / "shuffled", plan=plan, ledger=ledger.path)
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    ledger.register("test")
+    shuffled = collection.shuffle(
+        [tmp_path / "ours.messages"], out=tmp_path / "shuffled", plan=plan, ledger=ledger.path
+    )
     assert shuffled == 300 * 31
-    report = role.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
-    assert report.guarantee.users == ledger.standings()[0].entries[0].users == 300
+    report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
+    assert report.guarantee.users == ledger.standings("test")[0].entries[0].users == 300
     assert report.guarantee.value.upper == amplify(plan.mechanism, 300).epsilon(1e-6).upper
     assert "promise nothing" in report.statement()
-    assert ledger.standings()[0].entries[0].epsilon_local is None
-    pq.write_table(pa.table({"message": pa.array([b"\0"] * 32, pa.binary(1))}), tmp_path / "odd.parquet")
-    with pytest.raises(ValueError, match="expected a multiple of 31 messages"):
-        role.estimate(plan, tmp_path / "odd.parquet", out=tmp_path / "odd")
 
 
 def test_what_is_no_file_of_messages_is_a_sentence(tmp_path: Path) -> None:
-    """Other files, other widths, nothing at all."""
+    """Other files, nothing at all."""
     good = encoded(tmp_path, 1)
-    wide = tmp_path / "wide.parquet"
-    pq.write_table(pa.table({"message": pa.array([b"ab", b"cd"], pa.binary(2))}), wide)
-    text = tmp_path / "text.parquet"
+    text = tmp_path / "text.messages"
     text.write_text("text")
-    with pytest.raises(ValueError, match="of one width, got 1, 2 bytes"):
-        role.shuffle([good, wide], out=tmp_path / "out")
-    with pytest.raises(ValueError, match=r"^messages: cannot read "):
-        role.shuffle([text], out=tmp_path / "out")
-    with pytest.raises(ValueError, match="is not a file of messages"):
-        role.shuffle([tmp_path / "data1.parquet"], out=tmp_path / "out")
-    with pytest.raises(ValueError, match="expected a file or a directory of messages"):
-        role.shuffle([tmp_path / "none"], out=tmp_path / "out")
-    with pytest.raises(ValueError, match="does not hold messages of krr as planned"):
-        role.estimate(PLAN, wide, out=tmp_path / "out")
+    for wrong in (text, tmp_path / "data1.parquet"):
+        with pytest.raises(ValueError, match="is not a file of messages"):
+            collection.shuffle([wrong], out=tmp_path / "out")
+    with pytest.raises(ValueError, match="expected a file or a directory"):
+        collection.shuffle([tmp_path / "none"], out=tmp_path / "out")
     with pytest.raises(ValueError, match="expected a new or empty directory"):
-        role.shuffle([good], out=tmp_path)
+        collection.shuffle([good], out=tmp_path)
+    for wrong in (good, tmp_path):
+        with pytest.raises(ValueError, match="not a directory from `shuffledp shuffle`"):
+            collection.estimate(PLAN, wrong, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_messages_that_the_mechanism_never_sends_are_refused(tmp_path: Path) -> None:
-    """A message outside the mechanism's set stops the estimate."""
-    path = tmp_path / "odd.parquet"
-    pq.write_table(pa.table({"message": pa.array([b"\xff"] * 2000, pa.binary(1))}), path)
-    with pytest.raises(ValueError, match="KRR: expected messages below 4, got 255"):
-        role.estimate(PLAN, path, out=tmp_path / "out")
+# --- one bad message is one bad message ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_the_shuffler", [True, False])
+def test_a_row_that_is_no_message_takes_one_user_off(tmp_path: Path, at_the_shuffler: bool) -> None:
+    """At the shuffler where it has the plan, at the estimator otherwise; the others' estimate stands."""
+    files = [encoded(tmp_path, 1), given_bundle(tmp_path / "strange.messages", [[255], [1], [4]], 3)]
+    written = collection.shuffle(files, out=tmp_path / "shuffled", plan=PLAN if at_the_shuffler else None)
+    assert written == (1001 if at_the_shuffler else 1003)
+    report = collection.estimate(PLAN, tmp_path / "shuffled", out=tmp_path / "out")
+    assert report.guarantee.users == 1001
+    assert report.document()["counts"] == {"messages": 1001, "refused": 2, "missing": 0}
+    good = np.frombuffer(b"".join(bundled(files[0])) + b"\x01", dtype=np.uint8).reshape(-1, 1)
+    direct = PLAN.mechanism.estimate(PLAN.mechanism.unpack(good))
+    np.testing.assert_array_equal(report.estimate.value, direct.value)
+    assert "2 messages were not as planned" in report.statement()
+    assert "messages refused" in (tmp_path / "out" / "report.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("with_plan", [True, False])
+@pytest.mark.parametrize(("rows", "users"), [(61, 2), (63, 2), (31, 2), (0, 5)])
+def test_missing_messages_stop_nobody(tmp_path: Path, with_plan: bool, rows: int, users: int) -> None:
+    """31 messages a user: too few or too many take users off, as many as may not have followed the plan."""
+    plan = plan_of("pure-dump", users=300)
+    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 300))
+    collection.encode(plan, path, "value", out=tmp_path / "ours.messages")
+    strange = tmp_path / "strange.messages"
+    bundle.write(strange, plan.identity(), users, 1, [np.zeros((rows, 1), dtype=np.uint8)])
+    files = [tmp_path / "ours.messages", strange]
+    collection.shuffle(files, out=tmp_path / "shuffled", plan=plan if with_plan else None)
+    report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
+    missing = abs(31 * users - rows)
+    assert report.guarantee.users == 300 + users - missing
+    assert report.counts["missing"] == missing
+
+
+def test_only_bad_messages_are_no_collection(tmp_path: Path) -> None:
+    path = given_bundle(tmp_path / "strange.messages", [[255]] * 2000, 2000)
+    with pytest.raises(ValueError, match="got 2000 rows that are none"):
+        collection.shuffle([path], out=tmp_path / "shuffled", plan=PLAN)
+    collection.shuffle([path], out=tmp_path / "shuffled")
+    with pytest.raises(ValueError, match="expected at least one message of krr"):
+        collection.estimate(PLAN, tmp_path / "shuffled", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+# --- messages belong to a plan ------------------------------------------------------------------------------------
+
+
+def test_messages_of_another_plan_are_refused_by_every_role(tmp_path: Path) -> None:
+    """Made at local ε 8 they would be taken for messages at ε 0.5: the promise would be broken."""
+    loud = plan_of("krr", users=2000, epsilon_local=8.0)
+    other = encoded(tmp_path, 1, plan=loud)
+    mine = encoded(tmp_path, 2)
+    with pytest.raises(ValueError, match="was made for another plan or another round"):
+        collection.shuffle([other], out=tmp_path / "shuffled", plan=PLAN)
+    with pytest.raises(ValueError, match="was made for another plan or round than"):
+        collection.shuffle([mine, other], out=tmp_path / "shuffled")
+    collection.shuffle([other], out=tmp_path / "shuffled")
+    with pytest.raises(ValueError, match="were made for another plan or round"):
+        collection.estimate(PLAN, tmp_path / "shuffled", out=tmp_path / "out")
+
+
+def test_messages_of_another_round_are_refused(tmp_path: Path) -> None:
+    plan = plan_of("krr", users=1000, rounds=2, **CHEAP)
+    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 1000))
+    collection.encode(plan, path, "value", out=tmp_path / "second.messages", round_number=2)
+    with pytest.raises(ValueError, match="another round"):
+        collection.shuffle([tmp_path / "second.messages"], out=tmp_path / "shuffled", plan=plan)
+    collection.shuffle([tmp_path / "second.messages"], out=tmp_path / "shuffled", plan=plan, round_number=2)
+    with pytest.raises(ValueError, match="another plan or round"):
+        collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
+    collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out", round_number=2)
+    with pytest.raises(ValueError, match="round must be at most 2"):
+        collection.encode(plan, path, "value", out=tmp_path / "third.messages", round_number=3)
+
+
+# --- count what is read -------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_cannot_claim_more_than_it_holds(tmp_path: Path) -> None:
+    """A million users are said to have sent a thousand messages: a thousand hide each other."""
+    path = given_bundle(tmp_path / "strange.messages", [[1]] * 1000, 1_000_000)
+    for plan in (PLAN, None):
+        out = tmp_path / f"out{plan is None}"
+        assert collection.shuffle([path], out=out, plan=plan) == 1000
+        report = collection.estimate(PLAN, out, out=tmp_path / f"result{plan is None}")
+        assert report.guarantee.users == 1000
+        assert report.counts["missing"] == 999_000
+    several = plan_of("pure-dump", users=300)
+    bundle.write(tmp_path / "several.messages", several.identity(), 10**6, 1, [np.zeros((3100, 1), dtype=np.uint8)])
+    with pytest.raises(ValueError, match="expected at least one user who sent what is planned"):
+        collection.shuffle([tmp_path / "several.messages"], out=tmp_path / "no", plan=several)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 40])
+def test_a_footer_that_lies_is_noticed(tmp_path: Path, width: int) -> None:
+    """Shuffled files with other rows than the manifest's: fewer, more, others; a footer is never believed."""
+    rows = np.sort(np.random.default_rng(1).integers(0, 256, (1000, width), dtype=np.uint8).view(f"S{width}"), axis=0)
+    wire = rows.view(np.uint8).reshape(-1, width)
+    for name, kept in (("fewer", wire[:-1]), ("more", np.concatenate([wire, wire[-1:]])), ("others", wire[::-1])):
+        directory = tmp_path / name
+        directory.mkdir()
+        written = shuffling.write([wire], width, directory)
+        Manifest("0" * 64, width, 1000, written.sha256, 1000, 0, 0).write(directory)
+        assert sum(map(len, Manifest.read(directory).checked(directory))) == 1000
+        (directory / "messages-00000.parquet").unlink()
+        shuffling.write([kept], width, directory)
+        with pytest.raises(ValueError, match=r"is damaged|not in order"):
+            list(Manifest.read(directory).checked(directory))
+
+
+def test_sorting_in_memory_hands_on_nothing_but_what_was_read(tmp_path: Path) -> None:
+    """Room for a million messages of 40 bytes, of which a thousand come: no other memory comes out."""
+    wire = np.random.default_rng(1).integers(0, 256, (1000, 40), dtype=np.uint8)
+    found = list(shuffling.in_memory([wire], 40, 1_000_000))
+    assert sum(map(len, found)) == 1000
+    assert {row.tobytes() for part in found for row in part} == {row.tobytes() for row in wire}
+
+
+# --- copies, damage, kills ----------------------------------------------------------------------------------------
 
 
 def test_a_file_that_is_given_twice_is_refused(tmp_path: Path) -> None:
-    """By name, through its directory and through a link: its senders would be counted twice."""
+    """By name, through its directory, a link or a copy: its senders would be counted twice."""
     (tmp_path / "all").mkdir()
-    file = encoded(tmp_path, 1).rename(tmp_path / "all" / "messages.parquet")
-    link = tmp_path / "link.parquet"
+    file = encoded(tmp_path, 1).rename(tmp_path / "all" / "ours.messages")
+    link, hard, copy = (tmp_path / f"{name}.messages" for name in ("link", "hard", "copy"))
     link.symlink_to(file)
-    for twice in ([file, file], [tmp_path / "all", file], [file, link]):
-        with pytest.raises(ValueError, match="is given twice"):
-            role.shuffle(twice, out=tmp_path / "shuffled")
+    hard.hardlink_to(file)
+    copy.write_bytes(file.read_bytes())
+    for twice in ([file, file], [tmp_path / "all", file], [file, link], [file, hard], [copy, file]):
+        with pytest.raises(ValueError, match="holds the same messages as"):
+            collection.shuffle(twice, out=tmp_path / "shuffled")
     assert not (tmp_path / "shuffled").exists()
 
 
-def test_messages_that_were_not_shuffled_are_not_estimated_from(tmp_path: Path) -> None:
-    """What an encoder hands over is in the order of its people."""
-    with pytest.raises(ValueError, match="were not shuffled"):
-        role.estimate(PLAN, encoded(tmp_path, 1, rows=2000), out=tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+def test_two_encoders_may_send_the_same_messages(tmp_path: Path) -> None:
+    """A user each, who happen to send the same: both count."""
+    files = [given_bundle(tmp_path / f"{name}.messages", [[1]], 1) for name in "ab"]
+    assert collection.shuffle(files, out=tmp_path / "shuffled") == 2
 
 
-def test_an_encoder_keeps_its_file_to_itself_and_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readable by its owner only; of two encoders at once the second one fails, and the first one's file stays."""
+def test_any_damage_is_noticed(tmp_path: Path) -> None:
+    """Every byte of a small bundle changed, and every length cut: refused, or (its random name) without effect."""
+    good = given_bundle(tmp_path / "good.messages", [[value % 4] for value in range(40)], 40)
+    content, bad = good.read_bytes(), tmp_path / "bad.messages"
+    wanted = bundled(good)
+    for changed in [*(content[:size] for size in range(len(content))), content + b"\0", *_flipped(content)]:
+        bad.write_bytes(changed)
+        with pytest.raises(ValueError, match=r"is damaged|is not a file of messages"):
+            bundled(bad)
+    bad.write_bytes(content)
+    assert bundled(bad) == wanted
+
+
+def _flipped(content: bytes) -> Iterator[bytes]:
+    for place in range(len(content)):
+        yield content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
+
+
+def test_an_encoder_keeps_its_file_to_itself_and_replaces_none(tmp_path: Path) -> None:
+    """Readable by its owner only; while one encodes, another one is refused."""
     out = encoded(tmp_path, 1)
     assert out.stat().st_mode & 0o777 == 0o600
-    before = out.read_bytes()
-    monkeypatch.setattr(Path, "exists", lambda path: False)
-    with pytest.raises(ValueError, match="File exists"):
-        role.encode(PLAN, tmp_path / "data1.parquet", "value", out=out)
-    assert out.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data1.parquet", "messages1.parquet"]
+    other = tmp_path / "other.messages"
+    with bundle.durable.whole_file(other), pytest.raises(ValueError, match="another process is encoding into"):
+        collection.encode(PLAN, tmp_path / "data1.parquet", "value", out=other)
+    assert everything_under(tmp_path) == ["data1.parquet", "other.messages", "ours1.messages"]
+
+
+KILLED = """
+import os, signal, sys
+from shuffledp import collection
+from shuffledp.collection import kernel
+kernel.CHUNK_ROWS = 100
+encode, seen = kernel.Encoder.encode, []
+def killed(self, *arguments):
+    seen.append(encode(self, *arguments))
+    if len(seen) == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return seen[-1]
+kernel.Encoder.encode = killed
+collection.encode(sys.argv[1], sys.argv[2], "value", out=sys.argv[3])
+"""
+
+
+def test_a_killed_encoder_leaves_no_second_randomisation(tmp_path: Path) -> None:
+    """What it left is destroyed before the next one begins: there are never two messages of a user side by side."""
+    PLAN.save(tmp_path / "plan.json")
+    path = write_table(tmp_path / "data.parquet", value=data_of("krr", 1000))
+    out = tmp_path / "ours.messages"
+    arguments = [str(tmp_path / "plan.json"), str(path), str(out)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False, env=dict(os.environ))
+    assert killed.returncode == -9
+    assert not out.exists()
+    assert [path.name for path in tmp_path.glob("ours*")] == ["ours.messages.unfinished"]
+    assert collection.encode(PLAN, path, "value", out=out) == 1000
+    assert [path.name for path in tmp_path.glob("ours*")] == ["ours.messages"]
+    assert Bundle.open(out).messages == len(bundled(out)) == 1000
 
 
 def test_runs_on_disk_are_removed_with_what_a_killed_shuffler_left(
@@ -190,7 +392,8 @@ def test_runs_on_disk_are_removed_with_what_a_killed_shuffler_left(
     monkeypatch.setattr(external_sort, "sort", sort)
     monkeypatch.setattr(shuffling, "IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(shuffling, "COUNTED_BYTES", 0)
-    role.shuffle([encoded(tmp_path, 1)], out=tmp_path / "shuffled")
+    collection.shuffle([encoded(tmp_path, 1)], out=tmp_path / "shuffled")
     (room,) = seen
     assert room.parent.name.startswith("shuffled.unfinished-")
-    assert all(path.suffix == ".parquet" for path in (tmp_path / "shuffled").iterdir())
+    assert everything_under(tmp_path / "shuffled") == ["_manifest.json", "messages-00000.parquet"]
+    assert pq.read_table(tmp_path / "shuffled").num_rows == 1000

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from shuffledp.array import Array
 from shuffledp.collection import message
 from shuffledp.collection.engine.embedded import Embedded
+from shuffledp.collection.engine.engine import Lot
 from shuffledp.collection.engine.register import engine_of
+from shuffledp.collection.kernel import Total
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
 from shuffledp.testing import ConformanceError, check_engine
@@ -28,17 +30,18 @@ class Reads(Embedded):
 class KeepsTheOrder(Reads):
     """Copies messages instead of shuffling them."""
 
-    def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
+    def shuffle(self, encoded: Path, lot: Lot, directory: Path) -> None:
         directory.mkdir()
-        with message.Writer(directory, width) as writer:
-            for wire in message.read(message.files_of(encoded), width):
+        with message.Writer(directory, lot.width) as writer:
+            for wire in message.read(message.files_of(encoded), lot.width):
                 writer.write(wire)
 
 
 class LosesARow(Reads):
     """Drops the last message."""
 
-    def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
+    def shuffle(self, encoded: Path, lot: Lot, directory: Path) -> None:
+        width = lot.width
         wire = np.concatenate(list(message.read(message.files_of(encoded), width)))
         rows = sorted(row.tobytes() for row in wire)[:-1]
         directory.mkdir()
@@ -51,16 +54,16 @@ class OtherKey(Reads):
 
     keys = iter(range(1, 200))
 
-    def encode(self, table: Any, column: Any, key: bytes, users: int, directory: Path) -> None:
-        super().encode(table, column, bytes([next(self.keys)]) * 32, users, directory)
+    def encode(self, table: Any, column: Any, key: bytes, lot: Lot, directory: Path) -> None:
+        super().encode(table, column, bytes([next(self.keys)]) * 32, lot, directory)
 
 
 class Miscounts(Reads):
     """Adds up half of the statistic."""
 
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> tuple[Array, int]:
-        total, count = super().aggregate(mechanism, shuffled, messages)
-        return total // 2, count
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> Total:
+        total = super().aggregate(mechanism, shuffled, messages)
+        return replace(total, statistic=total.statistic // 2)
 
 
 class TakesAll(Reads):

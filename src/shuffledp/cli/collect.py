@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from shuffledp import figure
+from shuffledp import collection, figure
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
-from shuffledp.collection import role
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.report import Report
@@ -26,6 +25,7 @@ Input = Annotated[
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 LedgerFile = Annotated[Path, typer.Option("--ledger", envvar="SHUFFLEDP_LEDGER", help="The ledger of what was given.")]
+Round = Annotated[int, typer.Option("--round", help="Which of the plan's rounds this is.")]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
 
@@ -40,6 +40,7 @@ def command(
     ledger: LedgerFile = LEDGER,
     allow_weaker: Weaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
+    round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -47,8 +48,9 @@ def command(
     chosen = Plan.load(plan)
     with running(engine, Bars(), master) as started:
         report = collect(
-            chosen, input_, column, out=out, engine=started, ledger=ledger, allow_weaker=allow_weaker, resume=resume
-        )
+            chosen, input_, column, out=out, engine=started, ledger=ledger, allow_weaker=allow_weaker, resume=resume,
+            round_number=round_number,
+        )  # fmt: skip
     _tell(report, out, json)
 
 
@@ -56,13 +58,14 @@ def encode(
     plan: PlanFile,
     input_: Input,
     column: ColumnName,
-    out: Annotated[Path, typer.Option("--out", help="A new .parquet file of messages, for the shuffler.")],
+    out: Annotated[Path, typer.Option("--out", help="A new file of messages, for the shuffler.")],
+    round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The encoder's role: randomize values into messages. Needs no sight of others' data."""
     chosen = Plan.load(plan)
-    users = role.encode(chosen, input_, column, out=out, progress=Bars())
+    users = collection.encode(chosen, input_, column, out=out, round_number=round_number, progress=Bars())
     messages = users * chosen.mechanism.messages_per_user
     if json:
         typer.echo(json_text({"users": users, "messages": messages, "out": str(out)}))
@@ -78,11 +81,14 @@ def shuffle(
     ] = None,
     ledger: LedgerFile = LEDGER,
     allow_weaker: Weaker = False,
+    round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
-    messages = role.shuffle(inputs, out=out, plan=plan, ledger=ledger, allow_weaker=allow_weaker, progress=Bars())
+    messages = collection.shuffle(
+        inputs, out=out, plan=plan, ledger=ledger, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
+    )
     if json:
         typer.echo(json_text({"messages": messages, "out": str(out)}))
     else:
@@ -93,12 +99,16 @@ def estimate(
     plan: PlanFile,
     messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
+    ledger: LedgerFile = LEDGER,
     allow_weaker: Weaker = False,
+    round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
-    report = role.estimate(plan, messages, out=out, allow_weaker=allow_weaker, progress=Bars())
+    report = collection.estimate(
+        plan, messages, out=out, ledger=ledger, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
+    )
     _tell(report, out, json)
 
 

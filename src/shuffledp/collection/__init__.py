@@ -4,4 +4,6 @@
 """
 
 from shuffledp.collection.ledger import Ledger as Ledger
-from shuffledp.collection.role import encode as encode, estimate as estimate, shuffle as shuffle
+from shuffledp.collection.role.encoder import encode as encode
+from shuffledp.collection.role.estimator import estimate as estimate
+from shuffledp.collection.role.shuffler import shuffle as shuffle

@@ -7,17 +7,19 @@ is complete. Nothing is ever encoded twice with different randomness.
 from __future__ import annotations
 
 import os
-import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shuffledp.collection.engine.engine import Engine, EngineFailed
+from shuffledp.collection import durable
+from shuffledp.collection.engine.engine import Engine, EngineFailed, Lot
 from shuffledp.collection.engine.register import running
-from shuffledp.collection.guarantee import Guarantee
-from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, whole_directory
+from shuffledp.collection.guarantee import Guarantee, TooWeak
+from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
 from shuffledp.collection.ledger import Ledger, Standing
+from shuffledp.collection.manifest import Manifest
 from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
 from shuffledp.collection.table import Table, table_of
 from shuffledp.errors import ShuffledpError
@@ -35,6 +37,7 @@ def collect(
     ledger: str | os.PathLike[str] | None = None,
     allow_weaker: bool = False,
     resume: bool = False,
+    round_number: int = 1,
     progress: Progress | None = None,
 ) -> Report:
     """Run a plan on data: randomize every value, shuffle the messages, estimate and report.
@@ -44,7 +47,8 @@ def collect(
     the column with the users' values, and may be left out where there is but one. ``out`` is a new directory for
     messages, estimates and report. ``engine`` is "embedded" (this process), "spark" or a running engine; ``ledger`` the
     path of the ledger of what was given, None to keep none. ``allow_weaker`` goes on even if too few users miss the
-    target; ``resume`` goes on with a collection that was killed. ``progress`` is told how far it is.
+    target; ``resume`` goes on with a collection that was killed. ``round_number`` says which of the plan's rounds this
+    is. ``progress`` is told how far it is.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
 
@@ -60,7 +64,9 @@ def collect(
     chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
     with running(engine, progress) as started:
         table = table_of(data, column)
-        request = Request(chosen, table, table.column_named(column), Path(out), kept, allow_weaker, resume)
+        request = Request(
+            chosen, table, table.column_named(column), Path(out), kept, allow_weaker, resume, round_number
+        )
         return run(request, started)
 
 
@@ -75,43 +81,63 @@ class Request:
     ledger: Path | None = None
     allow_weaker: bool = False
     resume: bool = False
+    round_number: int = 1
+
+
+class InputChanged(ValueError):
+    """The input is not what it was at the first look: nothing of the work can be used."""
 
 
 def run(request: Request, engine: Engine) -> Report:
     """Run a collection, or the rest of one that was killed."""
-    column, table = request.plan.column(request.column), request.table
     ledger = None if request.ledger is None else Ledger(request.ledger)
-    job = _left_behind(request, engine)
+    job = _left_behind(request, engine, ledger)
     if job is None:
-        users = engine.check(table, column)
-        if users == 0:
-            raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-        guarantee = Guarantee(request.plan, users)
-        guarantee.demand(request.allow_weaker)
-        job = Job.begin(request.out, request.plan, request.column, table.fingerprint(), users, engine.name)
+        job, guarantee = _begun(request, engine, ledger)
     else:
         guarantee = Guarantee(job.plan, job.users)
         guarantee.demand(request.allow_weaker)
-    with job.alone():
-        try:
-            if ledger is not None:
-                ledger.reserve(job.id, guarantee)
-            report = _run(job, table, guarantee, engine, ledger)
-        except (EngineFailed, OSError) as error:
-            reason = str(error).rstrip(".")
-            raise EngineFailed(f"{reason}; what is done is kept: go on with --resume.") from error
-        except (ValueError, TypeError, ShuffledpError):
-            # Nothing was released, so that nothing was spent.
-            with suppress(ValueError):
-                _abandon(job, ledger)
-            raise
+    with job.alone(), _kept(job, ledger):
         if ledger is not None:
-            ledger.release(job.id)
+            ledger.reserve(job.id, guarantee)
+        report = _run(job, request.table, guarantee, engine, ledger)
         job.publish()
     return report
 
 
-def _left_behind(request: Request, engine: Engine) -> Job | None:
+def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job, Guarantee]:
+    """A new job, if all values are good and the target is met."""
+    plan, table = request.plan, request.table
+    plan.identity(request.round_number)
+    source = table.fingerprint()
+    users = engine.check(table, plan.column(request.column))
+    if users == 0:
+        raise ValueError(f"input: expected at least one row, got none in {table.place}.")
+    guarantee = Guarantee(plan, users)
+    guarantee.demand(request.allow_weaker)
+    head = None if ledger is None else ledger.head().document()
+    start = Start(plan, request.round_number, request.column, source, users, head)
+    return Job.begin(request.out, start, engine.name), guarantee
+
+
+@contextmanager
+def _kept(job: Job, ledger: Ledger | None) -> Iterator[None]:
+    """Whatever fails leaves what is done, to go on from; only work that can be of no use is thrown away."""
+    try:
+        yield
+    except InputChanged:
+        _abandon(job, ledger)
+        raise
+    except (EngineFailed, OSError, ValueError, TypeError, ShuffledpError) as error:
+        if not job.has_begun:
+            # Nothing was encoded, so that nothing is lost.
+            _abandon(job, ledger)
+            raise
+        kind = type(error) if isinstance(error, TooWeak) else EngineFailed
+        raise kind(f"{str(error).rstrip('.')}; what is done is kept: go on with --resume.") from error
+
+
+def _left_behind(request: Request, engine: Engine, ledger: Ledger | None) -> Job | None:
     """The job to go on with; None to begin a new one; a sentence where neither is right."""
     out = request.out
     if out.exists() and not out.is_dir():
@@ -120,7 +146,7 @@ def _left_behind(request: Request, engine: Engine) -> Job | None:
     if job is None:
         left = [] if not out.exists() else sorted(path.name for path in out.iterdir() if path.name != "work")
         if REPORT in left:
-            shutil.rmtree(out / "work", ignore_errors=True)
+            durable.remove_tree(out / "work")
             raise ValueError(f"collect: {out} already holds a finished collection; choose another directory.")
         if left:
             raise ValueError(f"collect: expected an empty directory, but {out} has {left[0]!r}.")
@@ -131,40 +157,64 @@ def _left_behind(request: Request, engine: Engine) -> Job | None:
         return None
     if not request.resume:
         raise ValueError(f"collect: {out} holds an unfinished collection; go on with --resume, or delete it.")
-    same = {
-        "plan": (job.plan, request.plan),
-        "column": (job.column, request.column),
-        "input": (dict(job.source), request.table.fingerprint()),
-        "engine": (job.engine, engine.name),
-    }
-    changed = [name for name, (before, now) in same.items() if before != now]
-    if changed:
-        raise ValueError(f"collect: the {changed[0]} is not the one that the collection in {out} began with.")
+    _demand_same(job, request, engine, ledger)
     return job
 
 
+def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | None) -> None:
+    """What goes on is what began."""
+    began = job.start
+    same = {
+        "plan": (began.plan, request.plan),
+        "round": (began.round_number, request.round_number),
+        "column": (began.column, request.column),
+        "input": (dict(began.source), request.table.fingerprint()),
+        "engine": (job.engine, engine.name),
+        "ledger": (began.ledger is None, ledger is None),
+    }
+    changed = [name for name, (before, now) in same.items() if before != now]
+    if changed:
+        raise ValueError(f"collect: the {changed[0]} is not the one that the collection in {job.out} began with.")
+    if ledger is not None and began.ledger is not None:
+        ledger.demand_contains(began.ledger, "collect")
+
+
 def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: Ledger | None) -> Report:
-    """Everything up to the report, from where it stands."""
-    column = job.plan.column(job.column)
-    mechanism = job.plan.mechanism
-    messages = job.users * mechanism.messages_per_user
+    """Everything up to the release, from where it stands."""
+    mechanism, column = job.plan.mechanism, job.plan.column(job.start.column)
+    lot = Lot(job.identity, mechanism.message_bytes, job.users, job.users * mechanism.messages_per_user)
     if not job.is_shuffled:
-        engine.encode(table, column, job.key(), job.users, job.encoded)
-        if table.fingerprint() != dict(job.source):
-            raise ValueError("input: the file has changed during the collection.")
-        engine.shuffle(job.encoded, mechanism.message_bytes, job.shuffled, messages)
+        with _input_is_to_blame():
+            engine.encode(table, column, job.key(), lot, job.encoded)
+            if table.fingerprint() != dict(job.start.source):
+                raise ValueError("input: the file has changed during the collection.")
+        engine.shuffle(job.encoded, lot, job.shuffled)
     job.forget_order()
     shuffled = job.shuffled if job.shuffled.exists() else job.out / MESSAGES
-    total, found = engine.aggregate(mechanism, shuffled, messages)
-    if found != messages:
-        raise ValueError(f"collect: expected {messages} shuffled messages, got {found}.")
-    estimate = mechanism.finish(total, job.users)
+    total = engine.aggregate(mechanism, shuffled, lot.messages)
+    if (total.messages, total.refused) != (lot.messages, 0):
+        raise EngineFailed(f"collect: expected {lot.messages} shuffled messages, got {total.messages}.")
+    estimate = mechanism.finish(total.statistic, job.users)
     quantities = column.quantities(estimate, CONFIDENCE)
     report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger))
     if not job.is_reported:
-        with whole_directory(job.release) as unfinished:
+        with durable.whole_directory(job.release) as unfinished:
             report.write(unfinished)
+    if ledger is not None:
+        # All that is to be released is on disk; nothing of it is released yet.
+        ledger.settle(job.id, guarantee, Manifest.read(shuffled).digest)
     return report
+
+
+@contextmanager
+def _input_is_to_blame() -> Iterator[None]:
+    """A bad value now was not there at the first look."""
+    try:
+        yield
+    except (EngineFailed, OSError):
+        raise
+    except (ValueError, TypeError) as error:
+        raise InputChanged(str(error)) from error
 
 
 def _standing(job: Job, ledger: Ledger | None) -> Standing | None:
@@ -172,10 +222,8 @@ def _standing(job: Job, ledger: Ledger | None) -> Standing | None:
 
 
 def _abandon(job: Job, ledger: Ledger | None) -> None:
-    if job.is_reported:
-        return
-    try:
+    """Nothing was released, so that nothing was spent."""
+    with suppress(ValueError, ShuffledpError, OSError):
         if ledger is not None and ledger.has_reserved(job.id):
-            ledger.forget(job.id)
-    finally:
-        job.abandon()
+            ledger.give_back(job.id)
+    job.abandon()

@@ -24,8 +24,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from shuffledp.collection import durable
 from shuffledp.collection.ledger import Ledger
 from shuffledp.planner.plan_file import Plan
 from shuffledp.sampling.random import KEY_BYTES
@@ -36,17 +37,53 @@ MESSAGES = "messages"
 
 
 @dataclass(frozen=True)
+class Start:
+    """What a collection begins with; one that goes on must go on with the same."""
+
+    plan: Plan
+    round_number: int
+    column: str
+    source: Mapping[str, Any]
+    """The input's fingerprint."""
+    users: int
+    ledger: Mapping[str, Any] | None
+    """The ledger that it was written down in, by its head at that time; None where none is kept."""
+
+    def document(self) -> dict[str, Any]:
+        """For job.json."""
+        return {
+            "plan": self.plan.document(), "round": self.round_number, "column": self.column,
+            "input": dict(self.source), "users": self.users, "ledger": self.ledger,
+        }  # fmt: skip
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``document``."""
+        names = ("round", "column", "input", "users", "ledger")
+        return cls(Plan.parse(json.dumps(document["plan"])), *(document[name] for name in names))
+
+
+@dataclass(frozen=True)
 class Job:
     """One collection into one directory."""
 
     out: Path
     id: str
-    plan: Plan
-    column: str
-    source: Mapping[str, Any]
-    """The input's fingerprint."""
-    users: int
+    start: Start
     engine: str
+
+    @property
+    def plan(self) -> Plan:
+        return self.start.plan
+
+    @property
+    def users(self) -> int:
+        return self.start.users
+
+    @property
+    def identity(self) -> str:
+        """Of the plan's round that its messages belong to."""
+        return self.plan.identity(self.start.round_number)
 
     @property
     def work(self) -> Path:
@@ -65,6 +102,11 @@ class Job:
         return self.work / "release"
 
     @property
+    def has_begun(self) -> bool:
+        """Whether any value was encoded, so that the work cannot be done again with other randomness."""
+        return (self.work / "key").exists() or self._forgotten.exists() or self.is_shuffled
+
+    @property
     def is_shuffled(self) -> bool:
         """Whether the messages are shuffled; then they are never encoded again."""
         return self.shuffled.exists() or (self.out / MESSAGES).exists()
@@ -77,23 +119,20 @@ class Job:
     # --- beginning --------------------------------------------------------------------------------------------
 
     @classmethod
-    def begin(cls, out: Path, plan: Plan, column: str, source: Mapping[str, Any], users: int, engine: str) -> Job:
+    def begin(cls, out: Path, start: Start, engine: str) -> Job:
         """A new job in a directory that is new or empty."""
-        job = cls(out, Ledger.new_id(), plan, column, dict(source), users, engine)
+        job = cls(out, Ledger.new_id(), start, engine)
         try:
-            job.out.mkdir(parents=True, exist_ok=True)
-            job.work.mkdir(mode=0o700, exist_ok=True)
+            durable.make_directory(job.out)
+            durable.make_directory(job.work, 0o700)
         except OSError as error:
             raise ValueError(f"collect: cannot write to {out}: {error.strerror}.") from None
-        document = {
-            "id": job.id, "plan": plan.document(), "column": column, "input": job.source, "users": users,
-            "engine": engine,
-        }  # fmt: skip
-        if not write_whole(job.work / JOB, json.dumps(document, indent=1).encode()):
+        document = {"id": job.id, "engine": engine} | start.document()
+        if not durable.write_whole(job.work / JOB, json.dumps(document, indent=1).encode()):
             raise ValueError(f"collect: another process is collecting into {out}.")
         if any(path.name != "work" for path in out.iterdir()):
             # Another process finished there since this one looked.
-            shutil.rmtree(job.work)
+            durable.remove_tree(job.work)
             raise ValueError(f"collect: {out} is no longer empty; choose another directory.")
         return job
 
@@ -103,16 +142,17 @@ class Job:
         path = out / "work" / JOB
         if not path.exists():
             return None
-        document = json.loads(path.read_text(encoding="utf-8"))
-        plan = Plan.parse(json.dumps(document["plan"]))
-        return cls(
-            out, document["id"], plan, document["column"], document["input"], document["users"], document["engine"]
-        )
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            return cls(out, document.pop("id"), Start.read(document), document["engine"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"collect: {path} is damaged ({error}); delete {out} and collect anew.") from None
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes from working on the same job."""
-        with open(self.work / JOB, "rb") as file:
+        # Some file systems lock only what is open for writing.
+        with open(self.work / JOB, "r+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -129,7 +169,7 @@ class Job:
                 raise ValueError(f"collect: {self.work} has messages but no key; delete it and collect anew.")
             if self._forgotten.exists():
                 raise ValueError(f"collect: the shuffled messages of {self.out} are gone; they cannot be made again.")
-            write_whole(path, os.urandom(KEY_BYTES))
+            durable.write_whole(path, os.urandom(KEY_BYTES))
         return path.read_bytes()
 
     @property
@@ -138,28 +178,31 @@ class Job:
         return self.work / "forgotten"
 
     def forget_order(self) -> None:
-        """Delete what links messages to people: the key and the messages in the order of the input."""
+        """Delete what links messages to people: the key and the messages in the order of the input.
+
+        The shuffled messages must be on disk: without the key they cannot be made again.
+        """
         key = self.work / "key"
         if key.exists():
-            write_whole(self._forgotten, b"")
+            durable.write_whole(self._forgotten, b"")
             with open(key, "r+b") as file:
                 file.write(bytes(KEY_BYTES))
                 file.flush()
-                os.fsync(file.fileno())
-            key.unlink()
-        shutil.rmtree(self.encoded, ignore_errors=True)
-        shutil.rmtree(input_beside(self.encoded), ignore_errors=True)
+                durable.sync(file.fileno())
+            durable.remove(key)
+        durable.remove_tree(self.encoded)
+        durable.remove_tree(input_beside(self.encoded))
 
     # --- ending -----------------------------------------------------------------------------------------------
 
     def publish(self) -> None:
         """Move everything to the output directory, the report last, and delete the rest."""
         if self.shuffled.exists():
-            os.replace(self.shuffled, self.out / MESSAGES)
+            durable.rename(self.shuffled, self.out / MESSAGES)
         if self.release.exists():
             for path in sorted(self.release.iterdir(), key=lambda path: (path.name == REPORT, path.name)):
-                os.replace(path, self.out / path.name)
-        shutil.rmtree(self.work)
+                durable.rename(path, self.out / path.name)
+        durable.remove_tree(self.work)
 
     def abandon(self) -> None:
         """Leave nothing behind; what says whose work it is goes last."""
@@ -176,38 +219,3 @@ class Job:
 def input_beside(encoded: Path) -> Path:
     """Where data from memory are put for an engine that reads files."""
     return encoded.with_name("input")
-
-
-@contextmanager
-def whole_directory(path: Path) -> Iterator[Path]:
-    """A directory to fill; it gets its name only when the block ends well."""
-    for old in path.parent.glob(f"{path.name}.unfinished-*"):
-        shutil.rmtree(old, ignore_errors=True)
-    # A name of its own: a worker of a run that was killed may still be writing.
-    unfinished = path.with_name(f"{path.name}.unfinished-{os.urandom(8).hex()}")
-    unfinished.mkdir(parents=True)
-    try:
-        yield unfinished
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    os.replace(unfinished, path)
-
-
-def write_whole(path: Path, content: bytes) -> bool:
-    """Write a file that only its owner may read; it gets its name only when it is complete on disk.
-
-    Returns False, and leaves it alone, if it is there already: of two processes only one succeeds.
-    """
-    unfinished = path.with_name(f"{path.name}.unfinished-{os.urandom(8).hex()}")
-    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(unfinished, path)
-    except FileExistsError:
-        return False
-    finally:
-        unfinished.unlink()
-    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,14 +60,37 @@ class Encoder:
         return f"Encoder({self.column!r})"
 
 
-def accumulate(mechanism: Mechanism, batches: Iterable[Bytes]) -> tuple[Array, int] | None:
-    """The statistic that the estimate needs, and from how many messages; None of none."""
-    total: Array | None = None
-    count = 0
+@dataclass(frozen=True)
+class Total:
+    """What was read: the statistic that the estimate needs, and from how many messages."""
+
+    statistic: Array
+    messages: int
+    refused: int
+    """Rows that are no messages of the mechanism; they are in neither of the others."""
+
+    def __add__(self, other: Total) -> Total:
+        statistic = np.asarray(self.statistic + other.statistic)
+        return Total(statistic, self.messages + other.messages, self.refused + other.refused)
+
+
+def accumulate(mechanism: Mechanism, batches: Iterable[Bytes]) -> Total | None:
+    """Everything added up; None of no messages. A row that is no message is counted, and does nothing else."""
+    total: Total | None = None
+    refused = 0
     for wire in batches:
-        if not len(wire):
-            continue
-        part = mechanism.accumulate(mechanism.unpack(wire))
-        total = part if total is None else total + part
-        count += len(wire)
-    return None if total is None else (np.asarray(total), count)
+        good, bad = sifted(mechanism, wire)
+        refused += bad
+        if len(good):
+            part = Total(np.asarray(mechanism.accumulate(mechanism.unpack(good))), len(good), 0)
+            total = part if total is None else total + part
+    return None if total is None else replace(total, refused=refused)
+
+
+def sifted(mechanism: Mechanism, wire: Bytes) -> tuple[Bytes, int]:
+    """The rows that are messages of the mechanism, and how many others there are."""
+    if not len(wire):
+        return wire, 0
+    good = mechanism.valid(wire)
+    bad = len(good) - int(np.count_nonzero(good))
+    return (wire[good] if bad else wire), bad

@@ -1,15 +1,14 @@
-"""Files of wire messages: Parquet with one column of fixed-width bytes, and nothing else.
+"""Files of shuffled messages: Parquet with one column of fixed-width bytes, and nothing else.
 
 Names and row groups of shuffled files depend on the number of messages only, sizes on their multiset.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import numpy as np
 
@@ -50,47 +49,40 @@ def wire_of(array: pa.Array, width: int) -> Bytes:
             array = array.cast(kind)
         except pa.ArrowException:
             raise ValueError(f"messages: expected rows of {width} bytes, got {array.type} of other lengths.") from None
+    array.validate(full=True)
     start = array.offset * width
     flat = np.frombuffer(array.buffers()[1], dtype=np.uint8)[start : start + len(array) * width]
     return flat.reshape(len(array), width)
 
 
-def width_of(path: Path) -> int:
-    """Bytes of a message in this file."""
+def read(paths: Iterable[Path], width: int) -> Iterator[Bytes]:
+    """The messages of files, a bounded number at a time: those that are really there, whatever a footer says."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"messages: cannot read {path}: {' '.join(str(error).split()).rstrip('.')}.") from None
-    if schema.names != [COLUMN] or not pa.types.is_fixed_size_binary(schema.field(0).type):
-        raise ValueError(f"messages: {path} is not a file of messages: it must have one column {COLUMN!r} of bytes.")
-    return int(schema.field(0).type.byte_width)
-
-
-def count_of(path: Path) -> int:
-    """Messages in a file, from its footer."""
-    import pyarrow.parquet as pq
-
-    return int(pq.read_metadata(path).num_rows)
-
-
-def read(paths: Iterable[Path], width: int) -> Iterator[Bytes]:
-    """The messages of files, a bounded number at a time."""
-    import pyarrow.parquet as pq
-
     for path in paths:
-        with pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
-            for batch in file.iter_batches(batch_size=group_rows(width), columns=[COLUMN]):
-                yield wire_of(batch.column(0), width)
+        try:
+            with pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
+                _demand_messages(path, file.schema_arrow, width)
+                for batch in file.iter_batches(batch_size=group_rows(width), columns=[COLUMN]):
+                    yield wire_of(batch.column(0), width)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"messages: cannot read {path}: {' '.join(str(error).split()).rstrip('.')}.") from None
+
+
+def _demand_messages(path: Path, schema: pa.Schema, width: int) -> None:
+    import pyarrow as pa
+
+    kinds = (pa.binary(width), pa.binary())
+    if schema.names != [COLUMN] or schema.field(0).type not in kinds:
+        raise ValueError(f"messages: {path} does not hold messages of {width} bytes: expected one column {COLUMN!r}.")
 
 
 def files_of(directory: Path) -> list[Path]:
     """The files of a directory of messages in order; a file stands for itself."""
     if directory.is_file():
         return [directory]
-    found = sorted(directory.glob("*.parquet"))
+    found = sorted(path for path in directory.iterdir() if path.suffix == ".parquet") if directory.is_dir() else []
     if not found:
         raise ValueError(f"messages: expected a file or a directory of messages, got {str(directory)!r}.")
     return found
@@ -142,13 +134,22 @@ class Writer:
         self._file, self._groups = None, 0
 
 
-def open_writer(path: Path, width: int) -> pa.parquet.ParquetWriter:
+def write_to(file: BinaryIO, width: int, batches: Iterable[Bytes]) -> None:
+    """Messages in the order in which they come, into an open file."""
+    import pyarrow as pa
+
+    with open_writer(file, width) as writer:
+        for wire in batches:
+            writer.write_table(pa.table({COLUMN: array_of(wire)}))
+
+
+def open_writer(where: Path | BinaryIO, width: int) -> pa.parquet.ParquetWriter:
     """A file for messages of this width; sorted messages take next to no space."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema([pa.field(COLUMN, pa.binary(width), nullable=True)])
     return pq.ParquetWriter(
-        os.fspath(path), schema, use_dictionary=False, compression="zstd", compression_level=1, write_statistics=False,
+        where, schema, use_dictionary=False, compression="zstd", compression_level=1, write_statistics=False,
         store_schema=False,
     )  # fmt: skip

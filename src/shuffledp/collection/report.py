@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,8 @@ class Report(Readable):
     engine: str
     standing: Standing | None = None
     """The population's ledger, this collection included."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Messages that were read, refused because they were none, and missing or too many for their users."""
 
     def document(self) -> dict[str, Any]:
         """report.json."""
@@ -68,6 +70,7 @@ class Report(Readable):
             "task": plan.task.name,
             "population": plan.population,
             "users": self.guarantee.users,
+            "counts": dict(self.counts),
             "guarantee": self.guarantee.document(),
             "statement": self.statement(),
             "parties": self.parties,
@@ -104,6 +107,11 @@ class Report(Readable):
                 f" The ledger has {past:,} collections from these people, where the plan is for {held.plan.rounds:,}: "
                 f"all together ε = {rounded_up(self.standing.epsilon)} at δ = {rounded_up(self.standing.delta)}."
             )
+        aside = sum(self._aside().values())
+        if aside:
+            text += (
+                f" {aside:,} messages were not as planned: as many users are taken to hide nobody, and are not counted."
+            )
         if not held.kept:
             text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
         return text
@@ -114,6 +122,10 @@ class Report(Readable):
         if local is None:
             return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
         return f"Each message alone keeps local ε = {rounded_up(local)} even from the shuffler."
+
+    def _aside(self) -> dict[str, int]:
+        """What was not as planned, where anything was."""
+        return {name: number for name, number in self.counts.items() if name != "messages" and number}
 
     @property
     def heading(self) -> str:
@@ -128,6 +140,7 @@ class Report(Readable):
             ("δ", f"{held.plan.delta:g}"),
             ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
             ("theorem", held.value.theorem),
+            *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
         ]
         if self.standing is not None:
             spent = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}"
@@ -172,6 +185,7 @@ class Report(Readable):
             ("mechanism", f"{mechanism['name']} {_settings(mechanism['settings'])}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
             ("certificate", "certificate.json, for `shuffledp verify`" if certified else "none for this bound"),
+            *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
             ("largest standard error", f"{self.largest_error():.6g}"),
             *((f"promised {name.replace('_', ' ')}", f"{number:.6g}") for name, number in plan.promise.items()),
             ("engine", self.engine),

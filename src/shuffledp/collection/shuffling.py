@@ -6,9 +6,10 @@ drawn, so that there is none to leak, and a repetition gives the same files.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,42 +18,47 @@ from numpy.typing import NDArray
 from shuffledp.array import Bytes
 from shuffledp.collection import external_sort, message
 
-Advance = Callable[[int], None]
 COUNTED_BYTES = 2
 """Messages of so few bytes are counted rather than sorted."""
 IN_MEMORY_BYTES = 192 << 20
 """Messages that are sorted in memory; more are sorted on disk."""
 
 
-def shuffle_files(paths: list[Path], width: int, directory: Path, advance: Advance) -> int:
-    """Write the messages of files, in order, to a directory; return how many there are."""
-    count = sum(message.count_of(path) for path in paths)
+@dataclass(frozen=True)
+class Written:
+    """Messages that were written in order: how many, and a SHA-256 of them one after the other."""
+
+    messages: int
+    sha256: str
+
+
+def in_order(batches: Iterable[Bytes], width: int, at_most: int, room: Path) -> Iterator[Bytes]:
+    """The messages in order of their bytes; ``at_most`` is how many there can be, ``room`` a directory to sort in."""
     if width <= COUNTED_BYTES:
-        sorted_messages = counted(paths, width, advance)
-    elif count * width <= IN_MEMORY_BYTES:
-        sorted_messages = in_memory(paths, width, count, advance)
-    else:
-        sorted_messages = on_disk(paths, width, directory, advance)
-    return write(sorted_messages, width, directory)
+        return counted(batches, width)
+    if at_most * width <= IN_MEMORY_BYTES:
+        return in_memory(batches, width, at_most)
+    return on_disk(batches, width, room)
 
 
-def write(sorted_messages: Iterable[Bytes], width: int, directory: Path) -> int:
+def write(sorted_messages: Iterable[Bytes], width: int, directory: Path) -> Written:
     """Write messages that are in order."""
-    written = 0
+    written, hashed = 0, hashlib.sha256()
     with message.Writer(directory, width) as writer:
         for wire in sorted_messages:
             writer.write(wire)
+            hashed.update(np.ascontiguousarray(wire).data)
             written += len(wire)
-    return written
+    return Written(written, hashed.hexdigest())
 
 
-def counted(paths: list[Path], width: int, advance: Advance) -> Iterator[Bytes]:
+def counted(batches: Iterable[Bytes], width: int) -> Iterator[Bytes]:
     """By counting how often each of the 2^(8·width) messages occurs."""
     counts = np.zeros(1 << 8 * width, dtype=np.int64)
-    for wire in message.read(paths, width):
-        numbers = wire.reshape(-1) if width == 1 else wire.view(">u2").reshape(-1).astype(np.uint16)
+    for wire in batches:
+        rows = np.ascontiguousarray(wire)
+        numbers = rows.reshape(-1) if width == 1 else rows.view(">u2").reshape(-1).astype(np.uint16)
         counts += np.bincount(numbers, minlength=len(counts))
-        advance(len(wire))
     yield from runs(counts, width)
 
 
@@ -70,31 +76,28 @@ def runs(counts: NDArray[np.int64], width: int) -> Iterator[Bytes]:
         yield wire.view(np.uint8).reshape(-1, width)
 
 
-def in_memory(paths: list[Path], width: int, count: int, advance: Advance) -> Iterator[Bytes]:
+def in_memory(batches: Iterable[Bytes], width: int, at_most: int) -> Iterator[Bytes]:
     """By sorting one array."""
-    every = np.empty((count, width), dtype=np.uint8)
-    place = 0
-    for wire in message.read(paths, width):
-        every[place : place + len(wire)] = wire
-        place += len(wire)
-        advance(len(wire))
+    room = np.empty((at_most, width), dtype=np.uint8)
+    count = 0
+    for wire in batches:
+        if count + len(wire) > at_most:
+            raise ValueError(f"messages: expected at most {at_most}, got more.")
+        room[count : count + len(wire)] = wire
+        count += len(wire)
+    # Of the room only what was read: the rest is whatever was in memory before.
+    every = room[:count]
     external_sort.texts_of(every).sort()
     step = message.group_rows(width)
     for start in range(0, count, step):
         yield every[start : start + step]
 
 
-def on_disk(paths: list[Path], width: int, directory: Path, advance: Advance) -> Iterator[Bytes]:
+def on_disk(batches: Iterable[Bytes], width: int, directory: Path) -> Iterator[Bytes]:
     """By sorted runs on disk, for more messages than memory holds."""
-
-    def told() -> Iterator[Bytes]:
-        for wire in message.read(paths, width):
-            yield wire
-            advance(len(wire))
-
     # Inside of what is removed if this process is killed: runs still tell which messages came together.
     with tempfile.TemporaryDirectory(dir=directory) as room:
-        yield from external_sort.sort(told(), width, Path(room), message.group_rows(width))
+        yield from external_sort.sort(iter(batches), width, Path(room), message.group_rows(width))
 
 
 def certainly_in_order(batches: Iterable[Bytes]) -> Iterator[Bytes]:
@@ -103,15 +106,8 @@ def certainly_in_order(batches: Iterable[Bytes]) -> Iterator[Bytes]:
     for wire in batches:
         texts = external_sort.texts_of(np.ascontiguousarray(wire))
         if len(wire) and (wire[0].tobytes() < last or (texts[1:] < texts[:-1]).any()):
-            raise ValueError("shuffle: the messages are not in order.")
+            raise ValueError(
+                "messages: they are not in order: they were not shuffled; run `shuffledp shuffle` on them first."
+            )
         last = wire[-1].tobytes() if len(wire) else last
         yield wire
-
-
-def is_in_order(batches: Iterable[Bytes]) -> bool:
-    """Whether no message comes before its predecessor."""
-    try:
-        deque(certainly_in_order(batches), maxlen=0)
-    except ValueError:
-        return False
-    return True

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp.array import Bytes
-from shuffledp.collection import kernel, message
-from shuffledp.collection.engine.engine import Engine
+from shuffledp.collection import external_sort, kernel, manifest, message
+from shuffledp.collection.engine.engine import Engine, Lot
 from shuffledp.collection.table import FileTable
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.oue import OUE
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY = bytes(range(32))
+PLAN = "0" * 64
 WIDTHS = (1, 2, 3, 16)
 ROWS = 700
 
@@ -43,6 +44,12 @@ class Sample:
     @property
     def mechanism(self) -> Mechanism:
         return self.column.mechanism
+
+    @property
+    def lot(self) -> Lot:
+        """What an engine is told of it."""
+        mechanism, users = self.mechanism, len(self.array)
+        return Lot(PLAN, mechanism.message_bytes, users, users * mechanism.messages_per_user)
 
     def messages(self, part_rows: int | None = None) -> Bytes:
         """What encoding under the key gives, in the order of the rows: parts of chunks, each with its own stream."""
@@ -121,11 +128,11 @@ def wrong_messages(engine: Engine, sample: Sample, path: Path, directory: Path) 
     found = engine.check(FileTable(path), sample.column)
     if found != rows:
         yield f"{who}: check() counts {found} of {rows} rows"
-    engine.encode(FileTable(path), sample.column, KEY, rows, directory / "encoded")
+    engine.encode(FileTable(path), sample.column, KEY, sample.lot, directory / "encoded")
     encoded = messages_in(directory / "encoded", width)
     if sorted(encoded) != wanted:
         yield f"{who}: {len(encoded)} messages are not the {len(wanted)} that the key gives"
-    engine.shuffle(directory / "encoded", width, directory / "shuffled", len(wanted))
+    engine.shuffle(directory / "encoded", sample.lot, directory / "shuffled")
     shuffled = messages_in(directory / "shuffled", width)
     if shuffled != wanted:
         same = "not in order of their bytes" if sorted(shuffled) == wanted else "other ones than were encoded"
@@ -135,10 +142,12 @@ def wrong_messages(engine: Engine, sample: Sample, path: Path, directory: Path) 
 def wrong_statistic(engine: Engine, sample: Sample, shuffled: Path) -> Iterator[str]:
     """The added-up statistic must be that of all messages at once."""
     mechanism, wire = sample.mechanism, sample.messages()
-    total, messages = engine.aggregate(mechanism, shuffled, len(wire))
-    if messages != len(wire):
-        yield f"{mechanism.name}: aggregate() counts {messages} of {len(wire)} messages"
-    if not np.array_equal(total, mechanism.accumulate(mechanism.unpack(wire))):
+    total = engine.aggregate(mechanism, shuffled, len(wire))
+    if total.messages != len(wire):
+        yield f"{mechanism.name}: aggregate() counts {total.messages} of {len(wire)} messages"
+    if total.refused:
+        yield f"{mechanism.name}: aggregate() refuses {total.refused} good messages"
+    if not np.array_equal(total.statistic, mechanism.accumulate(mechanism.unpack(wire))):
         yield f"{mechanism.name}: the statistic is not that of all messages"
 
 
@@ -153,7 +162,7 @@ def wrong_order(engine: Engine, width: int, directory: Path) -> Iterator[str]:
         mixed = generator.permutation(wire)
         parts = [mixed[a:b] for a, b in zip([0, *cuts], cuts, strict=False)]
         shuffled = directory / f"shuffled{number}"
-        engine.shuffle(write_messages(directory / f"encoded{number}", parts), width, shuffled, 1000)
+        engine.shuffle(write_messages(directory / f"encoded{number}", parts), lot_of(width, 1000), shuffled)
         outputs.append({path.name: path.read_bytes() for path in shuffled.iterdir()})
         if messages_in(shuffled, width) != in_order(wire):
             yield f"messages of {width} bytes in {len(cuts)} files do not come out in order of their bytes"
@@ -167,7 +176,7 @@ def wrong_after_a_kill(engine: Engine, directory: Path) -> Iterator[str]:
     encoded = write_messages(directory / "encoded", [wire])
     write_messages(directory / "sorted", [wire[:7]])
     left = write_messages(directory / "shuffled.unfinished-1", [wire[:9]])
-    engine.shuffle(encoded, 5, directory / "shuffled", 300)
+    engine.shuffle(encoded, lot_of(5, 300), directory / "shuffled")
     if messages_in(directory / "shuffled", 5) != in_order(wire):
         yield "the messages are not those that were encoded"
     if left.exists():
@@ -181,7 +190,7 @@ def telling_shape(engine: Engine, width: int, directory: Path) -> Iterator[str]:
     for number, most in enumerate((256, 2)):
         wire = generator.integers(0, most, (601, width), dtype=np.uint8)
         encoded = write_messages(directory / f"encoded{number}", [wire])
-        engine.shuffle(encoded, width, directory / f"shuffled{number}", 601)
+        engine.shuffle(encoded, lot_of(width, 601), directory / f"shuffled{number}")
         shapes.append(shape_of(directory / f"shuffled{number}"))
     if shapes[0] != shapes[1]:
         yield f"names, row groups or statistics of files of 601 messages of {width} bytes depend on what they are"
@@ -191,10 +200,9 @@ def telling_shape(engine: Engine, width: int, directory: Path) -> Iterator[str]:
 
 def different_on_a_retry(engine: Engine, sample: Sample, path: Path, directory: Path) -> Iterator[str]:
     """Encoded once more, over what is there and elsewhere, every row must send the message that it sent before."""
-    width, rows = sample.mechanism.message_bytes, len(sample.array)
-    found = []
+    width, found = sample.mechanism.message_bytes, []
     for name in ("first", "first", "second"):
-        engine.encode(FileTable(path), sample.column, KEY, rows, directory / name)
+        engine.encode(FileTable(path), sample.column, KEY, sample.lot, directory / name)
         found.append(sorted(messages_in(directory / name, width)))
     if found[1] != found[0]:
         yield f"{sample.mechanism.name}: encoding over what is complete changes the messages"
@@ -223,7 +231,9 @@ def the_statistic_adds_up(bench: Bench) -> Iterator[str]:
     """``aggregate`` is the mechanism's own ``accumulate`` of all messages."""
     for number, sample in enumerate(samples()):
         wire = sample.messages()
-        shuffled = write_messages(bench.place(f"statistic-{number}") / "shuffled", [wire[:99], wire[99:]])
+        shuffled = bench.place(f"statistic-{number}") / "shuffled"
+        shuffled.mkdir()
+        manifest.write([external_sort.in_order(wire)], PLAN, wire.shape[1], ROWS, shuffled)
         yield from wrong_statistic(bench.engine, sample, shuffled)
 
 
@@ -298,6 +308,11 @@ ENGINE_CHECKS: tuple[Check[Bench], ...] = (
 # --- files --------------------------------------------------------------------------------------------------------
 
 
+def lot_of(width: int, messages: int) -> Lot:
+    """So many messages, each of a user."""
+    return Lot(PLAN, width, messages, messages)
+
+
 def in_order(wire: Bytes) -> list[bytes]:
     """The messages sorted by Python itself."""
     return sorted(row.tobytes() for row in wire)
@@ -333,7 +348,7 @@ def shape_of(directory: Path) -> list[tuple[str, list[int], Any, Any]]:
     import pyarrow.parquet as pq
 
     shape = []
-    for path in sorted(directory.iterdir()):
+    for path in message.files_of(directory):
         footer = pq.read_metadata(path)
         groups = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
         shape.append((path.name, groups, footer.metadata, footer.row_group(0).column(0).statistics))

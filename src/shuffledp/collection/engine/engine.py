@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from shuffledp.array import Array
+from shuffledp.collection.kernel import Total
 from shuffledp.collection.table import Table
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -16,6 +17,17 @@ from shuffledp.tasks.column import Column
 
 class EngineFailed(ShuffledpError):
     """The machine failed, not the data: a collection keeps what is done, and can go on."""
+
+
+@dataclass(frozen=True)
+class Lot:
+    """The messages of one collection: whose they are, and how many there must be."""
+
+    plan: str
+    """The identity of the plan's round."""
+    width: int
+    users: int
+    messages: int
 
 
 class Engine(ABC):
@@ -36,15 +48,15 @@ class Engine(ABC):
         """How many rows there are, if every value is good; a sentence otherwise. Writes nothing."""
 
     @abstractmethod
-    def encode(self, table: Table, column: Column, key: bytes, users: int, directory: Path) -> None:
+    def encode(self, table: Table, column: Column, key: bytes, lot: Lot, directory: Path) -> None:
         """Write the messages of all rows to a directory, once: what is complete there is not encoded again."""
 
     @abstractmethod
-    def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
-        """Write the messages of one directory to another, in order of their bytes."""
+    def shuffle(self, encoded: Path, lot: Lot, directory: Path) -> None:
+        """Write the messages of one directory to another, in order of their bytes, with their manifest."""
 
     @abstractmethod
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> tuple[Array, int]:
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> Total:
         """The mechanism's statistic over all shuffled messages, and how many there are."""
 
     def close(self) -> None:

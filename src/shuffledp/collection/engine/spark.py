@@ -8,6 +8,7 @@ on Spark's own encryption (spark.network.crypto.enabled) where the network is no
 from __future__ import annotations
 
 import io
+import operator
 import os
 import shutil
 import sys
@@ -16,16 +17,17 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp.array import Array
-from shuffledp.collection import kernel, message, shuffling
+from shuffledp.collection import durable, kernel, manifest, message, shuffling
 from shuffledp.collection.engine.embedded import told
-from shuffledp.collection.engine.engine import Engine, EngineFailed
-from shuffledp.collection.job import input_beside, whole_directory
+from shuffledp.collection.engine.engine import Engine, EngineFailed, Lot
+from shuffledp.collection.job import input_beside
+from shuffledp.collection.kernel import Total
 from shuffledp.collection.table import FileTable, MemoryTable, Table
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -98,44 +100,47 @@ class Spark(Engine):
             raise ValueError(problems[0])
         return sum(row.rows for row in found)
 
-    def encode(self, table: Table, column: Column, key: bytes, users: int, directory: Path) -> None:
+    def encode(self, table: Table, column: Column, key: bytes, lot: Lot, directory: Path) -> None:
         if directory.exists():
             return
-        with self._step("encoding"), whole_directory(directory) as unfinished, _as_files(table, directory) as files:
+        whole = durable.whole_directory(directory)
+        with self._step("encoding"), whole as unfinished, _as_files(table, directory) as files:
             encoder = kernel.Encoder(column, key)
             messages = _mapped(
                 self._input(files, column), _encoding(encoder, not files.is_parquet), f"{message.COLUMN} binary"
             )
             messages.write.mode("overwrite").parquet(_address(unfinished))
-            written = sum(message.count_of(path) for path in unfinished.glob("*.parquet"))
-            if written != users * column.mechanism.messages_per_user:
-                raise ValueError(f"input: expected {users} rows as at the first look; the file has changed since.")
+            if self.session.read.parquet(_address(unfinished)).count() != lot.messages:
+                raise ValueError(f"input: expected {lot.users} rows as at the first look; the file has changed since.")
 
-    def shuffle(self, encoded: Path, width: int, directory: Path, messages: int) -> None:
-        with self._step("shuffling"), whole_directory(directory) as unfinished:
+    def shuffle(self, encoded: Path, lot: Lot, directory: Path) -> None:
+        width = lot.width
+        with self._step("shuffling"), durable.whole_directory(directory) as unfinished:
             found = self.session.read.parquet(_address(encoded))
             if width <= shuffling.COUNTED_BYTES:
-                written = shuffling.write(shuffling.runs(_counts(found, width), width), width, unfinished)
+                counts = shuffling.runs(_counts(found, width), width)
+                written = manifest.write(counts, lot.plan, width, lot.users, unfinished)
             else:
                 # How Spark divides a sort depends on the order that it found: only the order that it makes is kept.
                 divided = directory.with_name("sorted")
                 shutil.rmtree(divided, ignore_errors=True)
-                with whole_directory(divided) as by_spark:
+                with durable.whole_directory(divided) as by_spark:
                     found.sort(message.COLUMN).write.mode("overwrite").parquet(_address(by_spark))
                 batches = shuffling.certainly_in_order(message.read(message.files_of(divided), width))
-                written = shuffling.write(batches, width, unfinished)
+                written = manifest.write(batches, lot.plan, width, lot.users, unfinished)
                 shutil.rmtree(divided)
-            if written != messages:
-                raise ValueError(f"collect: expected {messages} messages to shuffle, got {written}.")
+            if written.messages != lot.messages:
+                raise EngineFailed(f"collect: expected {lot.messages} messages to shuffle, got {written.messages}.")
 
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> tuple[Array, int]:
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> Total:
         with self._step("aggregating"):
             found = self.session.read.parquet(_address(shuffled))
-            parts = _mapped(found, _accumulating(mechanism), "statistic binary, messages long").collect()
+            parts = _mapped(found, _accumulating(mechanism), "statistic binary, messages long, refused long").collect()
         if not parts:
-            raise ValueError("messages: expected at least one message, got none.")
-        total = sum(np.load(io.BytesIO(part.statistic), allow_pickle=False) for part in parts)
-        return np.asarray(total), sum(part.messages for part in parts)
+            raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
+        statistics = (np.load(io.BytesIO(part.statistic), allow_pickle=False) for part in parts)
+        totals = (Total(array, part.messages, part.refused) for array, part in zip(statistics, parts, strict=True))
+        return reduce(operator.add, totals)
 
     def _input(self, table: FileTable, column: Column) -> DataFrame:
         read = self.session.read
@@ -256,8 +261,8 @@ def _accumulating(mechanism: Mechanism) -> Callable[[Batches], Batches]:
         found = kernel.accumulate(mechanism, wires)
         if found is not None:
             statistic = io.BytesIO()
-            np.save(statistic, found[0], allow_pickle=False)
-            columns = {"statistic": [statistic.getvalue()], "messages": [found[1]]}
+            np.save(statistic, found.statistic, allow_pickle=False)
+            columns = {"statistic": [statistic.getvalue()], "messages": [found.messages], "refused": [found.refused]}
             yield pa.RecordBatch.from_pydict(columns)
 
     return run

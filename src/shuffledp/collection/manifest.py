@@ -1,0 +1,125 @@
+"""The manifest of shuffled messages: which plan they belong to, whose they are together, and what they must add up to.
+
+``_manifest.json`` stands beside the files of messages. It is a function of the multiset of messages, the plan and
+counts of what was set aside, as the files are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from shuffledp.array import Bytes
+from shuffledp.collection import message, shuffling
+
+NAME = "_manifest.json"
+"""Whoever reads the directory as a table passes over names that begin so."""
+FORMAT, VERSION = "shuffledp shuffled messages", 1
+LONGEST = 1 << 16
+DIGEST = b"shuffledp released messages\0"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the shuffler says of the messages that it hands on."""
+
+    plan: str
+    """The identity of the plan's round that they belong to."""
+    width: int
+    messages: int
+    sha256: str
+    """Of all messages, one after the other, in order of their bytes."""
+    users: int
+    """Of whom the encoders say that they sent them."""
+    refused: int
+    """Rows that were no messages of the plan, and were set aside."""
+    missing: int
+    """How many messages there were too few or too many for the users, added up over the encoders."""
+
+    @property
+    def digest(self) -> str:
+        """A name for these messages of this plan: whoever shuffles them again gets the same one."""
+        return hashlib.sha256(DIGEST + f"{self.plan}:{self.sha256}".encode()).hexdigest()
+
+    def missing_of(self, per_user: int) -> int:
+        """How many messages there are too few or too many; a shuffler without the plan cannot tell."""
+        return max(self.missing, abs(self.users * per_user - self.messages - self.refused))
+
+    def hiding(self, refused_since: int, per_user: int) -> int:
+        """The users who can be relied on to hide each other, after so many more rows turned out to be no messages.
+
+        Whoever sent a row that is none, or too few or too many, may not have followed the plan: each such row takes
+        one user off. There are never more than the messages suffice for.
+        """
+        followed = self.users - self.missing_of(per_user) - self.refused - refused_since
+        users = min(followed, (self.messages - refused_since) // per_user)
+        if users < 1:
+            raise ValueError("messages: expected at least one user who sent what is planned, got none.")
+        return users
+
+    # --- the file ---------------------------------------------------------------------------------------------
+
+    def write(self, directory: Path) -> None:
+        """Into the directory of the messages."""
+        document = {"format": FORMAT, "version": VERSION} | asdict(self)
+        (directory / NAME).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """From the directory of the messages; a sentence if there is none."""
+        path = directory / NAME
+        try:
+            with open(path, "rb") as file:
+                document = json.loads(file.read(LONGEST))
+        except (FileNotFoundError, NotADirectoryError):
+            raise ValueError(
+                f"messages: {directory} has no {NAME}: it is not a directory from `shuffledp shuffle`."
+            ) from None
+        except OSError as error:
+            raise ValueError(f"messages: cannot read {path}: {error.strerror}.") from None
+        except (ValueError, RecursionError):
+            raise ValueError(f"messages: {path} is damaged: expected JSON.") from None
+        return cls(**_checked(path, document))
+
+    # --- the messages -----------------------------------------------------------------------------------------
+
+    def checked(self, directory: Path) -> Iterator[Bytes]:
+        """The messages, a bounded number at a time; a sentence as soon as they are not those of the manifest.
+
+        That they are all of them, and unchanged, is certain only at the end.
+        """
+        found, hashed = 0, hashlib.sha256()
+        for wire in shuffling.certainly_in_order(message.read(message.files_of(directory), self.width)):
+            found += len(wire)
+            if found > self.messages:
+                break
+            hashed.update(np.ascontiguousarray(wire).data)
+            yield wire
+        if (found, hashed.hexdigest()) != (self.messages, self.sha256):
+            raise ValueError(f"messages: {directory} is damaged: its messages are not those of its {NAME}.")
+
+
+def write(sorted_messages: Iterable[Bytes], plan: str, width: int, users: int, directory: Path) -> Manifest:
+    """Messages that are in order, and what is known of them, into a directory; nothing was set aside."""
+    written = shuffling.write(sorted_messages, width, directory)
+    made = Manifest(plan, width, written.messages, written.sha256, users, 0, 0)
+    made.write(directory)
+    return made
+
+
+def _checked(path: Path, document: Any) -> dict[str, Any]:
+    known = isinstance(document, dict) and document.pop("format", None) == FORMAT
+    if not known or document.pop("version", None) != VERSION:
+        raise ValueError(f'messages: expected {path} with "format": "{FORMAT}", version {VERSION}, got something else.')
+    kinds = {field.name: str if field.type == "str" else int for field in fields(Manifest)}
+    if document.keys() != kinds.keys() or any(type(document[name]) is not kind for name, kind in kinds.items()):
+        raise ValueError(f"messages: {path} is damaged: expected {', '.join(kinds)}.")
+    if document["width"] < 1 or any(document[name] < 0 for name, kind in kinds.items() if kind is int):
+        raise ValueError(f"messages: {path} is damaged: expected counts of at least 0.")
+    return dict(document)

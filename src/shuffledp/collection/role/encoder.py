@@ -1,0 +1,84 @@
+"""The encoder: sees only its own people's data, and hands on messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from shuffledp.array import Bytes
+from shuffledp.collection import bundle, external_sort, kernel
+from shuffledp.collection.engine.embedded import Embedded, told
+from shuffledp.collection.table import table_of
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.plan_file import Plan
+from shuffledp.progress import Progress
+from shuffledp.sampling.random import KEY_BYTES
+
+
+def encode(
+    plan: Plan | str | os.PathLike[str],
+    data: Any,
+    column: str | None = None,
+    *,
+    out: str | os.PathLike[str],
+    round_number: int = 1,
+    progress: Progress | None = None,
+) -> int:
+    """The encoder: one file of messages for the rows of a table; returns how many rows.
+
+    ``plan``, ``data``, ``column`` and ``round_number`` as for ``collect``; ``out`` is a new file of messages, for the
+    shuffler. The randomness is the operating system's and is not kept. A file that is already there is not written
+    again, and what a killed run left is destroyed first: two messages of the same people would tell more than one.
+
+    >>> import pyarrow, tempfile
+    >>> from shuffledp.mechanisms.frequency.krr import KRR
+    >>> from shuffledp.tasks.frequency import Frequency
+    >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")
+    1000
+    """
+    chosen, path = Plan.of(plan), Path(out)
+    identity = chosen.identity(round_number)
+    _demand_new(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"encode: expected a directory {path.parent} to write to, but there is none.")
+    table, engine = table_of(data, column), Embedded(Progress() if progress is None else progress)
+    read, mechanism = chosen.column(table.column_named(column)), chosen.mechanism
+    users = engine.check(table, read)
+    if users == 0:
+        raise ValueError(f"input: expected at least one row, got none in {table.place}.")
+    encoder = kernel.Encoder(read, os.urandom(KEY_BYTES))
+    with engine.progress.step("encoding", users) as advance:
+        batches = encoder.part(told(table.batches(read, kernel.CHUNK_ROWS), advance), 0)
+        if mechanism.messages_per_user > 1:
+            # A user's real message comes first: in order of their bytes the shuffler cannot tell it from dummies.
+            batches = map(external_sort.in_order, batches)
+        try:
+            bundle.write(path, identity, users, mechanism.message_bytes, _exactly(users, mechanism, batches))
+        except BlockingIOError:
+            raise ValueError(f"encode: another process is encoding into {path}.") from None
+        except FileExistsError:
+            _demand_new(path)
+            raise
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error).rstrip(".")
+            raise ValueError(f"encode: cannot write {path}: {reason}.") from None
+    return users
+
+
+def _demand_new(path: Path) -> None:
+    if path.exists():
+        raise ValueError(f"encode: {path} is already there; encoding the same people again would weaken their privacy.")
+
+
+def _exactly(users: int, mechanism: Mechanism, batches: Iterator[Bytes]) -> Iterator[Bytes]:
+    """The messages of so many users, or a sentence before the last of them is written."""
+    found = 0
+    for wire in batches:
+        found += len(wire)
+        yield wire
+    if found != users * mechanism.messages_per_user:
+        raise ValueError(f"input: expected {users} rows as at the first look; the file has changed since.")

@@ -1,0 +1,117 @@
+"""The shuffler: sees messages without their meaning, and takes away their order and origin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from shuffledp.array import Bytes
+from shuffledp.collection import bundle, durable, kernel, shuffling
+from shuffledp.collection.bundle import Bundle
+from shuffledp.collection.guarantee import Guarantee
+from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.manifest import Manifest
+from shuffledp.planner.plan_file import Plan
+from shuffledp.progress import Progress
+
+
+def shuffle(
+    inputs: Iterable[str | os.PathLike[str]],
+    *,
+    out: str | os.PathLike[str],
+    plan: Plan | str | os.PathLike[str] | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    allow_weaker: bool = False,
+    round_number: int = 1,
+    progress: Progress | None = None,
+) -> int:
+    """The shuffler: the messages of all encoders in order of their bytes; returns how many.
+
+    ``inputs`` are files from ``encode``, all of one plan and round, and ``out`` is a new directory. No plan is needed.
+    With one, rows that are no messages of it are set aside and counted, fewer users than the target needs are not
+    handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept. ``round_number`` as for ``collect``.
+
+    >>> import pyarrow, tempfile
+    >>> from shuffledp.mechanisms.frequency.krr import KRR
+    >>> from shuffledp.tasks.frequency import Frequency
+    >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     users = encode(plan, pyarrow.array(["red", "green"] * 500), out=f"{room}/ours.messages")
+    ...     shuffle([f"{room}/ours.messages"], out=f"{room}/shuffled", plan=plan)
+    1000
+    """
+    chosen, directory = None if plan is None else Plan.of(plan), Path(out)
+    demand_new_directory("shuffle", directory)
+    bundles = [Bundle.open(file) for path in inputs for file in bundle.files_of(Path(path))]
+    _demand_one_plan(bundles, None if chosen is None else chosen.identity(round_number))
+    if sum(each.messages for each in bundles) == 0:
+        raise ValueError("shuffle: expected at least one message, got none.")
+    shown = Progress() if progress is None else progress
+    with durable.whole_directory(directory) as unfinished:
+        made = Mixing(bundles, chosen, shown).write(unfinished)
+        if chosen is not None:
+            guarantee = Guarantee(chosen, made.hiding(0, chosen.mechanism.messages_per_user))
+            guarantee.demand(allow_weaker)
+            if ledger is not None:
+                # What is handed on cannot be taken back: it is written down before, and after it is complete on disk.
+                durable.sync_tree(unfinished)
+                Ledger(ledger).book(guarantee, made.digest)
+    return made.messages
+
+
+@dataclass
+class Mixing:
+    """The messages of many encoders on their way into one order, and what is set aside."""
+
+    bundles: Sequence[Bundle]
+    plan: Plan | None
+    progress: Progress
+    refused: int = 0
+    missing: int = 0
+
+    def write(self, directory: Path) -> Manifest:
+        """The messages in order of their bytes, with their manifest, into a directory."""
+        first, total = self.bundles[0], sum(each.messages for each in self.bundles)
+        with self.progress.step("shuffling", total) as advance:
+            sifted = self._sifted(advance)
+            written = shuffling.write(shuffling.in_order(sifted, first.width, total, directory), first.width, directory)
+        if written.messages == 0:
+            raise ValueError(f"shuffle: expected messages of the plan, got {self.refused} rows that are none.")
+        users = sum(each.users for each in self.bundles)
+        made = Manifest(first.plan, first.width, written.messages, written.sha256, users, self.refused, self.missing)
+        made.write(directory)
+        return made
+
+    def _sifted(self, advance: Callable[[int], None]) -> Iterator[Bytes]:
+        """The messages of all bundles; without those that are none, where the plan is known."""
+        for each in self.bundles:
+            if self.plan is not None:
+                self.missing += abs(each.users * self.plan.mechanism.messages_per_user - each.messages)
+            for wire in each.read():
+                good, bad = (wire, 0) if self.plan is None else kernel.sifted(self.plan.mechanism, wire)
+                self.refused += bad
+                yield good
+                advance(len(wire))
+
+
+def _demand_one_plan(bundles: Sequence[Bundle], identity: str | None) -> None:
+    """All bundles are of this plan's round, or at least of one, and none is there twice."""
+    seen: dict[str, Path] = {}
+    for each in bundles:
+        if each.id in seen:
+            raise ValueError(
+                f"shuffle: {each.path} holds the same messages as {seen[each.id]}; each file must be given once."
+            )
+        seen[each.id] = each.path
+        if identity is not None and each.plan != identity:
+            raise ValueError(f"shuffle: {each.path} was made for another plan or another round than the one given.")
+        if (each.plan, each.width) != (bundles[0].plan, bundles[0].width):
+            raise ValueError(f"shuffle: {each.path} was made for another plan or round than {bundles[0].path}.")
+
+
+def demand_new_directory(who: str, out: Path) -> None:
+    """Nothing is there yet that would be overwritten."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{who}: expected a new or empty directory, got {out}.")
