@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shuffledp.array import Bytes
 from shuffledp.collection import kernel, message
+from shuffledp.collection.ledger import Ledger
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan_file import Plan
@@ -21,6 +22,14 @@ from shuffledp.sampling.random import KeyedSource
 from shuffledp.tasks import Frequency, ItemSets, KeyValue, Mean, Task, VectorMean
 
 COLOURS = ("red", "green", "blue", "grey")
+
+
+def new_ledger(path: Path, *populations: str) -> Ledger:
+    """A ledger that knows the people of the tests."""
+    ledger = Ledger.create(path)
+    for name in populations or ("test",):
+        ledger.register(name)
+    return ledger
 
 
 def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) -> Plan:

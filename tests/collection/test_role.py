@@ -14,8 +14,7 @@ from shuffledp import amplify
 from shuffledp.array import Bytes
 from shuffledp.collection import external_sort, role, shuffling
 from shuffledp.collection.guarantee import Guarantee, TooWeak
-from shuffledp.collection.ledger import Ledger
-from tests.collection import data_of, everything_under, messages_in, plan_of, write_table
+from tests.collection import data_of, everything_under, messages_in, new_ledger, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 PLAN = plan_of("krr", users=2000, **CHEAP)
@@ -81,13 +80,13 @@ def test_the_shuffler_keeps_the_plan_where_it_has_one(tmp_path: Path) -> None:
     files = [encoded(tmp_path, 1)]
     enough = Guarantee(PLAN, 1000).value.upper
     strict = plan_of("krr", users=2000, epsilon=enough * 0.99, **CHEAP)
-    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
     before = everything_under(tmp_path)
     with pytest.raises(TooWeak, match="1000 users took part where 2000 were planned"):
         role.shuffle(files, out=tmp_path / "shuffled", plan=strict, ledger=ledger.path)
     assert everything_under(tmp_path) == before
     role.shuffle(files, out=tmp_path / "shuffled", plan=strict, ledger=ledger.path, allow_weaker=True)
-    (standing,) = ledger.standings()
+    (standing,) = ledger.standings("test")
     assert [(entry.users, entry.state) for entry in standing.entries] == [(1000, "released")]
     with pytest.raises(TooWeak):
         role.estimate(strict, tmp_path / "shuffled", out=tmp_path / "out")
@@ -101,14 +100,14 @@ def test_several_messages_a_user(tmp_path: Path) -> None:
     # In order of their bytes, so that no place tells a real message from a dummy.
     handed_over = pq.read_table(tmp_path / "messages.parquet")["message"].to_pylist()
     assert handed_over == sorted(handed_over)
-    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
     shuffled = role.shuffle([tmp_path / "messages.parquet"], out=tmp_path / "shuffled", plan=plan, ledger=ledger.path)
     assert shuffled == 300 * 31
     report = role.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
-    assert report.guarantee.users == ledger.standings()[0].entries[0].users == 300
+    assert report.guarantee.users == ledger.standings("test")[0].entries[0].users == 300
     assert report.guarantee.value.upper == amplify(plan.mechanism, 300).epsilon(1e-6).upper
     assert "promise nothing" in report.statement()
-    assert ledger.standings()[0].entries[0].epsilon_local is None
+    assert ledger.standings("test")[0].entries[0].document()["epsilon_local"] is None
     pq.write_table(pa.table({"message": pa.array([b"\0"] * 32, pa.binary(1))}), tmp_path / "odd.parquet")
     with pytest.raises(ValueError, match="expected a multiple of 31 messages"):
         role.estimate(plan, tmp_path / "odd.parquet", out=tmp_path / "odd")

@@ -10,6 +10,7 @@ import typer
 from shuffledp import figure
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
+from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
 from shuffledp.collection import role
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.register import running
@@ -17,15 +18,12 @@ from shuffledp.collection.report import Report
 from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
 
-LEDGER = Path("shuffledp-ledger.sqlite")
-
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
 Input = Annotated[
     Path, typer.Option("--input", help="A .parquet or .csv file, or a directory of .parquet files; a row per user.")
 ]
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
-LedgerFile = Annotated[Path, typer.Option("--ledger", envvar="SHUFFLEDP_LEDGER", help="The ledger of what was given.")]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
 
@@ -37,17 +35,18 @@ def command(
     out: Annotated[Path, typer.Option("--out", help="A new directory for messages, estimates and report.")],
     engine: EngineName = "embedded",
     master: Master = None,
-    ledger: LedgerFile = LEDGER,
+    ledger: LedgerFile = None,
+    no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
-    chosen = Plan.load(plan)
+    chosen, book = Plan.load(plan), kept("collect", ledger, no_ledger)
     with running(engine, Bars(), master) as started:
         report = collect(
-            chosen, input_, column, out=out, engine=started, ledger=ledger, allow_weaker=allow_weaker, resume=resume
+            chosen, input_, column, out=out, engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume
         )
     _tell(report, out, json)
 
@@ -76,13 +75,16 @@ def shuffle(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Refuse fewer messages than this plan needs, and keep the ledger.")
     ] = None,
-    ledger: LedgerFile = LEDGER,
+    ledger: LedgerFile = None,
+    no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
-    messages = role.shuffle(inputs, out=out, plan=plan, ledger=ledger, allow_weaker=allow_weaker, progress=Bars())
+    # Without a plan nobody knows what the messages give away.
+    book = None if plan is None else kept("shuffle", ledger, no_ledger)
+    messages = role.shuffle(inputs, out=out, plan=plan, ledger=book, allow_weaker=allow_weaker, progress=Bars())
     if json:
         typer.echo(json_text({"messages": messages, "out": str(out)}))
     else:
@@ -93,12 +95,15 @@ def estimate(
     plan: PlanFile,
     messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
+    ledger: LedgerFile = None,
+    no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
-    report = role.estimate(plan, messages, out=out, allow_weaker=allow_weaker, progress=Bars())
+    chosen, book = Plan.load(plan), kept("estimate", ledger, no_ledger)
+    report = role.estimate(chosen, messages, out=out, ledger=book, allow_weaker=allow_weaker, progress=Bars())
     _tell(report, out, json)
 
 

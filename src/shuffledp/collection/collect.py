@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shuffledp.collection.digest import digest_of
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.guarantee import Guarantee
@@ -106,7 +107,7 @@ def run(request: Request, engine: Engine) -> Report:
                 _abandon(job, ledger)
             raise
         if ledger is not None:
-            ledger.release(job.id)
+            ledger.settle(job.id, guarantee, digest_of(_shuffled(job), job.plan.mechanism.message_bytes))
         job.publish()
     return report
 
@@ -154,8 +155,7 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
             raise ValueError("input: the file has changed during the collection.")
         engine.shuffle(job.encoded, mechanism.message_bytes, job.shuffled, messages)
     job.forget_order()
-    shuffled = job.shuffled if job.shuffled.exists() else job.out / MESSAGES
-    total, found = engine.aggregate(mechanism, shuffled, messages)
+    total, found = engine.aggregate(mechanism, _shuffled(job), messages)
     if found != messages:
         raise ValueError(f"collect: expected {messages} shuffled messages, got {found}.")
     estimate = mechanism.finish(total, job.users)
@@ -168,7 +168,11 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
 
 
 def _standing(job: Job, ledger: Ledger | None) -> Standing | None:
-    return None if ledger is None else ledger.standings(job.plan.population, without_budget=job.plan.delta)[0]
+    return None if ledger is None else ledger.standings(job.plan.population, job.plan.delta)[0]
+
+
+def _shuffled(job: Job) -> Path:
+    return job.shuffled if job.shuffled.exists() else job.out / MESSAGES
 
 
 def _abandon(job: Job, ledger: Ledger | None) -> None:
@@ -176,6 +180,6 @@ def _abandon(job: Job, ledger: Ledger | None) -> None:
         return
     try:
         if ledger is not None and ledger.has_reserved(job.id):
-            ledger.forget(job.id)
+            ledger.give_back(job.id)
     finally:
         job.abandon()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.collection import external_sort, kernel, message, shuffling
+from shuffledp.collection.digest import digest_of
 from shuffledp.collection.engine.embedded import Embedded, told, write_messages
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.job import whole_directory
@@ -102,21 +103,19 @@ def shuffle(
         widths.add(chosen.mechanism.message_bytes)
     if len(widths) != 1:
         raise ValueError(f"shuffle: expected messages of one width, got {', '.join(map(str, sorted(widths)))} bytes.")
+    (width,) = widths
     messages = sum(message.count_of(file) for file in files)
     if messages == 0:
         raise ValueError("shuffle: expected at least one message, got none.")
-    if chosen is not None:
-        guarantee = Guarantee(chosen, chosen.mechanism.users_behind(messages))
+    guarantee = None if chosen is None else Guarantee(chosen, chosen.mechanism.users_behind(messages))
+    if guarantee is not None:
         guarantee.demand(allow_weaker)
-        if ledger is not None:
-            # What is handed on cannot be taken back: it is written down before.
-            kept = Ledger(ledger)
-            id_ = kept.new_id()
-            kept.reserve(id_, guarantee)
-            kept.release(id_)
     shown = Progress() if progress is None else progress
     with shown.step("shuffling", messages) as advance, whole_directory(directory) as unfinished:
-        shuffling.shuffle_files(files, widths.pop(), unfinished, advance)
+        shuffling.shuffle_files(files, width, unfinished, advance)
+        if guarantee is not None and ledger is not None:
+            # What is handed on cannot be taken back: it is written down before.
+            Ledger(ledger).book(guarantee, digest_of(unfinished, width))
     return messages
 
 
@@ -125,13 +124,15 @@ def estimate(
     messages: str | os.PathLike[str],
     *,
     out: str | os.PathLike[str],
+    ledger: str | os.PathLike[str] | None = None,
     allow_weaker: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """The estimator: estimates and report from shuffled messages.
 
-    ``messages`` is the directory from ``shuffle``, ``out`` a new directory for estimates and report; ``allow_weaker``
-    goes on even if too few users miss the target.
+    ``messages`` is the directory from ``shuffle``, ``out`` a new directory for estimates and report. The ``ledger`` at
+    a path is kept; messages that the shuffler wrote down there are not counted again. ``allow_weaker`` goes on even if
+    too few users miss the target.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.krr import KRR
@@ -159,7 +160,12 @@ def estimate(
     total, _ = engine.aggregate(mechanism, given, expected)
     result = mechanism.finish(total, guarantee.users)
     quantities = chosen.task.quantities(mechanism, result, CONFIDENCE)
-    report = Report(guarantee, result, quantities, PARTIES_APART, engine.name)
+    standing = None
+    if ledger is not None:
+        kept = Ledger(ledger)
+        kept.book(guarantee, digest_of(given, mechanism.message_bytes))
+        (standing,) = kept.standings(chosen.population, chosen.delta)
+    report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, standing)
     with whole_directory(directory) as unfinished:
         report.write(unfinished)
     return report
