@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shuffledp.cli import amplify
+from shuffledp.collection.ledger import Ledger
 from tests.cli import run
 from tests.collection import data_of, everything_under, plan_of, write_table
 
@@ -60,8 +61,32 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("audit", "--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--samples", "1e15"), "memory"),
         ((*COLLECT, "--ledger", "directory"), "ledger: cannot open directory"),
         ((*COLLECT, "--ledger", "garbage"), "ledger: cannot use garbage"),
+        (COLLECT, "there is no ledger at"),
+        ((*COLLECT, "--ledger", "gone"), "ledger: there is no ledger at gone; create it by `shuffledp ledger create`"),
+        ((*COLLECT, "--ledger", "gone", "--no-ledger"), "collect: give either --ledger or --no-ledger"),
+        (("estimate", "plan.json", "--input", "directory", "--out", "out"), "keep none by --no-ledger."),
+        (("shuffle", "garbage", "--out", "out", "--plan", "plan.json"), "there is no ledger at"),
+        (("ledger", "show", "--ledger", "garbage"), "ledger: cannot use garbage"),
+        (("ledger", "check"), "there is no ledger at"),
+        (
+            (
+                "plan",
+                "--task",
+                "frequency",
+                "--domain",
+                "4",
+                "--users",
+                "1e4",
+                "--epsilon",
+                "1",
+                "--delta",
+                "1e-6",
+                "--ledger",
+                "gone",
+            ),
+            "there is no ledger at gone",
+        ),
         (("encode", *COLLECT[1:-1], "/proc/a.parquet"), "encode: cannot write /proc/a.parquet"),
-        (("ledger", "--budget", "1", "--delta", "1e-6", "--population", " "), "population must be a name"),
     ],
 )
 def test_one_sentence(room: Path, arguments: tuple[str, ...], part: str) -> None:
@@ -106,20 +131,18 @@ def test_what_a_command_does_is_not_cut_off_in_the_list(group: tuple[str, ...], 
         assert not line.endswith("...")
 
 
-def test_a_reserved_collection_can_be_named(room: Path) -> None:
+def test_a_reserved_collection_can_be_named(ledger: Ledger) -> None:
     """The ledger's lines are not broken; what can be taken back is told with its whole id; a stranger is named."""
     from shuffledp.collection.guarantee import Guarantee
-    from shuffledp.collection.ledger import Ledger
 
-    ledger = Ledger(room / "shuffledp-ledger.sqlite")
     name = ledger.new_id()
     ledger.reserve(name, Guarantee(plan_of("krr", users=200), 200))
     shown = run("ledger").out
-    assert f"--forget {name}," in shown
-    assert len(shown.splitlines()) == 4
-    assert "knows nothing of 'nobody'" in run("ledger", "--population", "nobody").out
-    assert run("ledger", "--forget", name).status == 0
-    assert "--forget" not in run("ledger").out
+    assert f"ledger forget {name}`," in shown
+    assert len(shown.splitlines()) == 5
+    assert "knows no population 'tset'; did you mean 'test'?" in run("ledger", "show", "--population", "tset").err
+    assert run("ledger", "forget", name).status == 0
+    assert "ledger forget" not in run("ledger").out
 
 
 def test_a_title_is_never_narrower_than_its_words(monkeypatch: pytest.MonkeyPatch) -> None:

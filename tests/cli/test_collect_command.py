@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp import amplify
+from shuffledp.collection.ledger import Ledger
 from tests.cli import run
 from tests.collection import COLOURS, data_of, everything_under, plan_of, write_table
 
@@ -16,7 +17,7 @@ ROWS = 1000
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def room(tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a plan and data, where the command is typed."""
     monkeypatch.chdir(tmp_path)
     plan_of("krr", users=ROWS).save(tmp_path / "plan.json")
@@ -57,9 +58,11 @@ def test_json_is_all_there_is_on_stdout(room: Path) -> None:
     assert [row["label"] for row in document["estimates"]] == list(COLOURS)
     saved = json.loads((room / "out" / "report.json").read_text("utf-8"))
     assert saved == {key: value for key, value in document.items() if key != "out"}
-    ledger = json.loads(run("ledger", "--json").out)
-    assert ledger["populations"][0]["collections"][0]["users"] == ROWS
-    assert json.loads(run("ledger", "--ledger", "none.sqlite", "--json").out)["populations"] == []
+    ledger = json.loads(run("ledger", "show", "--json").out)
+    assert [len(people["collections"]) for people in ledger["populations"]] == [0, 1]
+    assert ledger["populations"][1]["collections"][0]["users"] == ROWS
+    assert ledger["populations"][1]["collections"][0]["digest"]
+    assert run("ledger", "check", "--report", "out/report.json").status == 0
 
 
 def test_roles_apart(room: Path) -> None:
@@ -71,19 +74,21 @@ def test_roles_apart(room: Path) -> None:
     assert json.loads(shuffled.out)["messages"] == 2 * ROWS
     outcome = run("estimate", "plan.json", "--input", "shuffled", "--out", "out", "--json")
     assert json.loads(outcome.out)["users"] == 2 * ROWS
-    assert json.loads(run("ledger", "--json").out)["populations"][0]["collections"][0]["users"] == 2 * ROWS
+    (people,) = json.loads(run("ledger", "show", "--population", "test", "--json").out)["populations"]
+    # The estimator sees what the shuffler has already written down.
+    assert [entry["users"] for entry in people["collections"]] == [2 * ROWS]
 
 
 def test_a_budget_on_the_command_line(room: Path) -> None:
     """Set, shown, and kept: exit code 2 and nothing written."""
-    assert run("ledger", "--population", "test", "--budget", "0.01", "--delta", "1e-6").status == 0
+    assert run("ledger", "budget", "test", "--epsilon", "0.01", "--delta", "1e-6").status == 0
     before = everything_under(room)
     outcome = run("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "out")
     assert (outcome.status, outcome.out) == (2, "")
     assert "above the budget 0.01" in outcome.err
     assert everything_under(room) == before
     assert "budget 0.01" in run("ledger").out
-    assert "needs --population and --delta" in run("ledger", "--budget", "1").err
+    assert "--delta" in run("ledger", "budget", "test", "--epsilon", "1").err
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_a_plan_and_a_collection_with_it(file: str, tmp_path: Path, monkeypatch:
     assert json.loads(Path(plan).read_text("utf-8"))["mechanism"]["name"] == "toy"
     assert run("simulate", plan, "--repeat", "5", "--mechanism-file", file).status == 0
     Path(data).write_text("choice\n" + "0\n1\n2\n3\n" * 500, encoding="utf-8")
+    assert run("ledger", "create", "--ledger", str(tmp_path / "ledger")).status == 0
     words = ("collect", plan, "--input", data, "--column", "choice", "--ledger", str(tmp_path / "ledger"))
     collected = run(*words, "--out", out, "--mechanism-file", file)
     assert (collected.status, collected.err) == (0, "")

@@ -79,6 +79,7 @@ def test_collect_takes_the_plan(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     data = write_table(tmp_path / "data.parquet", colour=rng.choice(["red", "green", "blue"], 3000).tolist())
     ledger = ("--ledger", str(tmp_path / "ledger.sqlite"))
+    assert run("ledger", "create", *ledger, "--population", "painters").status == 0
     done = run("collect", str(plan), "--input", str(data), "--column", "colour", "--out", str(tmp_path / "out"),
                *ledger, "--json")  # fmt: skip
     assert (done.status, done.err) == (0, "")

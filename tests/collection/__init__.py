@@ -16,6 +16,7 @@ from shuffledp.array import Bytes
 from shuffledp.collection import kernel, message
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.engine.engine import Lot
+from shuffledp.collection.ledger import Ledger
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan_file import Plan
@@ -23,6 +24,14 @@ from shuffledp.sampling.random import KeyedSource
 from shuffledp.tasks import Frequency, ItemSets, KeyValue, Mean, Task, VectorMean
 
 COLOURS = ("red", "green", "blue", "grey")
+
+
+def new_ledger(path: Path, *populations: str) -> Ledger:
+    """A ledger that knows the people of the tests."""
+    ledger = Ledger.create(path)
+    for name in populations or ("test",):
+        ledger.register(name)
+    return ledger
 
 
 def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) -> Plan:

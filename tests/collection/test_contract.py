@@ -27,6 +27,7 @@ from tests.collection import (
     in_order,
     lot_of,
     messages_in,
+    new_ledger,
     plan_of,
     write_messages,
     write_table,
@@ -117,7 +118,8 @@ def test_a_whole_collection(engine: Engine, name: str, tmp_path: Path) -> None:
     rows = 600
     path = write_table(tmp_path / "data.parquet", value=data_of(name, rows))
     plan = plan_of(name, users=rows)
-    request = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite")
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    request = Request(plan, FileTable(path), "value", tmp_path / "out", ledger.path)
     report = run(request, engine)
     mechanism = plan.mechanism
     kept = messages_in(tmp_path / "out" / "messages", mechanism.message_bytes)
@@ -175,16 +177,17 @@ def test_a_bad_table_is_a_sentence_and_nothing_is_written(
 ) -> None:
     """Exactly the files that were there before are there after."""
     path = write_table(tmp_path / "data.parquet", **spoil(data_of(name, 50)))
-    request = Request(
-        plan_of(name), FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True
-    )
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    request = Request(plan_of(name), FileTable(path), "value", tmp_path / "out", ledger.path, allow_weaker=True)
+    before = ledger.path.read_bytes()
     with pytest.raises((ValueError, ShuffledpError)) as caught:
         run(request, engine)
     message_ = str(caught.value)
     assert part in message_
     assert message_.endswith(".")
     assert "\n" not in message_
-    assert everything_under(tmp_path) == ["data.parquet"]
+    assert everything_under(tmp_path) == ["data.parquet", "ledger.sqlite"]
+    assert ledger.path.read_bytes() == before
 
 
 def test_parts_and_chunks_divide_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

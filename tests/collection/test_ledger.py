@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import sqlite3
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shuffledp import KRR, amplify
+from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.report import standing_document
 from shuffledp.collection.table import FileTable
 from shuffledp.version import __version__
-from tests.collection import data_of, everything_under, plan_of, write_table
+from tests.collection import data_of, everything_under, new_ledger, plan_of, write_table
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 USERS = 1000
+DIGEST = "ab" * 32
 
 
 def alone(**changes: Any) -> Guarantee:
@@ -29,13 +33,13 @@ def alone(**changes: Any) -> Guarantee:
 
 def test_entries_tell_their_privacy_again(tmp_path: Path) -> None:
     """A fresh reader computes from the file what amplify says of the mechanism."""
-    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
     guarantee = Guarantee(plan_of("krr"), 5000)
     ledger.reserve("a", guarantee)
-    (standing,) = Ledger(tmp_path / "ledger.sqlite").standings(delta=1e-7)
+    (standing,) = Ledger(tmp_path / "ledger.sqlite").standings("test", delta=1e-7)
     (entry,) = standing.entries
     direct = amplify(KRR(epsilon=2.0, options=4), 5000)
-    assert entry.curve().epsilon(1e-7).upper == direct.epsilon(1e-7).upper
+    assert entry.recipe.curve().epsilon(1e-7).upper == direct.epsilon(1e-7).upper
     assert standing.epsilon == direct.epsilon(1e-7).upper
     assert entry.epsilon == direct.epsilon(1e-6).upper
     assert (entry.state, entry.released, standing.budget, standing.left) == ("reserved", None, None, None)
@@ -43,11 +47,12 @@ def test_entries_tell_their_privacy_again(tmp_path: Path) -> None:
 
 def test_rounds_are_composed_soundly(tmp_path: Path) -> None:
     """Never below one round alone, and at most the sum of the rounds at a share of δ each."""
-    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(tmp_path / "ledger.sqlite", "test", "elsewhere")
     for number, users in enumerate((2000, 3000, 4000)):
         ledger.reserve(str(number), Guarantee(plan_of("krr"), users))
     ledger.reserve("other", Guarantee(plan_of("krr", population="elsewhere"), 9000))
-    elsewhere, standing = ledger.standings(delta=1e-6)
+    elsewhere, everyone, standing = ledger.standings(delta=1e-6)
+    assert (everyone.population, everyone.entries, everyone.epsilon) == ("everyone", (), 0.0)
     assert (elsewhere.population, len(elsewhere.entries)) == ("elsewhere", 1)
     mechanism = KRR(epsilon=2.0, options=4)
     curves = [amplify(mechanism, users) for users in (2000, 3000, 4000)]
@@ -59,7 +64,7 @@ def test_rounds_are_composed_soundly(tmp_path: Path) -> None:
 
 def test_a_budget_refuses_what_would_exceed_it(tmp_path: Path) -> None:
     """Two rounds fit, the third does not; another population is not concerned; nothing is written down."""
-    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(tmp_path / "ledger.sqlite", "test", "elsewhere")
     twice = composed_epsilon([alone().curve] * 2, 1e-6)
     ledger.set_budget("test", twice, 1e-6)
     ledger.reserve("a", alone())
@@ -73,38 +78,175 @@ def test_a_budget_refuses_what_would_exceed_it(tmp_path: Path) -> None:
     assert standing.epsilon == twice
 
 
-def test_a_reservation_can_be_forgotten_and_a_release_cannot(tmp_path: Path) -> None:
+def test_a_reservation_can_be_given_back_and_a_release_cannot(tmp_path: Path) -> None:
     """What was given cannot be taken back."""
-    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", alone().value.upper * 1.01, 1e-6)
     ledger.reserve("a", alone())
     ledger.reserve("a", alone())  # a run that goes on
     with pytest.raises(TooWeak):
         ledger.reserve("b", alone())
-    ledger.forget("a")
+    assert ledger.has_reserved("a")
+    ledger.give_back("a")
+    ledger.give_back("a")
+    assert not ledger.has_reserved("a")
     ledger.reserve("b", alone())
-    ledger.release("b")
-    ledger.release("b")
+    ledger.settle("b", alone(), DIGEST)
+    ledger.settle("b", alone(), DIGEST)
+    with pytest.raises(ValueError, match="already released, with other messages"):
+        ledger.settle("b", alone(), "ff" * 32)
     with pytest.raises(ValueError, match="cannot be taken back"):
-        ledger.forget("b")
-    with pytest.raises(ValueError, match="there is no collection z"):
-        ledger.forget("z")
-    with pytest.raises(ValueError, match="expected the collection z"):
-        ledger.release("z")
+        ledger.give_back("b")
+    with pytest.raises(TooWeak):
+        ledger.reserve("a", alone())
+    for use in (ledger.give_back, lambda id_: ledger.settle(id_, alone(), DIGEST)):
+        with pytest.raises(ValueError, match="there is no collection z"):
+            use("z")
+    (entry,) = Ledger(ledger.path).standings("test")[0].entries
+    assert (entry.id, entry.state, entry.digest, entry.software) == ("b", "released", DIGEST, __version__)
 
 
-def test_reading_creates_nothing(tmp_path: Path) -> None:
-    """Looking at a ledger that is not there leaves it so; a file that is no ledger is a sentence."""
+def test_what_is_settled_is_those_who_came(tmp_path: Path) -> None:
+    """Fewer users count more, and are refused where the budget was for all; what was reserved stays."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    planned, came = (Guarantee(alone().plan, users) for users in (20_000, 10_000))
+    ledger.set_budget("test", came.value.upper * 0.99, 1e-6)
+    ledger.reserve("a", planned)
+    with pytest.raises(TooWeak, match=r"above the budget .*; nothing was released"):
+        ledger.settle("a", came, DIGEST)
+    assert ledger.has_reserved("a")
+    ledger.set_budget("test", came.value.upper, 1e-6)
+    ledger.settle("a", came, DIGEST)
+    (standing,) = ledger.standings("test")
+    assert (standing.entries[0].users, standing.spent) == (10_000, came.value.upper)
+    assert standing.left == 0.0
+
+
+def test_a_reservation_that_was_granted_may_become_smaller(tmp_path: Path) -> None:
+    """Even where the budget was lowered meanwhile."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger.reserve("a", alone())
+    ledger.set_budget("test", alone().value.upper / 10, 1e-6)
+    ledger.settle("a", Guarantee(alone().plan, USERS + 1), DIGEST)
+    assert ledger.standings("test")[0].entries[0].users == USERS + 1
+
+
+def test_a_role_books_the_same_messages_once(tmp_path: Path) -> None:
+    """The shuffler and the estimator of one collection; other messages, people or fewer users count again."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite", "test", "others")
+    first = ledger.book(alone(), DIGEST)
+    entries = ledger.head().entries
+    assert ledger.book(alone(), DIGEST) == first
+    assert ledger.book(Guarantee(alone().plan, USERS + 1), DIGEST) == first
+    assert ledger.head().entries == entries
+    assert ledger.book(alone(epsilon_local=0.4), DIGEST) != first
+    assert ledger.book(alone(population="others"), DIGEST) != first
+    assert ledger.book(alone(), "ff" * 32) != first
+    assert [len(standing.entries) for standing in ledger.standings()] == [0, 1, 3]
+    ledger.set_budget("test", 1e-3, 1e-6)
+    with pytest.raises(TooWeak):
+        ledger.book(alone(), "ee" * 32)
+    assert len(ledger.standings("test")[0].entries) == 3
+
+
+def test_a_ledger_is_created_on_purpose(tmp_path: Path) -> None:
+    """Whatever is asked of one that is not there is a sentence, and leaves nothing."""
     ledger = Ledger(tmp_path / "ledger.sqlite")
-    assert ledger.standings() == []
-    with pytest.raises(ValueError, match="there is no ledger"):
-        ledger.forget("a")
+    uses: tuple[Callable[[], Any], ...] = (
+        ledger.standings, ledger.head, ledger.accept, lambda: ledger.register("test"), lambda: ledger.give_back("a"),
+        lambda: ledger.set_budget("test", 1.0, 1e-6), lambda: ledger.reserve("a", alone()),
+        lambda: ledger.book(alone(), DIGEST), lambda: ledger.has_reserved("a"),
+    )  # fmt: skip
+    for use in uses:
+        with pytest.raises(LedgerFailed, match=r"there is no ledger at .*; create it by `shuffledp ledger create`, .*"):
+            use()
     assert everything_under(tmp_path) == []
-    (tmp_path / "text.sqlite").write_text("not a ledger at all" * 100)
-    with pytest.raises(ValueError, match=r"^ledger: cannot use .*\.$"):
-        Ledger(tmp_path / "text.sqlite").standings()
+    Ledger.create(ledger.path)
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
+    assert everything_under(tmp_path) == ["ledger.sqlite"]
+    before = ledger.path.read_bytes()
+    with pytest.raises(LedgerFailed, match="is already there"):
+        Ledger.create(ledger.path)
+    assert ledger.path.read_bytes() == before
     with pytest.raises(ValueError, match="epsilon must be above 0"):
         ledger.set_budget("test", 0.0, 1e-6)
+    with pytest.raises(LedgerFailed, match="cannot create"):
+        Ledger.create(ledger.path / "inside")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a ledger at all" * 100, None])
+def test_what_is_no_ledger_is_a_sentence(tmp_path: Path, content: bytes | None) -> None:
+    """An empty file, a text, a ledger from before entries were chained: none of them is taken for an empty ledger."""
+    path = tmp_path / "ledger.sqlite"
+    if content is None:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE collection (id TEXT PRIMARY KEY)")
+    else:
+        path.write_bytes(content)
+    with pytest.raises(LedgerFailed, match=r"^ledger: .*ledger.sqlite.*\.$"):
+        Ledger(path).standings()
+
+
+def test_the_default_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a variable, or below the user's directories; never where a command happens to be typed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert Ledger.default_path() == tmp_path / "data" / "shuffledp" / "ledger.sqlite"
+    Ledger.create(Ledger.default_path())
+    monkeypatch.setenv("SHUFFLEDP_LEDGER", str(tmp_path / "chosen"))
+    assert Ledger.default_path() == tmp_path / "chosen"
+    monkeypatch.delenv("SHUFFLEDP_LEDGER")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setattr("sys.platform", "linux")
+    assert Ledger.default_path() == Path("/home/somebody/.local/share/shuffledp/ledger.sqlite")
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert Ledger.default_path() == Path("/home/somebody/Library/Application Support/shuffledp/ledger.sqlite")
+
+
+NAMES = ["Café  Visitors", " cafe\u0301 visitors", "CAFÉ\tVISITORS", "ｃａｆé\u00a0visitors", "café\u200b visitors"]
+
+
+def test_a_population_has_one_name(tmp_path: Path) -> None:
+    """However it is typed, the same people's collections are added up."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite", NAMES[0])
+    for place, name in enumerate(NAMES):
+        ledger.reserve(str(place), alone(population=name))
+    assert [len(standing.entries) for standing in ledger.standings()] == [len(NAMES), 0]
+    assert ledger.standings(NAMES[2])[0].population == "café visitors"
+
+
+def test_an_unknown_population_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+    """A mistyped name would have its own, empty account."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite", "visitors")
+    for use in (
+        lambda: ledger.reserve("a", alone(population="vistors")),
+        lambda: ledger.book(alone(population="vistors"), DIGEST),
+        lambda: ledger.set_budget("vistors", 1.0, 1e-6),
+        lambda: ledger.standings("vistors"),
+    ):
+        with pytest.raises(
+            LedgerFailed, match=r"knows no population 'vistors'; did you mean 'visitors'\? .*ledger register 'vistors'"
+        ):
+            use()
+    with pytest.raises(LedgerFailed, match="it knows everyone, visitors"):
+        ledger.standings("zzz")
+    assert ledger.head().entries == 3
+    with pytest.raises(ValueError, match="population must be a name"):
+        ledger.register(" \u200b ")
+
+
+def test_both_deltas_are_told(tmp_path: Path) -> None:
+    """ε at the collection's own δ, and what of the budget is spent at the budget's."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger.reserve("a", alone())
+    curve = alone().curve
+    (standing,) = ledger.standings("test")
+    assert (standing.delta, standing.epsilon) == (1e-6, curve.epsilon(1e-6).upper)
+    ledger.set_budget("test", 5.0, 1e-4)
+    (standing,) = ledger.standings("test", 1e-6)
+    assert (standing.delta, standing.epsilon) == (1e-6, curve.epsilon(1e-6).upper)
+    assert (standing.spent, standing.left) == (curve.epsilon(1e-4).upper, 5.0 - curve.epsilon(1e-4).upper)
 
 
 def spend(path: Path, name: str, begin: Any, results: Any) -> None:
@@ -120,7 +262,7 @@ def spend(path: Path, name: str, begin: Any, results: Any) -> None:
 def test_two_runs_at_once_cannot_both_spend_a_budget(tmp_path: Path) -> None:
     """Of four processes that try at the same time, exactly as many succeed as the budget allows: one."""
     path = tmp_path / "ledger.sqlite"
-    Ledger(path).set_budget("test", alone().value.upper * 1.5, 1e-6)
+    new_ledger(path).set_budget("test", alone().value.upper * 1.5, 1e-6)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.collection.test_ledger"])
     begin, results = context.Barrier(4), context.Queue()
@@ -131,19 +273,19 @@ def test_two_runs_at_once_cannot_both_spend_a_budget(tmp_path: Path) -> None:
     for process in processes:
         process.join(60)
     assert answers == ["refused", "refused", "refused", "reserved"]
-    (standing,) = Ledger(path).standings()
+    (standing,) = Ledger(path).standings("test")
     assert len(standing.entries) == 1
 
 
 def test_a_look_waits_for_nobody_and_sees_whole_entries(tmp_path: Path) -> None:
     """While another run is at the ledger, what is committed can be read."""
     path = tmp_path / "ledger.sqlite"
-    ledger = Ledger(path)
+    ledger = new_ledger(path)
     ledger.reserve("a", alone())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    other.execute("DELETE FROM collection")
-    (standing,) = ledger.standings()
+    other.execute("DELETE FROM event")
+    (standing,) = ledger.standings("test")
     assert [entry.id for entry in standing.entries] == ["a"]
     other.execute("ROLLBACK")
     other.close()
@@ -152,7 +294,7 @@ def test_a_look_waits_for_nobody_and_sees_whole_entries(tmp_path: Path) -> None:
 def test_a_refused_collection_leaves_nothing(tmp_path: Path) -> None:
     """Neither output nor entry; and one that misses the target is not even asked for at the ledger."""
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS))
-    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", alone().value.upper / 2, 1e-6)
     before = everything_under(tmp_path)
     request = Request(alone().plan, FileTable(path), "value", tmp_path / "out", ledger.path)
@@ -170,10 +312,11 @@ def test_too_few_users_are_noticed_before_anything_is_released(tmp_path: Path, r
     plan = plan_of("krr", users=3000, epsilon=target * 1.0001, rounds=rounds)
     achieved = Guarantee(plan, 400).epsilon
     assert achieved > plan.epsilon
+    new_ledger(tmp_path / "ledger.sqlite")
     request = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite")
     with pytest.raises(TooWeak, match=rf"400 users took part where 3000 were planned.*ε = {achieved:.6g}"):
         run(request, engine_of("embedded"))
-    assert everything_under(tmp_path) == ["data.parquet"]
+    assert everything_under(tmp_path) == ["data.parquet", "ledger.sqlite"]
     weaker = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
     report = run(weaker, engine_of("embedded"))
     document = report.document()
@@ -193,39 +336,6 @@ def test_a_bound_that_is_no_guarantee_is_refused(tmp_path: Path) -> None:
     assert everything_under(tmp_path) == ["data.parquet"]
 
 
-OLD_TABLES = """
-CREATE TABLE collection (
-    id TEXT PRIMARY KEY, state TEXT NOT NULL, started TEXT NOT NULL, released TEXT, population TEXT NOT NULL,
-    task TEXT NOT NULL, mechanism TEXT NOT NULL, epsilon_local REAL, settings TEXT NOT NULL,
-    users INTEGER NOT NULL, bound TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL);
-CREATE TABLE budget (population TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL);
-INSERT INTO collection VALUES ('old', 'released', '2026-01-01T00:00:00+00:00', '2026-01-01T00:01:00+00:00', 'test',
-    'frequency', 'krr', 2.0, '{"options": 4}', 5000, 'best', 0.1, 1e-06);
-"""
-"""A ledger from before versions were written down."""
-
-
-def test_a_ledger_without_versions_still_works(tmp_path: Path) -> None:
-    """It is read as it is; a new entry says which version collected, and the old ones count as before."""
-    path = tmp_path / "ledger.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.executescript(OLD_TABLES)
-    connection.close()
-    before = path.read_bytes()
-    (standing,) = Ledger(path).standings(delta=1e-6)
-    assert [(entry.id, entry.software) for entry in standing.entries] == [("old", None)]
-    alone_before = amplify(KRR(epsilon=2.0, options=4), 5000).epsilon(1e-6).upper
-    assert standing.epsilon == alone_before
-    assert path.read_bytes() == before
-    ledger = Ledger(path)
-    ledger.reserve("new", alone())
-    ledger.release("new")
-    (standing,) = Ledger(path).standings(delta=1e-6)
-    assert [(entry.id, entry.software) for entry in standing.entries] == [("old", None), ("new", __version__)]
-    assert standing.epsilon > alone_before
-    assert standing_document(standing)["collections"][1]["software"] == __version__
-
-
 def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checking the target, asking the budget and telling what was spent share one curve."""
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS))
@@ -236,7 +346,6 @@ def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.Monke
         return amplify(*arguments, **named)
 
     monkeypatch.setattr("shuffledp.collection.guarantee.amplify", counted)
-    monkeypatch.setattr("shuffledp.collection.ledger.amplify", counted)
-    Ledger(tmp_path / "ledger.sqlite").set_budget("test", 10.0, 1e-6)
+    new_ledger(tmp_path / "ledger.sqlite").set_budget("test", 10.0, 1e-6)
     collect(alone().plan, path, "value", out=tmp_path / "out", ledger=tmp_path / "ledger.sqlite")
     assert len(built) == 1

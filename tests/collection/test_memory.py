@@ -151,7 +151,7 @@ def test_a_killed_collection_goes_on_with_the_same_data_only(tmp_path: Path, mon
     with pytest.raises(ValueError, match="the input is not the one"):
         collect(plan, data_of("krr", ROWS, seed=2), out=tmp_path / "out", resume=True)
     collect(plan, array, out=tmp_path / "out", resume=True)
-    engine_of("embedded").encode(table_of(array), plan.column("value"), key, ROWS, tmp_path / "again")
+    engine_of("embedded").encode(table_of(array), plan.column("value"), key, lot_of(plan, ROWS), tmp_path / "again")
     assert messages_in(tmp_path / "out" / "messages", 1) == sorted(messages_in(tmp_path / "again", 1))
 
 

@@ -10,7 +10,7 @@ from shuffledp import figure
 from shuffledp.collection.collect import collect
 from shuffledp.collection.report import Report
 from shuffledp.errors import ShuffledpError
-from tests.collection import data_of, plan_of
+from tests.collection import data_of, new_ledger, plan_of
 
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 
@@ -19,9 +19,8 @@ CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """A collection from people with an odd name."""
     out = tmp_path_factory.mktemp("report") / "out"
-    return collect(
-        plan_of("krr", population="<i>", **CHEAP), data_of("krr", 1000), out=out, ledger=out.parent / "ledger"
-    )
+    ledger = new_ledger(out.parent / "ledger", "<i>")
+    return collect(plan_of("krr", population="<i>", **CHEAP), data_of("krr", 1000), out=out, ledger=ledger.path)
 
 
 def test_a_report_is_printed_in_a_few_lines(report: Report) -> None:

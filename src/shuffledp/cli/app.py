@@ -71,7 +71,7 @@ app.command("collect")(collect.command)
 app.command("encode")(collect.encode)
 app.command("shuffle")(collect.shuffle)
 app.command("estimate")(collect.estimate)
-app.command("ledger")(ledger.command)
+app.add_typer(ledger.app, name="ledger")
 
 
 def run() -> None:

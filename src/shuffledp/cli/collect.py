@@ -10,13 +10,12 @@ import typer
 from shuffledp import collection, figure
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
+from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.report import Report
 from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
-
-LEDGER = Path("shuffledp-ledger.sqlite")
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
 Input = Annotated[
@@ -24,7 +23,6 @@ Input = Annotated[
 ]
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
-LedgerFile = Annotated[Path, typer.Option("--ledger", envvar="SHUFFLEDP_LEDGER", help="The ledger of what was given.")]
 Round = Annotated[int, typer.Option("--round", help="Which of the plan's rounds this is.")]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
@@ -37,7 +35,8 @@ def command(
     out: Annotated[Path, typer.Option("--out", help="A new directory for messages, estimates and report.")],
     engine: EngineName = "embedded",
     master: Master = None,
-    ledger: LedgerFile = LEDGER,
+    ledger: LedgerFile = None,
+    no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
     round_number: Round = 1,
@@ -45,10 +44,10 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
-    chosen = Plan.load(plan)
+    chosen, book = Plan.load(plan), kept("collect", ledger, no_ledger)
     with running(engine, Bars(), master) as started:
         report = collect(
-            chosen, input_, column, out=out, engine=started, ledger=ledger, allow_weaker=allow_weaker, resume=resume,
+            chosen, input_, column, out=out, engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume,
             round_number=round_number,
         )  # fmt: skip
     _tell(report, out, json)
@@ -79,15 +78,18 @@ def shuffle(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Refuse fewer messages than this plan needs, and keep the ledger.")
     ] = None,
-    ledger: LedgerFile = LEDGER,
+    ledger: LedgerFile = None,
+    no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
+    # Without a plan nobody knows what the messages give away.
+    book = None if plan is None else kept("shuffle", ledger, no_ledger)
     messages = collection.shuffle(
-        inputs, out=out, plan=plan, ledger=ledger, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
+        inputs, out=out, plan=plan, ledger=book, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
     )
     if json:
         typer.echo(json_text({"messages": messages, "out": str(out)}))
@@ -99,15 +101,17 @@ def estimate(
     plan: PlanFile,
     messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
-    ledger: LedgerFile = LEDGER,
+    ledger: LedgerFile = None,
+    no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
+    chosen, book = Plan.load(plan), kept("estimate", ledger, no_ledger)
     report = collection.estimate(
-        plan, messages, out=out, ledger=ledger, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
+        chosen, messages, out=out, ledger=book, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
     )
     _tell(report, out, json)
 

@@ -1,60 +1,173 @@
-"""``shuffledp ledger``: what each population has given, and its budget."""
+"""``shuffledp ledger``: what each population has given, its budget, and whether the file is what it was."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json as json_format
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.cli import options, show
-from shuffledp.cli.collect import LEDGER, LedgerFile
-from shuffledp.collection.ledger import RESERVED, Ledger, Standing
-from shuffledp.collection.report import standing_document
+from shuffledp.cli import options, show as shown
+from shuffledp.collection.account import RESERVED
+from shuffledp.collection.ledger import Ledger, Standing
+from shuffledp.collection.report import accepted_words, standing_document
 from shuffledp.document import json_text
+from shuffledp.planner.plan_file import Plan
+
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="The ledger of what was given; by default $SHUFFLEDP_LEDGER, or your own."),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no ledger.")]
+Population = Annotated[str, typer.Argument(metavar="POPULATION", help="The people, as plans call them.")]
+
+app = typer.Typer(
+    help="What each population has given so far, and its budget.", add_completion=False, rich_markup_mode=None
+)
 
 
-def command(
-    file: LedgerFile = LEDGER,
-    population: Annotated[str | None, typer.Option(help="Only this population.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ at which ε is told; the budget's by default.")] = None,
-    budget: Annotated[float | None, typer.Option(help="Set the population's budget ε, with --delta.")] = None,
-    forget: Annotated[str | None, typer.Option(help="Take back a killed collection that released nothing.")] = None,
+def kept(who: str, file: Path | None, none: bool) -> Path | None:
+    """The ledger that a command keeps, looked at before any work is done; None where it shall keep none."""
+    if none:
+        if file is not None:
+            raise ValueError(f"{who}: give either --ledger or --no-ledger, not both.")
+        return None
+    ledger = _ledger(file)
+    ledger.head()
+    return ledger.path
+
+
+def _ledger(file: Path | None) -> Ledger:
+    return Ledger(Ledger.default_path() if file is None else file)
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context) -> None:
+    """What each population has given so far, and its budget."""
+    if context.invoked_subcommand is None:
+        show()
+
+
+@app.command()
+def create(
+    file: LedgerFile = None,
+    population: Annotated[list[str] | None, typer.Option(help="Register these people; may be repeated.")] = None,
+) -> None:
+    """Make a new ledger, where there is none yet."""
+    ledger = Ledger.create(_ledger(file).path)
+    for name in population or ():
+        ledger.register(name)
+    names = ", ".join(standing.population for standing in ledger.standings())
+    typer.echo(f"A new ledger is at {ledger.path}; it knows {names}.")
+
+
+@app.command("show")
+def show(
+    file: LedgerFile = None,
+    population: Annotated[str | None, typer.Option(help="Only these people.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ at which ε is told; by default the budget's.")] = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
-    """What each population has given so far, and its budget. All its collections count together."""
-    ledger = Ledger(file)
-    if budget is not None:
-        if population is None or delta is None:
-            raise ValueError("ledger: --budget needs --population and --delta.")
-        ledger.set_budget(population, budget, delta)
-    if forget is not None:
-        ledger.forget(forget)
+    """What each population has given; all its collections count together."""
+    ledger = _ledger(file)
     standings = ledger.standings(population, delta)
     if json:
-        typer.echo(json_text({"ledger": str(file), "populations": [standing_document(s) for s in standings]}))
+        typer.echo(
+            json_text({"ledger": str(ledger.path), "populations": [standing_document(one) for one in standings]})
+        )
         return
-    if not standings:
-        typer.echo(f"Nothing has been collected according to {file}.")
     for standing in standings:
-        if standing.entries or standing.budget:
-            _print(standing)
-        else:
-            typer.echo(f"{file} knows nothing of {standing.population!r}.")
+        _print(standing)
+    if words := accepted_words(standings[0]):
+        typer.echo(words)
+
+
+@app.command()
+def register(population: Population, file: LedgerFile = None) -> None:
+    """Make people known, so that plans may name them."""
+    _ledger(file).register(population)
+
+
+@app.command()
+def budget(
+    population: Population,
+    epsilon: Annotated[float, typer.Option(help="The most that they may give, over all collections.")],
+    delta: Annotated[float, typer.Option(help="The δ of that ε.")],
+    file: LedgerFile = None,
+) -> None:
+    """Set the most that people may be asked for."""
+    _ledger(file).set_budget(population, epsilon, delta)
+
+
+@app.command()
+def forget(
+    collection: Annotated[str, typer.Argument(metavar="ID", help="The collection, as `ledger show` names it.")],
+    file: LedgerFile = None,
+) -> None:
+    """Take back a killed collection that released nothing."""
+    _ledger(file).give_back(collection)
+
+
+@app.command()
+def check(
+    file: LedgerFile = None,
+    report: Annotated[Path | None, typer.Option(help="A report.json that quotes the ledger.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="A plan that quotes the ledger.")] = None,
+    mechanism_file: options.MechanismFile = None,
+    json: options.Json = False,
+) -> None:
+    """Prove that the ledger is what was written, and what others quote."""
+    ledger = _ledger(file)
+    head = ledger.head()
+    if report is not None:
+        ledger.demand_contains(_quoted(report), "report")
+    if plan is not None:
+        ledger.demand_contains(dict(Plan.load(plan).ledger), "plan")
+    if json:
+        typer.echo(json_text({"ledger": str(ledger.path), "head": head.document()}))
+    else:
+        typer.echo(f"{ledger.path} is whole: {head.entries} entries of the ledger {head.ledger}, head {head.hash}.")
+
+
+@app.command()
+def accept(file: LedgerFile = None) -> None:
+    """Go on with a ledger that is not the one last seen here."""
+    ledger = _ledger(file)
+    ledger.accept()
+    typer.echo(f"{ledger.path} is accepted; every report will say that what was given before may be missing.")
+
+
+def _quoted(report: Path) -> Any:
+    """The head that a report tells."""
+    try:
+        document = json_format.loads(report.read_text("utf-8"))
+        return document["ledger"]["head"]
+    except OSError as error:
+        raise ValueError(f"report: cannot read {report}: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"report: {report} quotes no ledger.") from None
 
 
 def _print(standing: Standing) -> None:
-    budget = "no budget" if standing.budget is None else f"budget {standing.budget.epsilon:g}"
-    title = f"{standing.population}: ε = {show.upper(standing.epsilon)} at δ = {standing.delta:g} ({budget})"
+    budget = standing.budget
+    most = "no budget" if budget is None else f"budget {budget.epsilon:g}"
+    if budget is not None and budget.delta != standing.delta:
+        most += f", {shown.upper(standing.spent)} spent at δ = {budget.delta:g}"
+    if standing.entries:
+        title = f"{standing.population}: ε = {shown.upper(standing.epsilon)} at δ = {standing.delta:g} ({most})"
+    else:
+        title = f"{standing.population}: nothing was collected ({most})"
     table = Table(box=None, pad_edge=False)
     for name in ("when (UTC)", "task", "mechanism", "users", "ε alone", "state"):
         table.add_column(name, overflow="fold", no_wrap=name.startswith("when"))
     for entry in standing.entries:
         when = entry.started[: len("2026-01-01T00:00")].replace("T", " ")
-        cells = (when, entry.task, entry.mechanism, f"{entry.users:,}", show.upper(entry.epsilon, 4), entry.state)
+        cells = (when, entry.task, entry.mechanism, f"{entry.users:,}", shown.upper(entry.epsilon, 4), entry.state)
         table.add_row(*map(Text, cells))
     console = Console(soft_wrap=True)
     console.print(Text(title, style="italic"))
@@ -62,4 +175,7 @@ def _print(standing: Standing) -> None:
         Console().print(table)
     for entry in standing.entries:
         if entry.state == RESERVED:
-            console.print(Text(f"Reserved, not released: take it back by --forget {entry.id}, if nothing was seen."))
+            words = (
+                f"Reserved, not released: take it back by `shuffledp ledger forget {entry.id}`, if nothing was seen."
+            )
+            console.print(Text(words))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -13,6 +14,8 @@ from rich.text import Text
 from shuffledp import figure as figures
 from shuffledp.cli import options
 from shuffledp.cli.bars import Bars
+from shuffledp.cli.ledger import LedgerFile
+from shuffledp.collection.ledger import Ledger
 from shuffledp.document import json_text
 from shuffledp.planner import overview
 from shuffledp.planner.plan import plan
@@ -47,6 +50,7 @@ def command(
     mechanism: Annotated[str | None, typer.Option(help="Plan with this mechanism only.")] = None,
     mechanism_file: options.MechanismFile = None,
     population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
+    ledger: LedgerFile = None,
     out: Annotated[Path | None, typer.Option(help="Write the plan, for `shuffledp collect`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,
     json: options.Json = False,
@@ -58,12 +62,13 @@ def command(
     given = Given(domain, categories, items, low, high, dimension, west, east, south, north, columns, degrees or None)
     asked = from_options(task, given)
     _demand_writable(out, plot)
+    quoted = _quoted(ledger)
     ranking = plan(
         asked, users, epsilon, delta, rounds=rounds, max_bits=max_bits, max_messages=max_messages,
         local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, workers=None,
         progress=Bars(),
     )  # fmt: skip
-    chosen = ranking.best.plan
+    chosen = replace(ranking.best.plan, ledger=quoted)
     if plot is not None:
         plot_to(ranking, plot)
     if out is not None:
@@ -74,6 +79,12 @@ def command(
     show_ranking(ranking)
     if out is not None:
         typer.echo(f"\nThe plan with {ranking.best.name} is in {out}: hand it to `shuffledp collect`.")
+
+
+def _quoted(file: Path | None) -> dict[str, Any]:
+    """Where the ledger stands, if there is one: the plan will be collected only with that ledger."""
+    ledger = Ledger(Ledger.default_path() if file is None else file)
+    return {} if file is None and not ledger.path.exists() else ledger.head().document()
 
 
 def _demand_writable(out: Path | None, plot: Path | None) -> None:

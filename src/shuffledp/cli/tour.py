@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +20,9 @@ from shuffledp.array import Floats
 from shuffledp.cli import example_data, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.plan import plot_to, show_ranking
+from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.collect import collect
+from shuffledp.collection.ledger import FILE_NAME, Ledger
 from shuffledp.collection.report import CONFIDENCE, Report
 from shuffledp.collection.table import FileTable
 from shuffledp.errors import ShuffledpError
@@ -99,18 +102,20 @@ def run() -> None:
         highlight=False,
         soft_wrap=True,
     )
-    asked = questions()
+    asked, ledger = questions(), _new_ledger(folder)
     with tempfile.TemporaryDirectory() as raw:
         for number, question in enumerate(asked, 1):
             console.print(f"\n[bold]{number}. {question.words}[/bold]", highlight=False)
             source = _written(flights, question.column, Path(raw))
             chosen = _planned(question, source.num_rows, folder)
-            report = collect(chosen, source.path, question.column, out=folder / question.name, progress=Bars())
+            out = folder / question.name
+            report = collect(chosen, source.path, question.column, out=out, ledger=ledger.path, progress=Bars())
             _show(console, report, _truth(chosen, question.column, source.path))
-    spent, delta = sum(question.epsilon for question in asked), len(asked) * DELTA
+    (standing,) = ledger.standings(POPULATION, DELTA)
     console.print(
-        f"\nAll together, about the same flights: at most ε = {spent:g} at δ = {delta:g}, as privacy losses add up.\n"
-        f"Reports, estimates, plots, certificates and the shuffled messages are in ./{folder}.\n\nTry your own:",
+        f"\nAll together, about the same flights: at most ε = {show.upper(standing.epsilon, 4)} at δ = {DELTA:g}, by "
+        f"the ledger.\nReports, estimates, plots, certificates and the shuffled messages are in ./{folder}.\n\n"
+        "Try your own:",
         highlight=False,
         soft_wrap=True,
     )
@@ -151,6 +156,15 @@ def _new_folder(wished: Path) -> Path:
             f"cannot write to {folder}: {error.strerror}; run from a folder that you may write to."
         ) from None
     return folder
+
+
+def _new_ledger(folder: Path) -> Ledger:
+    """A ledger of the tour's own; the one of an earlier tour in a folder of this name is gone."""
+    ledger = Ledger.create(folder / FILE_NAME)
+    with suppress(LedgerFailed):
+        ledger.accept()
+    ledger.register(POPULATION)
+    return ledger
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def _input_is_to_blame() -> Iterator[None]:
 
 
 def _standing(job: Job, ledger: Ledger | None) -> Standing | None:
-    return None if ledger is None else ledger.standings(job.plan.population, without_budget=job.plan.delta)[0]
+    return None if ledger is None else ledger.standings(job.plan.population, job.plan.delta)[0]
 
 
 def _abandon(job: Job, ledger: Ledger | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -272,11 +271,12 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "epsilon": standing.epsilon,
         "delta": standing.delta,
         "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+        "spent": standing.spent,
         "left": standing.left,
-        "collections": [
-            {**vars(entry), "settings": json.loads(entry.settings)} for entry in standing.entries
-        ],
-    }  # fmt: skip
+        "collections": [entry.document() for entry in standing.entries],
+        "head": standing.head.document(),
+        "accepted": list(standing.accepted),
+    }
 
 
 def _upper(value: float) -> str:
@@ -293,12 +293,22 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+def accepted_words(standing: Standing) -> str:
+    """What stays to be said of a ledger that is not the one that was there before; empty where it is."""
+    if not standing.accepted:
+        return ""
+    times = ", ".join(time[: len("2026-01-01")] for time in standing.accepted)
+    return f"This ledger was replaced or restored on {times}; what was given before may be missing."
+
+
 def _ledger_words(standing: Standing) -> str:
-    rounds = len(standing.entries)
+    rounds, budget, head = len(standing.entries), standing.budget, standing.head
     text = (
         f"{standing.population!r} has now taken part in {rounds} collection{'s' if rounds > 1 else ''}, "
         f"ε = {rounded_up(standing.epsilon)} at δ = {standing.delta:g} in all."
     )
-    if standing.budget is not None:
-        text += f" The budget is ε = {standing.budget.epsilon:g}."
-    return text
+    if budget is not None:
+        spent = f", of which {rounded_up(standing.spent)} are spent" if budget.delta != standing.delta else ""
+        text += f" The budget is ε = {budget.epsilon:g} at δ = {budget.delta:g}{spent}."
+    text += f" The ledger is {head.ledger}, and its entry {head.entries} has the hash {head.hash}."
+    return " ".join(filter(None, (text, accepted_words(standing))))

@@ -41,7 +41,7 @@ FORMAT, VERSION = "shuffledp plan", 2
 IDENTITY = b"shuffledp messages of a plan\0"
 SHARED = ("format", "version", "task", "mechanism", "population", "users", "rounds", "epsilon", "delta", "bound",
           "promise")  # fmt: skip
-FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software")}
+FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software", "ledger")}
 """What a file of each version holds."""
 OPTIONAL = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
 NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds")
@@ -79,6 +79,8 @@ class Plan(Readable):
     """What the planner expects, by name: for instance ``standard_error``, in the unit of the estimate."""
     software: Mapping[str, str] = field(default_factory=written_by)
     """Who wrote the plan; empty where it was written by hand, or before versions were written down."""
+    ledger: Mapping[str, Any] = field(default_factory=dict)
+    """The ledger that is to be kept and where it stood, as ``Head.document()`` tells it; empty where any will do."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
@@ -94,6 +96,8 @@ class Plan(Readable):
         object.__setattr__(self, "epsilon", argument.positive_finite("plan", "epsilon", self.epsilon))
         object.__setattr__(self, "delta", argument.open_probability("plan", "delta", self.delta))
         object.__setattr__(self, "promise", {key: _promised(key, number) for key, number in self.promise.items()})
+        if self.ledger and set(self.ledger) != {"id", "entry", "head"}:
+            raise ValueError('plan: ledger must have "id", "entry" and "head", got something else.')
         if self.bound not in bound_names():
             raise ValueError(f"plan: bound must be one of {', '.join(bound_names())}, got {self.bound!r}.")
         _in_a_sentence(catalogue.kind_of, self.mechanism.name)
@@ -107,7 +111,7 @@ class Plan(Readable):
 
     def _told(self) -> dict[str, Any]:
         """All that decides what is run: settings that were left out and the same ones that were given are one plan."""
-        return self.document() | {"software": None}
+        return self.document() | {"software": None, "ledger": None}
 
     def identity(self, round_number: int = 1) -> str:
         """What the messages of one round belong to, in 64 hexadecimal digits: task, domain, mechanism, population.
@@ -146,6 +150,7 @@ class Plan(Readable):
             "delta": self.delta,
             "bound": self.bound,
             "promise": dict(self.promise),
+            **({"ledger": dict(self.ledger)} if self.ledger else {}),
         }
 
     def text(self) -> str:
@@ -191,7 +196,7 @@ class Plan(Readable):
         version = document.get("version")
         if isinstance(version, bool) or version not in list(FIELDS):
             raise ValueError(f"plan: expected version {' or '.join(map(str, FIELDS))}, got {version!r}.")
-        optional = OPTIONAL if version == 1 else OPTIONAL | {"software": {}}
+        optional = OPTIONAL if version == 1 else OPTIONAL | {"software": {}, "ledger": {}}
         fields = _fields("the plan", optional | document, FIELDS[version])
         task, mechanism = _version_1(fields) if version == 1 else _version_2(fields)
         return cls(
@@ -199,6 +204,7 @@ class Plan(Readable):
             mechanism,
             promise=_mapping("promise", fields["promise"]),
             software=_mapping("software", fields.get("software", {})),
+            ledger=_mapping("ledger", fields.get("ledger", {})),
             **{name: fields[name] for name in NUMBERS_AND_NAMES},
         )
 

@@ -65,7 +65,7 @@ def estimate(
     with durable.whole_directory(directory) as unfinished:
         if kept is not None:
             kept.book(guarantee, manifest.digest)
-        standing = None if kept is None else kept.standings(chosen.population, without_budget=chosen.delta)[0]
+        standing = None if kept is None else kept.standings(chosen.population, chosen.delta)[0]
         report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, standing, counts)
         report.write(unfinished)
     return report
