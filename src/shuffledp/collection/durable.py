@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -112,6 +112,14 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         finally:
             unfinished.unlink()
             sync_path(path.parent)
+
+
+def tidy(path: Path) -> None:
+    """Remove what a killed process left of a file that is there, unless another one is at it."""
+    unfinished = path.with_name(f"{path.name}{UNFINISHED}")
+    if unfinished.exists():
+        with suppress(BlockingIOError), _locked(unfinished):
+            remove(unfinished)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.array import Bytes
-from shuffledp.collection import bundle, external_sort, kernel
+from shuffledp.collection import bundle, durable, external_sort, kernel
 from shuffledp.collection.engine.embedded import Embedded, told
 from shuffledp.collection.table import table_of
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -71,6 +71,7 @@ def encode(
 
 def _demand_new(path: Path) -> None:
     if path.exists():
+        durable.tidy(path)
         raise ValueError(f"encode: {path} is already there; encoding the same people again would weaken their privacy.")
 
 
