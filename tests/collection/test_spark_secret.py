@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
+from shuffledp.collection.collect import collect
 from shuffledp.collection.engine import spark_session
-from shuffledp.collection.engine.engine import EngineFailed
+from shuffledp.collection.engine.embedded import Embedded
+from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.spark import Spark
 from shuffledp.collection.table import FileTable
 from shuffledp.planner.plan_file import Plan
+from shuffledp.progress import Progress
 from tests.cli import plain_environment
 from tests.collection import data_of, expected_messages, messages_in, plan_of, spark_owner, stranger, write_table
 from tests.collection.spark_owner import KEY
@@ -82,6 +85,31 @@ def test_a_session_whose_settings_cannot_be_seen_is_refused() -> None:
     remote: Any = object()
     with pytest.raises(EngineFailed, match=r"got one of Spark Connect.*spark\.api\.mode=classic"):
         _ = Spark(session=remote).session
+
+
+class Dying(Embedded):
+    """Gives up when it is to encode."""
+
+    name = "spark"
+
+    def encode(self, *_: Any) -> None:
+        raise EngineFailed("spark: died.")
+
+
+def test_a_session_that_is_refused_costs_no_work(tmp_path: Path) -> None:
+    """A collection that was killed can still go on, in a session that is safe."""
+    room = _room(tmp_path)
+    remote: Any = object()
+
+    def run(engine: Engine, resume: bool) -> None:
+        collect(room / "plan.json", room / "data.csv", "value", out=room / "out", engine=engine, resume=resume)
+
+    with pytest.raises(EngineFailed, match="died"):
+        run(Dying(Progress()), False)
+    key = (room / "out" / "work" / "key").read_bytes()
+    with pytest.raises(EngineFailed, match=r"Spark Connect.*go on with --resume"):
+        run(Spark(session=remote), True)
+    assert (room / "out" / "work" / "key").read_bytes() == key
 
 
 # --- our own session ----------------------------------------------------------------------------------------------
