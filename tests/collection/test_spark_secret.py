@@ -87,6 +87,17 @@ def test_a_session_whose_settings_cannot_be_seen_is_refused() -> None:
         _ = Spark(session=remote).session
 
 
+def test_a_session_that_does_not_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory is gone even if nobody closes the engine."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("shuffledp.collection.engine.spark_session.running", lambda: None)
+    monkeypatch.setattr("shuffledp.collection.engine.spark_session.shutil.which", lambda name: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(EngineFailed, match="Java 17 was not found"):
+        _ = Spark().session
+    assert list(tmp_path.iterdir()) == []
+
+
 class Dying(Embedded):
     """Gives up when it is to encode."""
 

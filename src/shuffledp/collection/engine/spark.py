@@ -72,8 +72,12 @@ class Spark(Engine):
         master = DEFAULT_MASTER if self._master is None else self._master
         if self._room is None and master.startswith("local"):
             self._room = Path(tempfile.mkdtemp(prefix="shuffledp-spark-"))
-        with self._alive("starting Spark"):
-            return spark_session.start(master, self._room)
+        try:
+            with self._alive("starting Spark"):
+                return spark_session.start(master, self._room)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         if self._session is not None and self._is_own:
