@@ -127,8 +127,9 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(room: Path, arguments:
 
 def test_spark_without_java_is_a_sentence(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install, and what to use instead."""
-    monkeypatch.setattr("shuffledp.collection.engine.spark.shutil.which", lambda name: None)
+    monkeypatch.setattr("shuffledp.collection.engine.spark_session.shutil.which", lambda name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("shuffledp.collection.engine.spark_session.running", lambda: None)
     arguments = ("plan.json", "--input", "data.csv", "--column", "colour", "--out", "out", "--engine", "spark")
     outcome = run("collect", *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)

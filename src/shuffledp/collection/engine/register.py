@@ -13,7 +13,7 @@ NAMES = ("embedded", "spark")
 
 
 def engine_of(name: str, progress: Progress | None = None, master: str | None = None) -> Engine:
-    """The engine of this name, ready to run."""
+    """The engine of this name, ready to run; Spark in the session that this process already has, if any."""
     shown = Progress() if progress is None else progress
     if name == "spark":
         from shuffledp.collection.engine.spark import Spark

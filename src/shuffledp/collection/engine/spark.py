@@ -1,20 +1,17 @@
 """The Spark engine: the same kernels inside ``mapInArrow``, on this machine or on a cluster.
 
 On a cluster the input and the output directory must be on a file system that the driver and all workers see under the
-same path, and the package must be installed on the workers. The job's key travels to the workers with the tasks: turn
-on Spark's own encryption (spark.network.crypto.enabled) where the network is not trusted.
+same path, and the package must be installed on the workers. The job's key travels to the workers with the tasks, hence
+only in a session that keeps it.
 """
 
 from __future__ import annotations
 
 import io
 import operator
-import os
 import shutil
-import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -24,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp.collection import durable, kernel, manifest, message, shuffling
+from shuffledp.collection.engine import spark_session
 from shuffledp.collection.engine.embedded import told
 from shuffledp.collection.engine.engine import Engine, EngineFailed, Lot
+from shuffledp.collection.engine.spark_session import in_a_sentence, quiet
 from shuffledp.collection.job import input_beside
 from shuffledp.collection.kernel import Total
 from shuffledp.collection.table import FileTable, MemoryTable, Table
-from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
 from shuffledp.tasks.column import Column
@@ -41,47 +39,52 @@ if TYPE_CHECKING:
 Batches = Iterator["pa.RecordBatch"]
 
 DEFAULT_MASTER = "local[*]"
-SETTINGS = {
-    # How the input is divided must not depend on the number of cores: a part's randomness depends on its number.
-    "spark.sql.files.maxPartitionBytes": "67108864",
-    "spark.sql.files.openCostInBytes": "4194304",
-    "spark.sql.files.minPartitionNum": "64",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(kernel.CHUNK_ROWS),
-    # Files between two steps still tell what came together.
-    "spark.io.encryption.enabled": "true",
-    "spark.sql.sources.commitProtocolClass": (
-        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
-    ),
-}
-QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 BEAT_SECONDS = 0.5
 
 
 class Spark(Engine):
-    """A Spark session, started when it is first needed."""
+    """A session of Spark: the one that is given, or that runs in this process already, or one that is started here.
+
+    Somebody else's session is used only if a key is safe in it, with settings for our own queries alone, and is left
+    running; our own is started when it is first needed, and stopped at the end.
+    """
 
     name = "spark"
 
-    def __init__(self, progress: Progress, master: str | None = None) -> None:
-        super().__init__(progress)
-        self._master = DEFAULT_MASTER if master is None else master
+    def __init__(
+        self, progress: Progress | None = None, master: str | None = None, session: SparkSession | None = None
+    ) -> None:
+        super().__init__(Progress() if progress is None else progress)
+        self._master = master
+        self._given = session
         self._session: SparkSession | None = None
+        self._is_own = False
         self._room: Path | None = None
         """Where Spark on this machine keeps what it sorts: for this user's eyes only, and gone at the end."""
 
     @property
     def session(self) -> SparkSession:
         if self._session is None:
-            if self._room is None and self._master.startswith("local"):
-                self._room = Path(tempfile.mkdtemp(prefix="shuffledp-spark-"))
-            with self._alive("starting Spark"):
-                self._session = start(self._master, self._room)
+            found = spark_session.running() if self._given is None else self._given
+            self._session = self._start() if found is None else spark_session.beside(found, self._master)
+            self._is_own = found is None
         return self._session
 
+    def _start(self) -> SparkSession:
+        master = DEFAULT_MASTER if self._master is None else self._master
+        if self._room is None and master.startswith("local"):
+            self._room = Path(tempfile.mkdtemp(prefix="shuffledp-spark-"))
+        try:
+            with self._alive("starting Spark"):
+                return spark_session.start(master, self._room)
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
-        if self._session is not None:
+        if self._session is not None and self._is_own:
             self._session.stop()
-            self._session = None
+        self._session = None
         if self._room is not None:
             shutil.rmtree(self._room, ignore_errors=True)
             self._room = None
@@ -154,7 +157,7 @@ class Spark(Engine):
     def _step(self, name: str) -> Iterator[None]:
         """A step of Spark's; starting it is a step of its own."""
         _ = self.session
-        with self._alive(name), _in_a_sentence(name):
+        with self._alive(name), in_a_sentence(name):
             yield
 
     @contextmanager
@@ -207,7 +210,7 @@ def _address(path: Path) -> str:
 
 
 def _mapped(data: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
-    with _quiet():
+    with quiet():
         return data.mapInArrow(work, schema)
 
 
@@ -274,51 +277,3 @@ def _counts(messages: DataFrame, width: int) -> Any:
     for row in messages.groupBy(message.COLUMN).count().collect():
         counts[int.from_bytes(row[0], "big")] += row[1]
     return counts
-
-
-# --- the session --------------------------------------------------------------------------------------------------
-
-
-def start(master: str, room: Path | None) -> SparkSession:
-    """A session; a sentence where PySpark or Java is missing."""
-    try:
-        with _quiet():
-            from pyspark.sql import SparkSession
-    except ImportError:
-        raise ShuffledpError(
-            "spark: PySpark is not installed; install shuffledp[spark] or use --engine embedded."
-        ) from None
-    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
-        raise ShuffledpError(
-            "spark: Java 17 was not found; install it (Debian: apt install openjdk-17-jre-headless), set JAVA_HOME, "
-            "or use --engine embedded."
-        )
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master).appName("shuffledp")
-    for name, value in {**QUIET, **SETTINGS, **({} if room is None else {"spark.local.dir": str(room)})}.items():
-        builder = builder.config(name, value)
-    with _in_a_sentence("starting"), _quiet():
-        return builder.getOrCreate()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """PySpark warns of pandas versions, which nothing here uses."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        yield
-
-
-@contextmanager
-def _in_a_sentence(step: str) -> Iterator[None]:
-    """Spark's failures, which are pages long, as one sentence."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = (line for line in reversed(lines) if "Error: " in line or "Exception: " in line)
-        reason = next(told, lines[0] if lines else "no reason given")
-        raise EngineFailed(f"spark: {step} failed: {reason.rstrip('.')}.") from error
