@@ -20,8 +20,8 @@ from shuffledp.cli import example_data, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.plan import plot_to, show_ranking
 from shuffledp.collection.collect import collect
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.report import CONFIDENCE, Report
-from shuffledp.collection.table import FileTable
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.planner.plan import plan

@@ -16,10 +16,11 @@ from typing import Any
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.guarantee import Guarantee
+from shuffledp.collection.input.given_data import table_of
+from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, whole_directory
 from shuffledp.collection.ledger import Ledger, Standing
 from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
-from shuffledp.collection.table import Table, table_of
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
@@ -31,6 +32,8 @@ def collect(
     column: str | None = None,
     *,
     out: str | os.PathLike[str],
+    user: str | None = None,
+    rows_per_user: int = 1,
     engine: str | Engine = "embedded",
     ledger: str | os.PathLike[str] | None = None,
     allow_weaker: bool = False,
@@ -41,10 +44,12 @@ def collect(
 
     ``plan`` is a plan or the path of its file. ``data`` has a row per user: the path of a .parquet or .csv file or of a
     directory of .parquet files, or a data frame, series, table or array of pandas, polars or pyarrow; ``column`` names
-    the column with the users' values, and may be left out where there is but one. ``out`` is a new directory for
-    messages, estimates and report. ``engine`` is "embedded" (this process), "spark" or a running engine; ``ledger`` the
-    path of the ledger of what was given, None to keep none. ``allow_weaker`` goes on even if too few users miss the
-    target; ``resume`` goes on with a collection that was killed. ``progress`` is told how far it is.
+    the column with the users' values, and may be left out where there is but one. ``user`` names the column that says
+    whose each row is: of each user the first ``rows_per_user`` rows in the order of the input are used; without it each
+    row is taken as one person. ``out`` is a new directory for messages, estimates and report. ``engine`` is "embedded"
+    (this process), "spark" or a running engine; ``ledger`` the path of the ledger of what was given, None to keep none.
+    ``allow_weaker`` goes on even if too few users miss the target; ``resume`` goes on with one that was killed.
+    ``progress`` is told how far it is.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
 
@@ -59,7 +64,7 @@ def collect(
     """
     chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
     with running(engine, progress) as started:
-        table = table_of(data, column)
+        table = table_of(data, column, user, rows_per_user)
         request = Request(chosen, table, table.column_named(column), Path(out), kept, allow_weaker, resume)
         return run(request, started)
 
@@ -86,11 +91,11 @@ def run(request: Request, engine: Engine) -> Report:
         users = engine.check(table, column)
         if users == 0:
             raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-        guarantee = Guarantee(request.plan, users)
+        guarantee = Guarantee(request.plan, users, table.per_person)
         guarantee.demand(request.allow_weaker)
         job = Job.begin(request.out, request.plan, request.column, table.fingerprint(), users, engine.name)
     else:
-        guarantee = Guarantee(job.plan, job.users)
+        guarantee = Guarantee(job.plan, job.users, table.per_person)
         guarantee.demand(request.allow_weaker)
     with job.alone():
         try:
@@ -160,7 +165,8 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
         raise ValueError(f"collect: expected {messages} shuffled messages, got {found}.")
     estimate = mechanism.finish(total, job.users)
     quantities = column.quantities(estimate, CONFIDENCE)
-    report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger))
+    rows = table.counted(job.users)
+    report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger), rows)
     if not job.is_reported:
         with whole_directory(job.release) as unfinished:
             report.write(unfinished)

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from shuffledp import argument
 from shuffledp.collection import external_sort, kernel, message, shuffling
 from shuffledp.collection.engine.embedded import Embedded, told, write_messages
 from shuffledp.collection.guarantee import Guarantee
+from shuffledp.collection.input.given_data import table_of
 from shuffledp.collection.job import whole_directory
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.report import CONFIDENCE, PARTIES_APART, Report
-from shuffledp.collection.table import table_of
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
 from shuffledp.sampling.random import KEY_BYTES
@@ -29,13 +30,15 @@ def encode(
     column: str | None = None,
     *,
     out: str | os.PathLike[str],
+    user: str | None = None,
+    rows_per_user: int = 1,
     progress: Progress | None = None,
 ) -> int:
     """The encoder: one file of messages for the rows of a table; returns how many rows.
 
-    ``plan``, ``data`` and ``column`` as for ``collect``; ``out`` is a new .parquet file of messages, for the shuffler.
-    The randomness is the operating system's and is not kept. A file that is already there is not written again: two
-    messages of the same people would tell more than one.
+    ``plan``, ``data``, ``column``, ``user`` and ``rows_per_user`` as for ``collect``; ``out`` is a new .parquet file of
+    messages, for the shuffler. The randomness is the operating system's and is not kept. A file that is already there
+    is not written again: two messages of the same people would tell more than one. Ids of users go nowhere.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.krr import KRR
@@ -50,7 +53,8 @@ def encode(
         raise ValueError(f"encode: {path} is already there; encoding the same people again would weaken their privacy.")
     if not path.parent.is_dir():
         raise ValueError(f"encode: expected a directory {path.parent} to write to, but there is none.")
-    table, engine = table_of(data, column), Embedded(Progress() if progress is None else progress)
+    table = table_of(data, column, user, rows_per_user)
+    engine = Embedded(Progress() if progress is None else progress)
     read = chosen.column(table.column_named(column))
     users = engine.check(table, read)
     if users == 0:
@@ -75,13 +79,15 @@ def shuffle(
     out: str | os.PathLike[str],
     plan: Plan | str | os.PathLike[str] | None = None,
     ledger: str | os.PathLike[str] | None = None,
+    rows_per_user: int = 1,
     allow_weaker: bool = False,
     progress: Progress | None = None,
 ) -> int:
     """The shuffler: the messages of all encoders in order of their bytes; returns how many.
 
     ``inputs`` are files from ``encode``, ``out`` is a new directory. No plan is needed. With one, fewer messages than
-    the target needs are not handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept.
+    the target needs are not handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept;
+    ``rows_per_user`` is the most rows of one person that an encoder used.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.krr import KRR
@@ -93,7 +99,7 @@ def shuffle(
     1000
     """
     chosen = None if plan is None else Plan.of(plan)
-    directory = Path(out)
+    directory, most = Path(out), argument.count("shuffle", "rows_per_user", rows_per_user)
     new_directory("shuffle", directory)
     files = [file for path in inputs for file in message.files_of(Path(path))]
     _demand_different(files)
@@ -106,7 +112,7 @@ def shuffle(
     if messages == 0:
         raise ValueError("shuffle: expected at least one message, got none.")
     if chosen is not None:
-        guarantee = Guarantee(chosen, chosen.mechanism.users_behind(messages))
+        guarantee = Guarantee(chosen, chosen.mechanism.users_behind(messages), most)
         guarantee.demand(allow_weaker)
         if ledger is not None:
             # What is handed on cannot be taken back: it is written down before.
@@ -125,13 +131,14 @@ def estimate(
     messages: str | os.PathLike[str],
     *,
     out: str | os.PathLike[str],
+    rows_per_user: int = 1,
     allow_weaker: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """The estimator: estimates and report from shuffled messages.
 
-    ``messages`` is the directory from ``shuffle``, ``out`` a new directory for estimates and report; ``allow_weaker``
-    goes on even if too few users miss the target.
+    ``messages`` is the directory from ``shuffle``, ``out`` a new directory for estimates and report; ``rows_per_user``
+    is the most rows of one person that an encoder used; ``allow_weaker`` goes on even if too few users miss the target.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.krr import KRR
@@ -146,6 +153,7 @@ def estimate(
     """
     chosen, given, directory = Plan.of(plan), Path(messages), Path(out)
     mechanism, engine = chosen.mechanism, Embedded(Progress() if progress is None else progress)
+    most = argument.count("estimate", "rows_per_user", rows_per_user)
     new_directory("estimate", directory)
     for file in message.files_of(given):
         if message.width_of(file) != mechanism.message_bytes:
@@ -153,7 +161,7 @@ def estimate(
     expected = sum(message.count_of(file) for file in message.files_of(given))
     if expected == 0:
         raise ValueError("estimate: expected at least one message, got none.")
-    guarantee = Guarantee(chosen, mechanism.users_behind(expected))
+    guarantee = Guarantee(chosen, mechanism.users_behind(expected), most)
     guarantee.demand(allow_weaker)
     _demand_shuffled(given, mechanism.message_bytes)
     total, _ = engine.aggregate(mechanism, given, expected)

@@ -13,7 +13,7 @@ import numpy as np
 from shuffledp.array import Bytes
 from shuffledp.collection import kernel, message
 from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.table import FileTable
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.oue import OUE
 from shuffledp.mechanisms.mechanism import Mechanism

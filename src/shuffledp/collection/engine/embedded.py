@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.array import Array, Bytes
 from shuffledp.collection import kernel, message, shuffling
 from shuffledp.collection.engine.engine import Engine
+from shuffledp.collection.input.table import Table, chunks
 from shuffledp.collection.job import whole_directory
-from shuffledp.collection.table import Table, chunks
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from shuffledp.array import Array
-from shuffledp.collection.table import Table
+from shuffledp.collection.input.table import Table
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
