@@ -188,9 +188,8 @@ def test_a_column_has_one_type_in_all_files(tmp_path: Path) -> None:
     for number, other in enumerate((pa.array([1, 2]), pa.array([b"red"]))):
         data = parts_in(tmp_path / f"data{number}", 2)
         write_table(data / "part-9.parquet", value=other)
-        assert f"column 'value' is {other.type} in part-9.parquet, but string in the files before" in refusal(
-            engine, data
-        )
+        wanted = f"column 'value' is {other.type} in part-9.parquet, but string in the files before"
+        assert wanted in refusal(data)
     data = parts_in(tmp_path / "without", 2)
     write_table(data / "part-9.parquet", other=data_of("krr", 5))
     assert "has no column 'value'; it has other" in refusal(data)

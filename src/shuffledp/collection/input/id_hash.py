@@ -85,8 +85,8 @@ class IdHash:
         return state
 
     def _encrypted(self, blocks: Bytes) -> Bytes:
-        plain = np.ascontiguousarray(blocks)
-        return np.frombuffer(bytearray(self._cipher.update(plain.data.cast("B"))), dtype=np.uint8).reshape(plain.shape)
+        sealed = self._cipher.update(np.ascontiguousarray(blocks).tobytes())
+        return np.frombuffer(bytearray(sealed), dtype=np.uint8).reshape(blocks.shape)
 
 
 def _windows(content: Bytes, starts: np.ndarray, lengths: np.ndarray, width: int) -> Bytes:
