@@ -62,7 +62,9 @@ def double(rng: random.Random, content: Content) -> None:
 
 def insert(rng: random.Random, content: Content) -> None:
     start = rng.randrange(len(content) + 1)
-    content[start:start] = rng.choice((b'"', b'""', b"\n", b"\r\n", b",", b"\0", b"\xff", b"\xef\xbb\xbf", b'"\n', b"\n\n"))
+    content[start:start] = rng.choice(
+        (b'"', b'""', b"\n", b"\r\n", b",", b"\0", b"\xff", b"\xef\xbb\xbf", b'"\n', b"\n\n")
+    )
 
 
 def edit_footer(rng: random.Random, content: Content) -> None:
@@ -123,7 +125,7 @@ def plain_rows(path: Path) -> list[Any]:
     """The values that a plain reader finds."""
     if path.suffix == ".parquet":
         return list(pq.ParquetFile(path).read(columns=["value"])["value"].to_pylist())
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         return [row["value"] for row in csv.DictReader(file)]
 
 

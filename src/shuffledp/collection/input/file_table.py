@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.collection.input import listing
+from shuffledp.collection.input.parquet_page import Damaged, demand_sound
 from shuffledp.collection.input.table import Table
 from shuffledp.tasks.column import Column
 
@@ -79,6 +80,8 @@ class FileTable(Table):
 
         try:
             yield
+        except Damaged as error:
+            raise ValueError(f"input: {self.path.name} is damaged: {error}.") from None
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = OF_A_PERSON.sub(r"\1", " ".join(str(error).split())).rstrip(".")
             raise ValueError(f"input: cannot read {self.path.name}: {reason}.") from None
@@ -95,6 +98,7 @@ class FileTable(Table):
             for path in self.files():
                 with opened(path) as file:
                     schema = self._schema(path, file, [column.name], schema)
+                    demand_sound(path, file.metadata, [column.name])
                     rows += file.metadata.num_rows
             return rows
 
@@ -115,6 +119,7 @@ class FileTable(Table):
         for path in self.files():
             with opened(path) as file:
                 schema = self._schema(path, file, names, schema)
+                demand_sound(path, file.metadata, names)
                 found = 0
                 for batch in file.iter_batches(batch_size=rows, columns=names):
                     arrays = [batch.column(batch.schema.get_field_index(name)) for name in names]
