@@ -31,6 +31,7 @@ from shuffledp.certificate.verify import verify as verify
 from shuffledp.collection.collect import collect as collect
 from shuffledp.collection.report import Report as Report
 from shuffledp.composition.gaussian_limit import gaussian_limit as gaussian_limit
+from shuffledp.composition.group import group as group
 from shuffledp.composition.renyi import renyi as renyi
 from shuffledp.composition.sequential import compose as compose
 from shuffledp.composition.subsampling import poisson as poisson, subsample as subsample

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from shuffledp.array import Bytes
 from shuffledp.collection import kernel, message
 from shuffledp.collection.bundle import Bundle
-from shuffledp.collection.engine.engine import Lot
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.lot import Lot
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.plan_file import Plan
@@ -59,8 +59,7 @@ def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) 
 
 def lot_of(plan: Plan, rows: int) -> Lot:
     """What an engine is told of a collection of so many users."""
-    mechanism = plan.mechanism
-    return Lot(plan.identity(), mechanism.message_bytes, rows, rows * mechanism.messages_per_user)
+    return Lot.of(plan, 1, rows, 1)
 
 
 def data_of(name: str, rows: int, seed: int = 1) -> pa.Array:

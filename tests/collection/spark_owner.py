@@ -22,9 +22,9 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.engine.spark import Spark, _encoding, _mapped
-from shuffledp.collection.table import FileTable
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.planner.plan_file import Plan
-from tests.collection import stranger
+from tests.collection import lot_of, stranger
 
 KEY = bytes.fromhex("5ec7e7" * 10 + "0123")
 SPLIT = "spark.sql.files.maxPartitionBytes"
@@ -108,7 +108,7 @@ def leaky(room: Path) -> dict[str, Any]:
     with session_of(LEAKY | {"spark.local.dir": str(room / "local")}) as session:
         data = session.read.option("header", True).csv(str(room / "data.csv")).select("value")
         encoder = kernel.Encoder(Plan.load(room / "plan.json").column("value"), KEY)
-        _mapped(data, _encoding(encoder, True), f"{message.COLUMN} binary").collect()
+        _mapped(data, _encoding(encoder), f"{message.COLUMN} binary").collect()
         before = session.conf.getAll
         return {
             "stolen": stolen(session.sparkContext.applicationId),
@@ -124,9 +124,10 @@ def safe(room: Path) -> dict[str, Any]:
     with session_of(SAFE | {"spark.eventLog.dir": (room / "events").as_uri()}) as session:
         session.conf.set("spark.sql.shuffle.partitions", "3")
         before = session.conf.getAll
-        column, table = Plan.load(room / "plan.json").column("value"), FileTable(room / "data.csv")
+        plan, table = Plan.load(room / "plan.json"), FileTable(room / "data.csv")
+        column = plan.column("value")
         with running("spark") as engine:
-            engine.encode(table, column, KEY, engine.check(table, column), room / "encoded")
+            engine.encode(table, column, KEY, lot_of(plan, engine.check(table, column)), room / "encoded")
         with contextlib.closing(Spark(session=session)) as engine:
             split = engine.session.conf.get(SPLIT)
         return {

@@ -14,7 +14,7 @@ from shuffledp.collection import kernel, message, shuffling
 from shuffledp.collection.collect import Request, run
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import Engine
-from shuffledp.collection.table import FileTable
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.errors import ShuffledpError
 from shuffledp.testing import engine_check
 from shuffledp.testing.check import Check

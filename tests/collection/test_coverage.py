@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from shuffledp.collection import kernel, message, shuffling
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.report import CONFIDENCE
-from shuffledp.collection.table import FileTable
 from tests.collection import COLOURS, data_of, plan_of, write_messages, write_table
 
 ROWS = 2000

@@ -17,8 +17,8 @@ from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.table import FileTable
 from shuffledp.version import __version__
 from tests.collection import data_of, everything_under, new_ledger, plan_of, write_table
 

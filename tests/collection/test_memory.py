@@ -15,8 +15,11 @@ from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import engine_of
+from shuffledp.collection.input.file_table import FileTable
+from shuffledp.collection.input.given_data import table_of
+from shuffledp.collection.input.memory_table import MemoryTable
+from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import Job
-from shuffledp.collection.table import FileTable, MemoryTable, Table, table_of
 from tests.collection import data_of, everything_under, lot_of, messages_in, plan_of, write_table
 
 KEY = bytes(range(32))

@@ -24,9 +24,9 @@ from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.engine.spark import Spark, _encoding, _mapped
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.job import Job, Start
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.table import FileTable
 from shuffledp.planner.plan_file import Plan
 from tests.collection import (
     data_of,
@@ -171,9 +171,19 @@ def test_what_cannot_be_gone_on_with_is_a_sentence(tmp_path: Path) -> None:
             run(dataclasses.replace(request, resume=True, **change), engine)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the engine is not the one"):
         run(dataclasses.replace(request, resume=True), Spark(engine.progress))
-    os.utime(tmp_path / "data.parquet", ns=(1, 1))
+    assert_known_by_content(tmp_path / "data.parquet", request)
+
+
+def assert_known_by_content(path: Path, request: Request) -> None:
+    """Other bytes of the same size and time are another input; the same bytes at another time are not."""
+    engine, content, status = engine_of("embedded"), path.read_bytes(), path.stat()
+    path.write_bytes(content[:30] + bytes([content[30] ^ 1]) + content[31:])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(ValueError, match="the input is not the one"):
         run(dataclasses.replace(request, resume=True), engine)
+    path.write_bytes(content)
+    os.utime(path, ns=(1, 1))
+    assert run(dataclasses.replace(request, resume=True), engine).guarantee.users == ROWS
 
 
 def test_only_one_process_works_on_a_job(tmp_path: Path) -> None:
@@ -248,7 +258,7 @@ def test_a_spark_stage_that_runs_again_gives_the_same_messages(
 ) -> None:
     """Evaluated twice, and with a task that dies the first time, a lazy stage gives each row the same message."""
     rows = 3000
-    path = tmp_path / "data.csv"
+    path = tmp_path / "data.parquet"
     array = data_of("krr", rows)
     write_table(path, value=array)
     column = plan_of("krr").column("value")
@@ -256,7 +266,7 @@ def test_a_spark_stage_that_runs_again_gives_the_same_messages(
     spark.session.conf.set("spark.sql.files.maxPartitionBytes", "4000")
     try:
         data = spark._input(FileTable(path), column)
-        work = _encoding(encoder, True)
+        work = _encoding(encoder)
         lazy = _mapped(data, work, SCHEMA)
         parts = lazy.rdd.getNumPartitions()
         first = [bytes(row[0]) for row in lazy.collect()]

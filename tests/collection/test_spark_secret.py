@@ -20,11 +20,20 @@ from shuffledp.collection.engine import spark_session
 from shuffledp.collection.engine.embedded import Embedded
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.spark import Spark
-from shuffledp.collection.table import FileTable
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
 from tests.cli import plain_environment
-from tests.collection import data_of, expected_messages, messages_in, plan_of, spark_owner, stranger, write_table
+from tests.collection import (
+    data_of,
+    expected_messages,
+    lot_of,
+    messages_in,
+    plan_of,
+    spark_owner,
+    stranger,
+    write_table,
+)
 from tests.collection.spark_owner import KEY
 
 ROOT = Path(__file__).parents[2]
@@ -130,8 +139,8 @@ def test_a_session_that_is_refused_costs_no_work(tmp_path: Path) -> None:
 def encoding(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The name of the application that has just encoded under the key."""
     room = _room(tmp_path_factory.mktemp("own"))
-    column, table = Plan.load(room / "plan.json").column("value"), FileTable(room / "data.csv")
-    spark.encode(table, column, KEY, ROWS, room / "encoded")
+    plan, table = Plan.load(room / "plan.json"), FileTable(room / "data.csv")
+    spark.encode(table, plan.column("value"), KEY, lot_of(plan, ROWS), room / "encoded")
     return str(spark.session.sparkContext.applicationId)
 
 

@@ -28,6 +28,7 @@ def test_the_code_runs() -> None:
     assert year.slack < 1e-3 * year.upper
     assert year.upper < names["moments"].epsilon(1e-6).upper < 1.15 * year.upper
     assert names["value"].upper < 0.1 * year.upper
+    assert 3 * names["weekly"].epsilon(1e-6).upper < names["held"].upper < 4 * names["weekly"].epsilon(1e-6).upper
     if installed:
         for other in (names["accountant"].get_epsilon(1e-6), names["curve"].epsilon(1e-6).upper):
             assert other == pytest.approx(year.upper, rel=1e-3)

@@ -11,9 +11,9 @@ import pytest
 
 from shuffledp.collection import message
 from shuffledp.collection.engine.embedded import Embedded
-from shuffledp.collection.engine.engine import Lot
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.kernel import Total
+from shuffledp.collection.lot import Lot
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
 from shuffledp.testing import ConformanceError, check_engine

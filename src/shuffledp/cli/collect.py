@@ -22,6 +22,12 @@ Input = Annotated[
     Path, typer.Option("--input", help="A .parquet or .csv file, or a directory of .parquet files; a row per user.")
 ]
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
+UserColumn = Annotated[
+    str | None, typer.Option("--user", help="The column that says whose each row is; without it a row is a person.")
+]
+RowsPerUser = Annotated[
+    int, typer.Option("--rows-per-user", help="The most rows of one user that are used, the first ones of the input.")
+]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 Round = Annotated[int, typer.Option("--round", help="Which of the plan's rounds this is.")]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
@@ -33,6 +39,8 @@ def command(
     input_: Input,
     column: ColumnName,
     out: Annotated[Path, typer.Option("--out", help="A new directory for messages, estimates and report.")],
+    user: UserColumn = None,
+    rows_per_user: RowsPerUser = 1,
     engine: EngineName = "embedded",
     master: Master = None,
     ledger: LedgerFile = None,
@@ -47,8 +55,8 @@ def command(
     chosen, book = Plan.load(plan), kept("collect", ledger, no_ledger)
     with running(engine, Bars(), master) as started:
         report = collect(
-            chosen, input_, column, out=out, engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume,
-            round_number=round_number,
+            chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, engine=started, ledger=book,
+            allow_weaker=allow_weaker, resume=resume, round_number=round_number,
         )  # fmt: skip
     _tell(report, out, json)
 
@@ -58,13 +66,18 @@ def encode(
     input_: Input,
     column: ColumnName,
     out: Annotated[Path, typer.Option("--out", help="A new file of messages, for the shuffler.")],
+    user: UserColumn = None,
+    rows_per_user: RowsPerUser = 1,
     round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The encoder's role: randomize values into messages. Needs no sight of others' data."""
     chosen = Plan.load(plan)
-    users = collection.encode(chosen, input_, column, out=out, round_number=round_number, progress=Bars())
+    users = collection.encode(
+        chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, round_number=round_number,
+        progress=Bars(),
+    )  # fmt: skip
     messages = users * chosen.mechanism.messages_per_user
     if json:
         typer.echo(json_text({"users": users, "messages": messages, "out": str(out)}))

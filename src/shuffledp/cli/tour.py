@@ -22,9 +22,9 @@ from shuffledp.cli.bars import Bars
 from shuffledp.cli.plan import plot_to, show_ranking
 from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.collect import collect
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.ledger import FILE_NAME, Ledger
 from shuffledp.collection.report import CONFIDENCE, Report
-from shuffledp.collection.table import FileTable
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.planner.plan import plan

@@ -3,11 +3,12 @@
 A line that says what it is, a line of JSON, the messages one after the other, and a SHA-256 of all before it::
 
     shuffledp messages 1
-    {"id": "…", "plan": "…", "users": 1000, "width": 1}
+    {"id": "…", "plan": "…", "users": 1000, "per_person": 1, "width": 1}
     …
 
 How many messages there are follows from the file's own size: nothing in it can claim or expand to more. ``plan`` is the
-identity of the plan's round that they belong to; ``id`` is random and tells copies of a bundle from bundles alike.
+identity of the plan's round that they belong to, ``per_person`` the most rows of one person, each of which counts as a
+user; ``id`` is random and tells copies of a bundle from bundles alike.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ import numpy as np
 
 from shuffledp.array import Bytes
 from shuffledp.collection import durable, message
+from shuffledp.collection.lot import Lot
 
 FIRST_LINE = b"shuffledp messages 1\n"
 LONGEST_HEADER = 4096
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 WIDEST = 1 << 26
 """No mechanism sends messages of more bytes."""
-FIELDS = {"id": str, "plan": str, "users": int, "width": int}
+FIELDS = {"id": str, "plan": str, "users": int, "per_person": int, "width": int}
 SUFFIX = ".messages"
 
 
@@ -42,6 +44,7 @@ class Bundle:
     id: str
     plan: str
     users: int
+    per_person: int
     width: int
     messages: int
     start: int
@@ -85,15 +88,16 @@ class Bundle:
                 raise _damaged(self.path)
 
 
-def write(path: Path, plan: str, users: int, width: int, batches: Iterable[Bytes]) -> None:
+def write(path: Path, lot: Lot, batches: Iterable[Bytes]) -> None:
     """One bundle, for its owner only; it gets its name when it is complete on disk."""
     with durable.whole_file(path) as file:
-        write_to(file, plan, users, width, batches)
+        write_to(file, lot, batches)
 
 
-def write_to(file: BinaryIO, plan: str, users: int, width: int, batches: Iterable[Bytes]) -> None:
+def write_to(file: BinaryIO, lot: Lot, batches: Iterable[Bytes]) -> None:
     """A bundle into an open file."""
-    header = {"id": os.urandom(16).hex(), "plan": plan, "users": users, "width": width}
+    told = {"plan": lot.plan, "users": lot.users, "per_person": lot.per_person, "width": lot.width}
+    header = {"id": os.urandom(16).hex()} | told
     hashed = hashlib.sha256()
     for piece in (FIRST_LINE, json.dumps(header).encode() + b"\n"):
         file.write(piece)
@@ -125,6 +129,7 @@ def _fields(path: Path, header: bytes) -> dict[str, Any]:
         and told.keys() == FIELDS.keys()
         and all(type(told[name]) is kind for name, kind in FIELDS.items())
         and told["users"] >= 0
+        and told["per_person"] >= 1
         and 1 <= told["width"] <= WIDEST
     )
     if not good:

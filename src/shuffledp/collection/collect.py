@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.collection import durable
-from shuffledp.collection.engine.engine import Engine, EngineFailed, Lot
+from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.guarantee import Guarantee, TooWeak
+from shuffledp.collection.input.given_data import table_of
+from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
 from shuffledp.collection.ledger import Ledger, Standing
+from shuffledp.collection.lot import Lot
 from shuffledp.collection.manifest import Manifest
 from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
-from shuffledp.collection.table import Table, table_of
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
@@ -33,6 +35,8 @@ def collect(
     column: str | None = None,
     *,
     out: str | os.PathLike[str],
+    user: str | None = None,
+    rows_per_user: int = 1,
     engine: str | Engine = "embedded",
     ledger: str | os.PathLike[str] | None = None,
     allow_weaker: bool = False,
@@ -44,11 +48,12 @@ def collect(
 
     ``plan`` is a plan or the path of its file. ``data`` has a row per user: the path of a .parquet or .csv file or of a
     directory of .parquet files, or a data frame, series, table or array of pandas, polars or pyarrow; ``column`` names
-    the column with the users' values, and may be left out where there is but one. ``out`` is a new directory for
-    messages, estimates and report. ``engine`` is "embedded" (this process), "spark" or a running engine; ``ledger`` the
-    path of the ledger of what was given, None to keep none. ``allow_weaker`` goes on even if too few users miss the
-    target; ``resume`` goes on with a collection that was killed. ``round_number`` says which of the plan's rounds this
-    is. ``progress`` is told how far it is.
+    the column with the users' values, and may be left out where there is but one. ``user`` names the column that says
+    whose each row is: of each user the first ``rows_per_user`` rows in the order of the input are used; without it each
+    row is taken as one person. ``out`` is a new directory for messages, estimates and report. ``engine`` is "embedded"
+    (this process), "spark" or a running engine; ``ledger`` the path of the ledger of what was given, None to keep none.
+    ``allow_weaker`` goes on even if too few users miss the target; ``resume`` goes on with one that was killed.
+    ``round_number`` says which of the plan's rounds this is. ``progress`` is told how far it is.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
 
@@ -63,7 +68,7 @@ def collect(
     """
     chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
     with running(engine, progress) as started:
-        table = table_of(data, column)
+        table = table_of(data, column, user, rows_per_user)
         request = Request(
             chosen, table, table.column_named(column), Path(out), kept, allow_weaker, resume, round_number
         )
@@ -95,7 +100,7 @@ def run(request: Request, engine: Engine) -> Report:
     if job is None:
         job, guarantee = _begun(request, engine, ledger)
     else:
-        guarantee = Guarantee(job.plan, job.users)
+        guarantee = Guarantee(job.plan, job.users, request.table.per_person)
         guarantee.demand(request.allow_weaker)
     with job.alone(), _kept(job, ledger):
         if ledger is not None:
@@ -113,7 +118,7 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
     users = engine.check(table, plan.column(request.column))
     if users == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-    guarantee = Guarantee(plan, users)
+    guarantee = Guarantee(plan, users, table.per_person)
     guarantee.demand(request.allow_weaker)
     head = None if ledger is None else ledger.head().document()
     start = Start(plan, request.round_number, request.column, source, users, head)
@@ -182,7 +187,7 @@ def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | No
 def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: Ledger | None) -> Report:
     """Everything up to the release, from where it stands."""
     mechanism, column = job.plan.mechanism, job.plan.column(job.start.column)
-    lot = Lot(job.identity, mechanism.message_bytes, job.users, job.users * mechanism.messages_per_user)
+    lot = Lot.of(job.plan, job.start.round_number, job.users, guarantee.per_person)
     if not job.is_shuffled:
         with _input_is_to_blame():
             engine.encode(table, column, job.key(), lot, job.encoded)
@@ -196,7 +201,8 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
         raise EngineFailed(f"collect: expected {lot.messages} shuffled messages, got {total.messages}.")
     estimate = mechanism.finish(total.statistic, job.users)
     quantities = column.quantities(estimate, CONFIDENCE)
-    report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger))
+    rows = table.counted(job.users)
+    report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger), rows)
     if not job.is_reported:
         with durable.whole_directory(job.release) as unfinished:
             report.write(unfinished)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.certificate.claim import PROVABLE, Claim, claim_of
+from shuffledp.composition.group import group
 from shuffledp.composition.sequential import compose
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms import catalogue
@@ -35,37 +36,51 @@ class Recipe:
     mechanism: str
     """Its document, as JSON in canonical form."""
     users: int
+    """How many rows take part: one of each user, or several."""
     bound: str
+    per_person: int = 1
+    """The most rows of one person."""
 
     @classmethod
-    def of(cls, plan: Plan, users: int) -> Self:
+    def of(cls, plan: Plan, users: int, per_person: int = 1) -> Self:
         """The recipe of a plan in which this many users take part."""
-        return cls(json.dumps(plan.mechanism.document(), sort_keys=True), users, plan.bound)
+        return cls(json.dumps(plan.mechanism.document(), sort_keys=True), users, plan.bound, per_person)
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``document``."""
-        return cls(json.dumps(document["mechanism"], sort_keys=True), document["users"], document["bound"])
+        mechanism = json.dumps(document["mechanism"], sort_keys=True)
+        return cls(mechanism, document["users"], document["bound"], document.get("per_person", 1))
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
-        return {"mechanism": json.loads(self.mechanism), "users": self.users, "bound": self.bound}
+        return {
+            "mechanism": json.loads(self.mechanism),
+            "users": self.users,
+            "bound": self.bound,
+            "per_person": self.per_person,
+        }
 
     def curve(self) -> PrivacyCurve:
-        """The privacy of such a collection."""
-        return amplify(catalogue.read(json.loads(self.mechanism)), self.users, bound=self.bound)
+        """The privacy of such a collection, for a person with all her rows."""
+        each = amplify(catalogue.read(json.loads(self.mechanism)), self.users, bound=self.bound)
+        return group(each, self.per_person)
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The privacy of a plan's shuffled messages if this many users take part."""
+    """The privacy of a plan's shuffled messages if this many users take part.
+
+    Where one person may have several rows, ``per_person`` at most, ``users`` counts the rows.
+    """
 
     plan: Plan
     users: int
+    per_person: int = 1
 
     @property
     def recipe(self) -> Recipe:
-        return Recipe.of(self.plan, self.users)
+        return Recipe.of(self.plan, self.users, self.per_person)
 
     @cached_property
     def curve(self) -> PrivacyCurve:
@@ -95,15 +110,19 @@ class Guarantee:
         """Stop unless the target is met, or missing it was allowed."""
         if not self.kept and not allow_weaker:
             rounds = f" over {self.plan.rounds} rounds" if self.plan.rounds > 1 else ""
+            who = "users" if self.per_person == 1 else f"rows, up to {self.per_person} of one person,"
             raise TooWeak(
-                f"collect: {self.users} users took part where {self.plan.users} were planned, which gives "
+                f"collect: {self.users} {who} took part where {self.plan.users} were planned, which gives "
                 f"ε = {self.epsilon:.6g}{rounds} at δ = {self.plan.delta:g}, above the target {self.plan.epsilon:g}; "
                 f"nothing was released; add --allow-weaker to accept that."
             )
 
     def claim(self) -> Claim | None:
-        """The certificate's claim for this round; None where the bound is a formula that `verify` does not know."""
-        if self.value.bound not in PROVABLE or math.isinf(self.value.upper):
+        """The certificate's claim for this round.
+
+        None where the bound is a formula that `verify` does not know, and where a person may have several rows.
+        """
+        if self.per_person > 1 or self.value.bound not in PROVABLE or math.isinf(self.value.upper):
             return None
         return claim_of(self.plan.mechanism, self.users, self.value, delta=self.plan.delta)
 
@@ -113,6 +132,7 @@ class Guarantee:
             "epsilon": {"lower": self.value.lower, "upper": self.value.upper, "slack": self.value.slack},
             "delta": self.plan.delta,
             "users": self.users,
+            "per_person": self.per_person,
             "bound": self.value.bound,
             "theorem": self.value.theorem,
             "certified": self.value.certified,

@@ -81,11 +81,6 @@ class Job:
         return self.start.users
 
     @property
-    def identity(self) -> str:
-        """Of the plan's round that its messages belong to."""
-        return self.plan.identity(self.start.round_number)
-
-    @property
     def work(self) -> Path:
         return self.out / "work"
 

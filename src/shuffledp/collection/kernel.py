@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shuffledp.array import Array, Bytes
-from shuffledp.collection.table import chunks
+from shuffledp.collection.input.table import chunks
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.sampling.random import KeyedSource
 from shuffledp.tasks.column import Column

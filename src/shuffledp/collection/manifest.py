@@ -17,6 +17,7 @@ import numpy as np
 
 from shuffledp.array import Bytes
 from shuffledp.collection import message, shuffling
+from shuffledp.collection.lot import Lot
 
 NAME = "_manifest.json"
 """Whoever reads the directory as a table passes over names that begin so."""
@@ -37,6 +38,8 @@ class Manifest:
     """Of all messages, one after the other, in order of their bytes."""
     users: int
     """Of whom the encoders say that they sent them."""
+    per_person: int
+    """The most rows of one person, each of which counts as a user."""
     refused: int
     """Rows that were no messages of the plan, and were set aside."""
     missing: int
@@ -105,10 +108,10 @@ class Manifest:
             raise ValueError(f"messages: {directory} is damaged: its messages are not those of its {NAME}.")
 
 
-def write(sorted_messages: Iterable[Bytes], plan: str, width: int, users: int, directory: Path) -> Manifest:
+def write(sorted_messages: Iterable[Bytes], lot: Lot, directory: Path) -> Manifest:
     """Messages that are in order, and what is known of them, into a directory; nothing was set aside."""
-    written = shuffling.write(sorted_messages, width, directory)
-    made = Manifest(plan, width, written.messages, written.sha256, users, 0, 0)
+    written = shuffling.write(sorted_messages, lot.width, directory)
+    made = Manifest(lot.plan, lot.width, written.messages, written.sha256, lot.users, lot.per_person, 0, 0)
     made.write(directory)
     return made
 
@@ -120,6 +123,8 @@ def _checked(path: Path, document: Any) -> dict[str, Any]:
     kinds = {field.name: str if field.type == "str" else int for field in fields(Manifest)}
     if document.keys() != kinds.keys() or any(type(document[name]) is not kind for name, kind in kinds.items()):
         raise ValueError(f"messages: {path} is damaged: expected {', '.join(kinds)}.")
-    if document["width"] < 1 or any(document[name] < 0 for name, kind in kinds.items() if kind is int):
+    if min(document["width"], document["per_person"]) < 1 or any(
+        document[name] < 0 for name, kind in kinds.items() if kind is int
+    ):
         raise ValueError(f"messages: {path} is damaged: expected counts of at least 0.")
     return dict(document)

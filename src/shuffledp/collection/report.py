@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure
 from shuffledp.collection.guarantee import Guarantee
+from shuffledp.collection.input.table import RowCount
 from shuffledp.collection.ledger import Standing
 from shuffledp.document import json_text, rounded_up
 from shuffledp.mechanisms.estimate import Estimate
@@ -29,6 +30,7 @@ PARTIES_APART = (
     "Encoding, shuffling and estimating were run apart. The guarantee holds as long as the shuffler does not hand on "
     "the order of the messages or who sent them."
 )
+ROWS_APART = "Each row that an encoder read was taken as one person, unless the encoder was told whose rows they are."
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Report(Readable):
     engine: str
     standing: Standing | None = None
     """The population's ledger, this collection included."""
+    rows: RowCount | None = None
+    """Which rows of the input were used; None where only the encoders know."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Messages that were read, refused because they were none, and missing or too many for their users."""
 
@@ -72,6 +76,7 @@ class Report(Readable):
             "counts": dict(self.counts),
             "guarantee": self.guarantee.document(),
             "statement": self.statement(),
+            "rows": None if self.rows is None else self.rows.document(),
             "parties": self.parties,
             "engine": self.engine,
             "confidence": CONFIDENCE,
@@ -93,10 +98,10 @@ class Report(Readable):
         held = self.guarantee
         epsilon, delta = rounded_up(held.value.upper), rounded_up(held.plan.delta)
         text = (
-            f"Whatever one of the {held.users:,} users held instead, the probability of any set of shuffled messages "
+            f"Whatever one of the {self._whom()}, the probability of any set of shuffled messages "
             f"changes by at most a factor e^{epsilon}, and by {delta} beyond that: "
             f"({epsilon}, {delta})-differential privacy, by {held.value.theorem}. "
-            f"{self._alone()}"
+            f"{self._alone()} {ROWS_APART if self.rows is None else self.rows.sentence()}"
         )
         if held.plan.rounds > 1:
             text += f" Over {held.plan.rounds} such rounds: ε = {rounded_up(held.epsilon)}."
@@ -114,6 +119,14 @@ class Report(Readable):
         if not held.kept:
             text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
         return text
+
+    def _whom(self) -> str:
+        """Whose data the promise is about."""
+        held = self.guarantee
+        if held.per_person == 1:
+            return f"{held.users:,} users held instead"
+        people = "users" if self.rows is None or self.rows.users is None else f"{self.rows.users:,} users"
+        return f"{people} held instead in all of at most {held.per_person:,} rows, of {held.users:,} in all"
 
     def _alone(self) -> str:
         """What holds without the shuffler."""
@@ -134,7 +147,8 @@ class Report(Readable):
         """The report in a few lines: what each is called, and what it is."""
         held = self.guarantee
         pairs = [
-            ("users", f"{held.users:,} of {held.plan.users:,} planned"),
+            (self._counted, f"{held.users:,} of {held.plan.users:,} planned"),
+            *self._left_out(),
             ("ε (guaranteed)", _upper(held.value.upper)),
             ("δ", f"{held.plan.delta:g}"),
             ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
@@ -145,6 +159,17 @@ class Report(Readable):
             spent = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}"
             pairs.append((f"{held.plan.population!r} so far", spent))
         return pairs + self._largest()
+
+    @property
+    def _counted(self) -> str:
+        return "users" if self.guarantee.per_person == 1 else "rows"
+
+    def _left_out(self) -> list[tuple[str, str]]:
+        """How many rows were not used, where users were told apart."""
+        if self.rows is None or self.rows.users is None:
+            return []
+        most = f"at most {self.rows.per_person:,} of each user"
+        return [("rows left out", f"{self.rows.left_out:,}: {most}, the first in the order of the input")]
 
     def _largest(self) -> list[tuple[str, str]]:
         """The largest estimates with their intervals."""
@@ -174,7 +199,8 @@ class Report(Readable):
         lower, mechanism = held.value.lower, plan.mechanism.document()
         facts = [
             ("population", plan.population),
-            ("users who took part", f"{held.users:,} of {plan.users:,} planned"),
+            (f"{self._counted} that took part", f"{held.users:,} of {plan.users:,} planned"),
+            *self._left_out(),
             ("central ε, guaranteed", rounded_up(held.value.upper)),
             ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
             ("δ", rounded_up(plan.delta)),
@@ -183,7 +209,7 @@ class Report(Readable):
             ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
             ("mechanism", f"{mechanism['name']} {_settings(mechanism['settings'])}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
-            ("certificate", "certificate.json, for `shuffledp verify`" if certified else "none for this bound"),
+            ("certificate", "certificate.json, for `shuffledp verify`" if certified else self._uncertified()),
             *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
             ("largest standard error", f"{self.largest_error():.6g}"),
             *((f"promised {name.replace('_', ' ')}", f"{number:.6g}") for name, number in plan.promise.items()),
@@ -203,6 +229,11 @@ class Report(Readable):
         if self.standing is not None:
             parts += ["## Ledger", _ledger_words(self.standing)]
         return "\n\n".join(parts) + "\n"
+
+    def _uncertified(self) -> str:
+        if self.guarantee.per_person > 1:
+            return "none: `verify` knows claims about one row of a person only"
+        return "none for this bound"
 
     def _shown(self, quantity: Quantity) -> str:
         order = sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])

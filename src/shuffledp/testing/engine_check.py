@@ -12,8 +12,9 @@ import numpy as np
 
 from shuffledp.array import Bytes
 from shuffledp.collection import external_sort, kernel, manifest, message
-from shuffledp.collection.engine.engine import Engine, Lot
-from shuffledp.collection.table import FileTable
+from shuffledp.collection.engine.engine import Engine
+from shuffledp.collection.input.file_table import FileTable
+from shuffledp.collection.lot import Lot
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.oue import OUE
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -49,7 +50,7 @@ class Sample:
     def lot(self) -> Lot:
         """What an engine is told of it."""
         mechanism, users = self.mechanism, len(self.array)
-        return Lot(PLAN, mechanism.message_bytes, users, users * mechanism.messages_per_user)
+        return Lot(PLAN, mechanism.message_bytes, users, 1, users * mechanism.messages_per_user)
 
     def messages(self, part_rows: int | None = None) -> Bytes:
         """What encoding under the key gives, in the order of the rows: parts of chunks, each with its own stream."""
@@ -233,7 +234,7 @@ def the_statistic_adds_up(bench: Bench) -> Iterator[str]:
         wire = sample.messages()
         shuffled = bench.place(f"statistic-{number}") / "shuffled"
         shuffled.mkdir()
-        manifest.write([external_sort.in_order(wire)], PLAN, wire.shape[1], ROWS, shuffled)
+        manifest.write([external_sort.in_order(wire)], sample.lot, shuffled)
         yield from wrong_statistic(bench.engine, sample, shuffled)
 
 
@@ -310,7 +311,7 @@ ENGINE_CHECKS: tuple[Check[Bench], ...] = (
 
 def lot_of(width: int, messages: int) -> Lot:
     """So many messages, each of a user."""
-    return Lot(PLAN, width, messages, messages)
+    return Lot(PLAN, width, messages, 1, messages)
 
 
 def in_order(wire: Bytes) -> list[bytes]:

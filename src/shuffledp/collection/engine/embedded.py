@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.collection import durable, kernel, manifest, message, shuffling
-from shuffledp.collection.engine.engine import Engine, EngineFailed, Lot
+from shuffledp.collection.engine.engine import Engine, EngineFailed
+from shuffledp.collection.input.table import Table, chunks
 from shuffledp.collection.kernel import Total
-from shuffledp.collection.table import Table, chunks
+from shuffledp.collection.lot import Lot
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column
 
@@ -61,7 +62,7 @@ class Embedded(Engine):
         batches = message.read(message.files_of(encoded), lot.width)
         with self.progress.step("shuffling", lot.messages) as advance, durable.whole_directory(directory) as unfinished:
             messages = shuffling.in_order(told(batches, advance), lot.width, lot.messages, unfinished)
-            written = manifest.write(messages, lot.plan, lot.width, lot.users, unfinished)
+            written = manifest.write(messages, lot, unfinished)
             if written.messages != lot.messages:
                 raise EngineFailed(f"collect: expected {lot.messages} messages to shuffle, got {written.messages}.")
 

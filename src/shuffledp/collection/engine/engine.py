@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from shuffledp.collection.input.table import Table
 from shuffledp.collection.kernel import Total
-from shuffledp.collection.table import Table
+from shuffledp.collection.lot import Lot
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
@@ -17,17 +17,6 @@ from shuffledp.tasks.column import Column
 
 class EngineFailed(ShuffledpError):
     """The machine failed, not the data: a collection keeps what is done, and can go on."""
-
-
-@dataclass(frozen=True)
-class Lot:
-    """The messages of one collection: whose they are, and how many there must be."""
-
-    plan: str
-    """The identity of the plan's round."""
-    width: int
-    users: int
-    messages: int
 
 
 class Engine(ABC):

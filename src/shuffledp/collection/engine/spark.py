@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import operator
+import re
 import shutil
 import tempfile
 import threading
@@ -16,18 +17,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from shuffledp.collection import durable, kernel, manifest, message, shuffling
 from shuffledp.collection.engine import spark_session
 from shuffledp.collection.engine.embedded import told
-from shuffledp.collection.engine.engine import Engine, EngineFailed, Lot
+from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.spark_session import in_a_sentence, quiet
+from shuffledp.collection.input.file_table import FileTable, damaged
+from shuffledp.collection.input.spill import spill
+from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import input_beside
 from shuffledp.collection.kernel import Total
-from shuffledp.collection.table import FileTable, MemoryTable, Table
+from shuffledp.collection.lot import Lot
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
 from shuffledp.tasks.column import Column
@@ -90,28 +94,29 @@ class Spark(Engine):
             self._room = None
 
     def check(self, table: Table, column: Column) -> int:
-        if not isinstance(table, FileTable):
+        if not _is_for_spark(table, column):
             # Nothing may be written before every value is good.
             with self.progress.step("checking", None) as advance:
                 return kernel.check(column, told(table.batches(column, kernel.CHUNK_ROWS), advance))
+        # Files of another type, or without the column, would be read as nulls or not at all.
+        expected = table.told_rows(column)
         with self._step("checking"):
-            found = _mapped(
-                self._input(table, column), _checking(column, not table.is_parquet), "rows long, problem string"
-            ).collect()
+            found = _mapped(self._input(table, column), _checking(column), "rows long, problem string").collect()
         problems = sorted(row.problem for row in found if row.problem)
         if problems:
             raise ValueError(problems[0])
-        return sum(row.rows for row in found)
+        rows = sum(int(row.rows) for row in found)
+        if rows != expected:
+            raise damaged(table.title, expected, rows)
+        return rows
 
     def encode(self, table: Table, column: Column, key: bytes, lot: Lot, directory: Path) -> None:
         if directory.exists():
             return
         whole = durable.whole_directory(directory)
-        with self._step("encoding"), whole as unfinished, _as_files(table, directory) as files:
+        with self._step("encoding"), whole as unfinished, _as_files(table, column, directory) as files:
             encoder = kernel.Encoder(column, key)
-            messages = _mapped(
-                self._input(files, column), _encoding(encoder, not files.is_parquet), f"{message.COLUMN} binary"
-            )
+            messages = _mapped(self._input(files, column), _encoding(encoder), f"{message.COLUMN} binary")
             messages.write.mode("overwrite").parquet(_address(unfinished))
             if self.session.read.parquet(_address(unfinished)).count() != lot.messages:
                 raise ValueError(f"input: expected {lot.users} rows as at the first look; the file has changed since.")
@@ -122,7 +127,7 @@ class Spark(Engine):
             found = self.session.read.parquet(_address(encoded))
             if width <= shuffling.COUNTED_BYTES:
                 counts = shuffling.runs(_counts(found, width), width)
-                written = manifest.write(counts, lot.plan, width, lot.users, unfinished)
+                written = manifest.write(counts, lot, unfinished)
             else:
                 # How Spark divides a sort depends on the order that it found: only the order that it makes is kept.
                 divided = directory.with_name("sorted")
@@ -130,7 +135,7 @@ class Spark(Engine):
                 with durable.whole_directory(divided) as by_spark:
                     found.sort(message.COLUMN).write.mode("overwrite").parquet(_address(by_spark))
                 batches = shuffling.certainly_in_order(message.read(message.files_of(divided), width))
-                written = manifest.write(batches, lot.plan, width, lot.users, unfinished)
+                written = manifest.write(batches, lot, unfinished)
                 shutil.rmtree(divided)
             if written.messages != lot.messages:
                 raise EngineFailed(f"collect: expected {lot.messages} messages to shuffle, got {written.messages}.")
@@ -146,12 +151,10 @@ class Spark(Engine):
         return reduce(operator.add, totals)
 
     def _input(self, table: FileTable, column: Column) -> DataFrame:
-        read = self.session.read
-        path = _address(table.path)
-        data = read.parquet(path) if table.is_parquet else read.option("header", True).csv(path)
-        table.demand_column(column.name, data.columns)
+        """The column of exactly the files that every engine reads; ``table`` is one of Parquet files."""
+        files = [_literally(_address(path)) for path in table.files()]
         quoted = column.name.replace("`", "``")
-        return data.select(f"`{quoted}`")
+        return self.session.read.parquet(*files).select(f"`{quoted}`")
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -179,15 +182,28 @@ class Spark(Engine):
                 beating.join()
 
 
+def _is_for_spark(table: Table, column: Column) -> TypeGuard[FileTable]:
+    """Whether Spark reads the files itself: only Parquet, of which every reader sees the same rows.
+
+    It takes no file with a colon in its name, and columns that differ in case only for one.
+    """
+    if not isinstance(table, FileTable) or not table.is_parquet:
+        return False
+    return not table.has_lookalike(column) and not any(":" in path.name for path in table.files())
+
+
 @contextmanager
-def _as_files(table: Table, encoded: Path) -> Iterator[FileTable]:
-    """The input as files; data from memory are written beside the messages for as long as they are encoded."""
-    if not isinstance(table, MemoryTable):
-        assert isinstance(table, FileTable), "a table is in files or in memory"
+def _as_files(table: Table, column: Column, encoded: Path) -> Iterator[FileTable]:
+    """The input as Parquet files; all else is written beside the messages for as long as it is encoded.
+
+    A CSV file, data from memory, and rows that are chosen by user are read by this process: what a row is, and which
+    rows come first, does not depend on the engine.
+    """
+    if _is_for_spark(table, column):
         yield table
         return
     with _private(input_beside(encoded)) as room:
-        yield table.write(room / "data.parquet")
+        yield spill(table, column, room / "data.parquet")
 
 
 @contextmanager
@@ -209,33 +225,24 @@ def _address(path: Path) -> str:
     return f"file://{path.resolve()}"
 
 
+def _literally(address: str) -> str:
+    """The address as Spark's patterns: each of these characters stands for itself."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", address)
+
+
 def _mapped(data: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
     with quiet():
         return data.mapInArrow(work, schema)
 
 
-def _columns(batches: Batches, column: Column, as_text: bool) -> Iterator[pa.Array]:
-    """The only column; the texts of a CSV file as what they stand for."""
-    import pyarrow as pa
-
-    for batch in batches:
-        array = batch.column(0)
-        if as_text:
-            try:
-                array = array.cast(column.csv_type())
-            except pa.ArrowException as error:
-                raise column.refuse(" ".join(str(error).split()).rstrip(".")) from None
-        yield array
-
-
-def _checking(column: Column, as_text: bool) -> Callable[[Batches], Batches]:
+def _checking(column: Column) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
         rows, problem = 0, None
         for batch in batches:
             try:
-                rows += kernel.check(column, _columns(iter([batch]), column, as_text))
+                rows += kernel.check(column, [batch.column(0)])
             except (ValueError, TypeError) as error:
                 problem = problem or str(error)
         yield pa.RecordBatch.from_pydict({"rows": pa.array([rows]), "problem": pa.array([problem], pa.string())})
@@ -243,14 +250,14 @@ def _checking(column: Column, as_text: bool) -> Callable[[Batches], Batches]:
     return run
 
 
-def _encoding(encoder: kernel.Encoder, as_text: bool) -> Callable[[Batches], Batches]:
+def _encoding(encoder: kernel.Encoder) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
         from pyspark import TaskContext
 
         task = TaskContext.get()
         assert task is not None
-        for wire in encoder.part(_columns(batches, encoder.column, as_text), task.partitionId()):
+        for wire in encoder.part((batch.column(0) for batch in batches), task.partitionId()):
             yield pa.RecordBatch.from_pydict({message.COLUMN: message.array_of(wire).cast(pa.binary())})
 
     return run

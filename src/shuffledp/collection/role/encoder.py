@@ -10,8 +10,8 @@ from typing import Any
 from shuffledp.array import Bytes
 from shuffledp.collection import bundle, durable, external_sort, kernel
 from shuffledp.collection.engine.embedded import Embedded, told
-from shuffledp.collection.table import table_of
-from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.collection.input.given_data import table_of
+from shuffledp.collection.lot import Lot
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
 from shuffledp.sampling.random import KEY_BYTES
@@ -23,14 +23,17 @@ def encode(
     column: str | None = None,
     *,
     out: str | os.PathLike[str],
+    user: str | None = None,
+    rows_per_user: int = 1,
     round_number: int = 1,
     progress: Progress | None = None,
 ) -> int:
     """The encoder: one file of messages for the rows of a table; returns how many rows.
 
-    ``plan``, ``data``, ``column`` and ``round_number`` as for ``collect``; ``out`` is a new file of messages, for the
-    shuffler. The randomness is the operating system's and is not kept. A file that is already there is not written
-    again, and what a killed run left is destroyed first: two messages of the same people would tell more than one.
+    ``plan``, ``data``, ``column``, ``user``, ``rows_per_user`` and ``round_number`` as for ``collect``; ``out`` is a
+    new file of messages, for the shuffler. The randomness is the operating system's and is not kept. A file that is already
+    there is not written again, and what a killed run left is destroyed first: two messages of the same people would
+    tell more than one. Ids of users go nowhere.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.krr import KRR
@@ -41,15 +44,17 @@ def encode(
     1000
     """
     chosen, path = Plan.of(plan), Path(out)
-    identity = chosen.identity(round_number)
+    chosen.identity(round_number)
     _demand_new(path)
     if not path.parent.is_dir():
         raise ValueError(f"encode: expected a directory {path.parent} to write to, but there is none.")
-    table, engine = table_of(data, column), Embedded(Progress() if progress is None else progress)
+    table = table_of(data, column, user, rows_per_user)
+    engine = Embedded(Progress() if progress is None else progress)
     read, mechanism = chosen.column(table.column_named(column)), chosen.mechanism
     users = engine.check(table, read)
     if users == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
+    lot = Lot.of(chosen, round_number, users, table.per_person)
     encoder = kernel.Encoder(read, os.urandom(KEY_BYTES))
     with engine.progress.step("encoding", users) as advance:
         batches = encoder.part(told(table.batches(read, kernel.CHUNK_ROWS), advance), 0)
@@ -57,7 +62,7 @@ def encode(
             # A user's real message comes first: in order of their bytes the shuffler cannot tell it from dummies.
             batches = map(external_sort.in_order, batches)
         try:
-            bundle.write(path, identity, users, mechanism.message_bytes, _exactly(users, mechanism, batches))
+            bundle.write(path, lot, _exactly(lot, batches))
         except BlockingIOError:
             raise ValueError(f"encode: another process is encoding into {path}.") from None
         except FileExistsError:
@@ -75,11 +80,11 @@ def _demand_new(path: Path) -> None:
         raise ValueError(f"encode: {path} is already there; encoding the same people again would weaken their privacy.")
 
 
-def _exactly(users: int, mechanism: Mechanism, batches: Iterator[Bytes]) -> Iterator[Bytes]:
-    """The messages of so many users, or a sentence before the last of them is written."""
+def _exactly(lot: Lot, batches: Iterator[Bytes]) -> Iterator[Bytes]:
+    """The messages, if they are as many as there must be; a sentence otherwise, before the bundle has its name."""
     found = 0
     for wire in batches:
         found += len(wire)
         yield wire
-    if found != users * mechanism.messages_per_user:
-        raise ValueError(f"input: expected {users} rows as at the first look; the file has changed since.")
+    if found != lot.messages:
+        raise ValueError(f"input: expected {lot.users} rows as at the first look; the file has changed since.")

@@ -51,7 +51,7 @@ def estimate(
     if manifest.plan != chosen.identity(round_number) or manifest.width != mechanism.message_bytes:
         raise ValueError(f"estimate: the messages in {given} were made for another plan or round than the one given.")
     total = engine.aggregate(mechanism, given, manifest.messages)
-    guarantee = Guarantee(chosen, manifest.hiding(total.refused, mechanism.messages_per_user))
+    guarantee = Guarantee(chosen, manifest.hiding(total.refused, mechanism.messages_per_user), manifest.per_person)
     guarantee.demand(allow_weaker)
     # Of users whose messages were not all as planned, those that were still count in the estimate.
     result = mechanism.finish(total.statistic, max(1, round(total.messages / mechanism.messages_per_user)))
@@ -66,6 +66,6 @@ def estimate(
         if kept is not None:
             kept.book(guarantee, manifest.digest)
         standing = None if kept is None else kept.standings(chosen.population, chosen.delta)[0]
-        report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, standing, counts)
+        report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, standing, counts=counts)
         report.write(unfinished)
     return report

@@ -52,7 +52,7 @@ def shuffle(
     with durable.whole_directory(directory) as unfinished:
         made = Mixing(bundles, chosen, shown).write(unfinished)
         if chosen is not None:
-            guarantee = Guarantee(chosen, made.hiding(0, chosen.mechanism.messages_per_user))
+            guarantee = Guarantee(chosen, made.hiding(0, chosen.mechanism.messages_per_user), made.per_person)
             guarantee.demand(allow_weaker)
             if ledger is not None:
                 # What is handed on cannot be taken back: it is written down before, and after it is complete on disk.
@@ -79,8 +79,10 @@ class Mixing:
             written = shuffling.write(shuffling.in_order(sifted, first.width, total, directory), first.width, directory)
         if written.messages == 0:
             raise ValueError(f"shuffle: expected messages of the plan, got {self.refused} rows that are none.")
-        users = sum(each.users for each in self.bundles)
-        made = Manifest(first.plan, first.width, written.messages, written.sha256, users, self.refused, self.missing)
+        users, most = sum(each.users for each in self.bundles), max(each.per_person for each in self.bundles)
+        made = Manifest(
+            first.plan, first.width, written.messages, written.sha256, users, most, self.refused, self.missing
+        )
         made.write(directory)
         return made
 
