@@ -211,7 +211,8 @@ def test_the_promise_is_about_a_person(tmp_path: Path) -> None:
     alone = amplify(plan.mechanism, len(kept), bound=plan.bound)
     assert held.value.upper == group(alone, 3).epsilon(plan.delta).upper
     assert held.value.upper > 3 * alone.epsilon(plan.delta).upper
-    assert held.claim() is None
+    with pytest.raises(ValueError, match="expected one row of each person"):
+        held.claim()
     assert not (tmp_path / "out" / "certificate.json").exists()
     people = len(set(ids))
     words = (tmp_path / "out" / "report.md").read_text("utf-8")

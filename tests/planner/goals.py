@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import Goal, Limits
+from shuffledp.planner.ranking import Ranking, run, trials
 from shuffledp.tasks import (
     Categories,
     Frequency,
@@ -35,3 +37,11 @@ TASKS: dict[str, Task] = {
 def goal_of(name: str, users: int = 20_000, epsilon: float = 1.0, delta: float = 1e-6, **changes: Any) -> Goal:
     """A goal for one of the tasks."""
     return Goal(TASKS[name], users, Target(epsilon, delta), changes.get("rounds", 1), changes.get("limits", Limits()))
+
+
+@cache
+def ranking_of(name: str) -> Ranking:
+    """All mechanisms of a small task; for a mean only those with more than two messages, which are quick."""
+    goal = goal_of(name)
+    slow = {"duchi", "harmony"} if name == "mean" else set()
+    return Ranking.of(goal, run([trial for trial in trials(goal) if trial.name not in slow]))

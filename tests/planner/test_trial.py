@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from functools import cache
 
 import numpy as np
 import pytest
@@ -19,15 +18,7 @@ from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking, run, trials
 from shuffledp.planner.trial import MOST_BITS, Offer, Refusal, Trial
 from shuffledp.tasks import Frequency
-from tests.planner.goals import TASKS, goal_of
-
-
-@cache
-def ranking_of(name: str) -> Ranking:
-    """All mechanisms of a small task; for a mean only those with more than two messages, which are quick."""
-    goal = goal_of(name)
-    slow = {"duchi", "harmony"} if name == "mean" else set()
-    return Ranking.of(goal, run([trial for trial in trials(goal) if trial.name not in slow]))
+from tests.planner.goals import TASKS, goal_of, ranking_of
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from shuffledp.bounds.amplify import amplify
-from shuffledp.certificate.claim import PROVABLE, Claim, claim_of
+from shuffledp.certificate.claim import Claim, claim_of
 from shuffledp.composition.group import group
 from shuffledp.composition.sequential import compose
 from shuffledp.errors import ShuffledpError
@@ -117,13 +117,12 @@ class Guarantee:
                 f"nothing was released; add --allow-weaker to accept that."
             )
 
-    def claim(self) -> Claim | None:
-        """The certificate's claim for this round.
-
-        None where the bound is a formula that `verify` does not know, and where a person may have several rows.
-        """
-        if self.per_person > 1 or self.value.bound not in PROVABLE or math.isinf(self.value.upper):
-            return None
+    def claim(self) -> Claim:
+        """The certificate's claim for this round; a sentence (``ValueError``) where `verify` could not prove it."""
+        if self.per_person > 1:
+            raise ValueError("certificate: expected one row of each person, got more; no proof of that is known.")
+        if math.isinf(self.value.upper):
+            raise ValueError("certificate: there is no finite ε to certify.")
         return claim_of(self.plan.mechanism, self.users, self.value, delta=self.plan.delta)
 
     def document(self) -> dict[str, Any]:

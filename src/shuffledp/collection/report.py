@@ -193,8 +193,8 @@ class Report(Readable):
 
         return plot.draw(self.quantities, None if path is None else Path(path), CONFIDENCE)
 
-    def markdown(self, certified: bool) -> str:
-        """report.md."""
+    def markdown(self, proof: str, drawn: bool) -> str:
+        """report.md, with what is said of the certificate, and with the picture where there is one."""
         plan, held = self.guarantee.plan, self.guarantee
         lower, mechanism = held.value.lower, plan.mechanism.document()
         facts = [
@@ -209,7 +209,7 @@ class Report(Readable):
             ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
             ("mechanism", f"{mechanism['name']} {_settings(mechanism['settings'])}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
-            ("certificate", "certificate.json, for `shuffledp verify`" if certified else self._uncertified()),
+            ("certificate", proof),
             *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
             ("largest standard error", f"{self.largest_error():.6g}"),
             *((f"promised {name.replace('_', ' ')}", f"{number:.6g}") for name, number in plan.promise.items()),
@@ -224,16 +224,11 @@ class Report(Readable):
             "## Estimates",
             f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv.",
             *(self._shown(quantity) for quantity in self.quantities),
-            *(["![estimates](estimates.png)"] if figure.can_draw() else []),
+            *(["![estimates](estimates.png)"] if drawn else []),
         ]
         if self.standing is not None:
             parts += ["## Ledger", _ledger_words(self.standing)]
         return "\n\n".join(parts) + "\n"
-
-    def _uncertified(self) -> str:
-        if self.guarantee.per_person > 1:
-            return "none: `verify` knows claims about one row of a person only"
-        return "none for this bound"
 
     def _shown(self, quantity: Quantity) -> str:
         order = sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])
@@ -248,18 +243,29 @@ class Report(Readable):
 
     def write(self, directory: Path) -> None:
         """All files of the report into a directory."""
-        claim = self.guarantee.claim()
-        if claim is not None:
-            (directory / "certificate.json").write_text(claim.text(), encoding="utf-8")
+        try:
+            (directory / "certificate.json").write_text(self.guarantee.claim().text(), encoding="utf-8")
+            proof = "certificate.json, for `shuffledp verify`"
+        except ValueError as error:
+            proof = f"none: {str(error).removeprefix('certificate: ').rstrip('.')}"
         write_estimates(self.quantities, directory)
-        # A collection must not fail for want of a picture.
-        if figure.can_draw():
-            from shuffledp.collection import plot
-
-            plot.draw(self.quantities, directory / "estimates.png", CONFIDENCE)
+        drawn = self._draw(directory / "estimates.png")
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
-        (directory / "report.md").write_text(self.markdown(claim is not None), encoding="utf-8")
+        (directory / "report.md").write_text(self.markdown(proof, drawn), encoding="utf-8")
         (directory / "report.json").write_text(json_text(self.document(), indent=1) + "\n", encoding="utf-8")
+
+    def _draw(self, path: Path) -> bool:
+        """Whether there is a picture: a collection must not fail for want of one, whatever is wrong."""
+        if not figure.can_draw():
+            return False
+        from shuffledp.collection import plot
+
+        try:
+            plot.draw(self.quantities, path, CONFIDENCE)
+        except Exception:
+            path.unlink(missing_ok=True)
+            return False
+        return True
 
 
 def rows_of(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:

@@ -31,9 +31,9 @@ def encode(
     """The encoder: one file of messages for the rows of a table; returns how many rows.
 
     ``plan``, ``data``, ``column``, ``user``, ``rows_per_user`` and ``round_number`` as for ``collect``; ``out`` is a
-    new file of messages, for the shuffler. The randomness is the operating system's and is not kept. A file that is already
-    there is not written again, and what a killed run left is destroyed first: two messages of the same people would
-    tell more than one. Ids of users go nowhere.
+    new file of messages, for the shuffler. The randomness is the operating system's and is not kept. A file that is
+    already there is not written again, and what a killed run left is destroyed first: two messages of the same people
+    would tell more than one. Ids of users go nowhere.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.krr import KRR

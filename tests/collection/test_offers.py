@@ -1,0 +1,86 @@
+"""Everything that a plan offers can be collected, to the last file of the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from shuffledp.calibration.target import Target
+from shuffledp.certificate.verify import verify
+from shuffledp.collection.collect import collect
+from shuffledp.planner.goal import Goal
+from shuffledp.planner.ranking import run, trials
+from shuffledp.planner.trial import Offer
+from shuffledp.tasks import Frequency, Task, UnitVectorMean
+from tests.planner.goals import TASKS, ranking_of
+
+COMPRESSED: dict[str, Task] = {"many options": Frequency(4096), "many coordinates": UnitVectorMean(64)}
+
+
+def data_for(name: str, rows: int) -> pa.Array:
+    """Values of the small tasks' domains."""
+    generator = np.random.default_rng(3)
+    letters = np.array(list("abcde"))
+    made: dict[str, Any] = {
+        "frequency": lambda: generator.integers(0, 9, rows),
+        "mean": lambda: generator.uniform(-20, 60, rows),
+        "set-valued": lambda: np.sort(generator.permuted(np.tile(np.arange(9), (rows, 1)), axis=1)[:, :2]).tolist(),
+        "key-value": lambda: [
+            [{"key": str(letters[k % 5]), "value": 4.0}, {"key": str(letters[(k + 2) % 5]), "value": 7.5}]
+            for k in range(rows)
+        ],
+        "vector mean": lambda: generator.uniform(-0.4, 0.4, (rows, 4)).tolist(),
+        "boxed vectors": lambda: generator.uniform(0, 10, (rows, 3)).tolist(),
+        "location": lambda: np.column_stack([generator.uniform(0, 2, rows), generator.uniform(0, 1, rows)]).tolist(),
+        "range queries": lambda: generator.integers(0, 13, rows),
+        "many options": lambda: generator.integers(0, 4096, rows),
+        "many coordinates": lambda: generator.uniform(-0.1, 0.1, (rows, 64)).tolist(),
+    }
+    return pa.array(made[name]())
+
+
+def assert_collected(offer: Offer, data: pa.Array, out: Path) -> None:
+    report = collect(offer.plan, data, out=out)
+    assert report.guarantee.kept, offer.name
+    assert report.guarantee.value.upper == pytest.approx(offer.proof.upper, rel=1e-9)
+    document = json.loads((out / "report.json").read_text("utf-8"))
+    assert document["users"] == len(data)
+    assert document["guarantee"]["target_met"]
+    for quantity in report.quantities:
+        assert np.isfinite(quantity.value).all(), offer.name
+    certificate = out / "certificate.json"
+    if certificate.exists():
+        assert verify(certificate).verdict.value == "yes", offer.name
+    else:
+        assert "| certificate | none: " in (out / "report.md").read_text("utf-8")
+    assert not (out / "work").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_every_offer_of_every_task(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As planned for as many users as are planned, with a certificate that holds wherever there is one."""
+    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+    ranking = ranking_of(name)
+    assert ranking.offers
+    data = data_for(name, ranking.goal.users)
+    for offer in ranking.offers:
+        assert_collected(offer, data, tmp_path / offer.name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_every_compressed_offer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a seed is shorter than the message."""
+    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+    goal = Goal(COMPRESSED[name], 2000, Target(1.0, 1e-6))
+    waiting = [trial for trial in trials(goal) if trial.name.startswith("compressed-")]
+    offers = [outcome for outcome in run(waiting) if isinstance(outcome, Offer)]
+    assert len(offers) >= 2
+    for offer in offers:
+        assert_collected(offer, data_for(name, 2000), tmp_path / offer.name)
