@@ -1,6 +1,7 @@
 """A collection that is killed before one of its steps on the file system: SIGKILL, so that nothing is tidied up.
 
-Steps are Python's own audit events (rename, remove, mkdir, rmtree, opening the ledger) on paths below one directory.
+Steps are Python's own audit events (opening to write, rename, link, remove, mkdir, rmtree, opening the ledger) on paths
+below one directory.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import shuffledp.collection.plot
+import shuffledp.figure
 from shuffledp.collection import kernel
 from shuffledp.collection.collect import Request, run
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.register import engine_of
 
 STEPS = ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "sqlite3.connect")
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHUNK_ROWS, PART_CHUNKS = 150, 2
 
 
@@ -29,7 +32,8 @@ def before_each_step(root: Path, act: Callable[[int, str], None]) -> None:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal steps
-        if event in STEPS and str(root) in str(arguments[0]):
+        changes = event in STEPS or (event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING)
+        if changes and str(root) in str(arguments[0]):
             steps += 1
             act(steps, f"{event} {arguments[0]}")
 
@@ -41,25 +45,53 @@ def small_parts() -> None:
     kernel.CHUNK_ROWS, embedded.PART_CHUNKS = CHUNK_ROWS, PART_CHUNKS
 
 
-def victim(request: Request, step: int) -> None:
-    """Run a collection, and die before this step."""
+def victim(work: Callable[..., Any], arguments: tuple[Any, ...], root: Path, step: int) -> None:
+    """Do some work, and die before this step."""
 
     def act(number: int, what: str) -> None:
         if number == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
     small_parts()
-    shuffledp.collection.plot.draw = lambda *_: None
-    before_each_step(request.out.parent, act)
+    shuffledp.figure.can_draw = lambda: False
+    before_each_step(root, act)
+    work(*arguments)
+
+
+def killed_at(step: int, root: Path, work: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether the work came to its end, in a process of its own."""
+    return _ended(victim, (work, arguments, root, step))
+
+
+def _ended(target: Callable[..., None], arguments: tuple[Any, ...]) -> bool:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.collection.killing"])
+    process = context.Process(target=target, args=arguments)
+    process.start()
+    process.join(120)
+    assert process.exitcode in (0, -signal.SIGKILL), f"exit code {process.exitcode} of {arguments}"
+    return process.exitcode == 0
+
+
+def doomed(work: Callable[..., Any], arguments: tuple[Any, ...], seconds: float) -> None:
+    """Do some work, and die after so many seconds."""
+    small_parts()
+    shuffledp.figure.can_draw = lambda: False
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    work(*arguments)
+    os._exit(0)
+
+
+def killed_after(seconds: float, work: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether the work came to its end within so many seconds, in a process of its own."""
+    return _ended(doomed, (work, arguments, seconds))
+
+
+def collecting(request: Request) -> None:
+    """A whole collection."""
     run(request, engine_of("embedded"))
 
 
 def run_and_kill(request: Request, step: int) -> bool:
     """Whether the collection came to its end, in a process of its own."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.collection.killing"])
-    process = context.Process(target=victim, args=(request, step))
-    process.start()
-    process.join(120)
-    assert process.exitcode in (0, -signal.SIGKILL), f"exit code {process.exitcode} at step {step}"
-    return process.exitcode == 0
+    return killed_at(step, request.out.parent, collecting, request)

@@ -89,7 +89,7 @@ def test_killed_before_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Whatever step SIGKILL comes before, --resume ends with the messages of the first key."""
     monkeypatch.setattr(kernel, "CHUNK_ROWS", CHUNK_ROWS)
     monkeypatch.setattr(embedded, "PART_CHUNKS", PART_CHUNKS)
-    monkeypatch.setattr("shuffledp.collection.plot.draw", lambda *_: None)
+    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
     keys_seen = step = 0
     finished = False
     while not finished:
@@ -114,7 +114,7 @@ def test_killed_before_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             with contextlib.suppress(ValueError):
                 run(request, engine_of("embedded"))
         assert_finished(request, key, array, CHUNK_ROWS * PART_CHUNKS)
-    assert step > 20
+    assert step > 50, step
     assert keys_seen > 8
 
 

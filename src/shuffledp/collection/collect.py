@@ -133,13 +133,14 @@ def _kept(job: Job, ledger: Ledger | None) -> Iterator[None]:
     except InputChanged:
         _abandon(job, ledger)
         raise
-    except (EngineFailed, OSError, ValueError, TypeError, ShuffledpError) as error:
+    except Exception as error:
         if not job.has_begun:
             # Nothing was encoded, so that nothing is lost.
             _abandon(job, ledger)
             raise
         kind = type(error) if isinstance(error, TooWeak) else EngineFailed
-        raise kind(f"{str(error).rstrip('.')}; what is done is kept: go on with --resume.") from error
+        reason = str(error).rstrip(".") or f"collect: stopped by {type(error).__name__}"
+        raise kind(f"{reason}; what is done is kept: go on with --resume.") from error
 
 
 def _left_behind(request: Request, engine: Engine, ledger: Ledger | None) -> Job | None:

@@ -1,0 +1,268 @@
+"""Killed before every step, a role is done again from where it stands: nothing is half, and nothing is spent twice."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shuffledp import collection
+from shuffledp.collection import kernel
+from shuffledp.collection.collect import Request, collect
+from shuffledp.collection.engine import embedded
+from shuffledp.collection.engine.engine import EngineFailed
+from shuffledp.collection.input.file_table import FileTable
+from shuffledp.collection.input.given_data import table_of
+from shuffledp.collection.ledger import Ledger
+from shuffledp.planner.plan_file import Plan
+from shuffledp.tasks.frequency import Frequency
+from tests.collection import (
+    bundled,
+    data_of,
+    everything_under,
+    expected_messages,
+    in_order,
+    messages_in,
+    new_ledger,
+    plan_of,
+    write_table,
+)
+from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, collecting, killed_after, killed_at
+
+ROWS = 1000
+PLAN = plan_of("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
+
+
+def encoding(directory: Path) -> None:
+    collection.encode(PLAN, directory / "data.parquet", "value", out=directory / "ours.messages")
+
+
+def shuffling(directory: Path) -> None:
+    out, ledger = directory / "shuffled", directory / "ledger.sqlite"
+    collection.shuffle([directory / "ours.messages"], out=out, plan=PLAN, ledger=ledger)
+
+
+def estimating(directory: Path) -> None:
+    out, ledger = directory / "result", directory / "ledger.sqlite"
+    collection.estimate(PLAN, directory / "shuffled", out=out, ledger=ledger)
+
+
+ROLES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "encode": (encoding, "ours.messages"),
+    "shuffle": (shuffling, "shuffled"),
+    "estimate": (estimating, "result"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_killed_before_every_step(role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGKILL before each change of a name and each look into the ledger; then the role is run again."""
+    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+    step, finished = 0, False
+    work, output = ROLES[role]
+    while not finished:
+        step += 1
+        directory = tmp_path / f"step{step}"
+        directory.mkdir()
+        write_table(directory / "data.parquet", value=data_of("krr", ROWS))
+        ledger = new_ledger(directory / "ledger.sqlite")
+        for before, _ in ROLES.values():
+            if before is work:
+                break
+            before(directory)
+        finished = killed_at(step, directory, work, directory)
+        whole = (directory / output).exists()
+        if not whole:
+            work(directory)
+        else:
+            with pytest.raises(ValueError, match=r"is already there|new or empty directory"):
+                work(directory)
+        assert_right(role, directory, ledger)
+    assert step > {"encode": 3, "shuffle": 6, "estimate": 8}[role], step
+
+
+def assert_right(role: str, directory: Path, ledger: Ledger) -> None:
+    mine = bundled(directory / "ours.messages")
+    assert len(mine) == ROWS
+    booked = [entry.state for standing in ledger.standings() for entry in standing.entries]
+    if role == "encode":
+        assert booked == []
+    else:
+        assert messages_in(directory / "shuffled", 1) == sorted(mine)
+        assert booked == ["released"]
+    left = [name for name in everything_under(directory) if "unfinished" in name]
+    assert left in ([], ["ours.messages.unfinished"]), left
+    for name in left:
+        # Killed between its two names: the same file.
+        assert (directory / name).samefile(directory / "ours.messages")
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """130 kills by the clock: each collection goes on until it is done, with the messages of its first key."""
+    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+    monkeypatch.setattr(kernel, "CHUNK_ROWS", CHUNK_ROWS)
+    monkeypatch.setattr(embedded, "PART_CHUNKS", PART_CHUNKS)
+    generator, kills, number = random.Random(4), 0, 0
+    start = time.monotonic()
+    assert killed_after(100.0, collecting, Request(PLAN, table_of(data_of("krr", ROWS)), "value", tmp_path / "whole"))
+    whole = time.monotonic() - start
+    while kills < 130:
+        number += 1
+        directory = tmp_path / f"run{number}"
+        directory.mkdir()
+        path = write_table(directory / "data.parquet", value=data_of("krr", ROWS))
+        ledger = new_ledger(directory / "ledger.sqlite")
+        request = Request(PLAN, FileTable(path), "value", directory / "out", ledger.path, resume=True)
+        keys, finished = set[bytes](), False
+        while not finished and kills < 130:
+            finished = killed_after(generator.uniform(0, whole), collecting, request)
+            kills += not finished
+            key = directory / "out" / "work" / "key"
+            if key.exists() and any(key.read_bytes()):
+                keys.add(key.read_bytes())
+            finished = finished or (directory / "out" / "report.json").exists()
+        assert len(keys) <= 1
+        if not (directory / "out" / "report.json").exists() or (directory / "out" / "work" / "job.json").exists():
+            collecting(request)
+        found = messages_in(directory / "out" / "messages", 1)
+        for known in keys:
+            values = PLAN.column("value").values(data_of("krr", ROWS))
+            wanted = expected_messages(PLAN.mechanism, values, known, CHUNK_ROWS * PART_CHUNKS)
+            assert found == in_order(wanted)
+        assert len(found) == ROWS
+        (standing,) = ledger.standings("test")
+        assert [entry.state for entry in standing.entries] == ["released"]
+    assert number >= 3
+
+
+# --- what fails late ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        ("shuffledp.collection.report.write_estimates", ValueError("estimates: cannot be written.")),
+        ("shuffledp.collection.report.Report.markdown", TypeError("report: no words.")),
+        ("shuffledp.collection.ledger.Ledger.settle", sqlite3.OperationalError("database is locked")),
+        ("shuffledp.collection.job.Job.publish", OSError(errno.ENOSPC, "No space left on device")),
+        ("shuffledp.collection.engine.embedded.Embedded.shuffle", MemoryError()),
+    ],
+)
+def test_what_fails_late_keeps_what_is_done(
+    place: str, error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same messages come out when it goes on."""
+    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    path, out = write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS)), tmp_path / "out"
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, fails)
+        with pytest.raises(EngineFailed, match="what is done is kept: go on with --resume"):
+            collect(PLAN, path, "value", out=out, ledger=ledger.path)
+    before = messages_in(out / "work" / "shuffled", 1) if (out / "work" / "shuffled").exists() else None
+    collect(PLAN, path, "value", out=out, ledger=ledger.path, resume=True)
+    if before is not None:
+        assert messages_in(out / "messages", 1) == before
+    (standing,) = ledger.standings("test")
+    assert [entry.state for entry in standing.entries] == ["released"]
+
+
+def test_a_picture_that_cannot_be_drawn_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report does without, and does not point to it."""
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr("shuffledp.collection.plot.draw", fails)
+    collect(PLAN, data_of("krr", ROWS), out=tmp_path / "out")
+    assert not (tmp_path / "out" / "estimates.png").exists()
+    assert "estimates.png" not in (tmp_path / "out" / "report.md").read_text("utf-8")
+
+
+def test_only_a_bad_input_abandons_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that changes while it is read cannot be gone on with: nothing is left, and nothing is spent."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    path = write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS))
+    monkeypatch.setattr(Frequency, "values", _changing(Frequency.values))
+    with pytest.raises(ValueError, match="not what it was"):
+        collect(PLAN, path, "value", out=tmp_path / "out", ledger=ledger.path)
+    assert not (tmp_path / "out").exists()
+    assert all(not standing.entries for standing in ledger.standings())
+
+
+def _changing(values: Any) -> Any:
+    looks = 0
+
+    def looked(*arguments: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks > 1:
+            raise ValueError("column 'value': it is not what it was.")
+        return values(*arguments)
+
+    return looked
+
+
+def test_locks_are_on_files_that_are_open_for_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over NFS an exclusive lock on a file that is open for reading only fails with EBADF."""
+    lock = fcntl.flock
+
+    def over_nfs(file: Any, operation: int) -> None:
+        descriptor = file if isinstance(file, int) else file.fileno()
+        if operation & fcntl.LOCK_EX and fcntl.fcntl(descriptor, fcntl.F_GETFL) & 3 == 0:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", over_nfs)
+    collect(PLAN, data_of("krr", ROWS), out=tmp_path / "out")
+    write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS))
+    encoding(tmp_path)
+
+
+def test_another_ledger_does_not_go_on_with_a_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor none, nor one where there was none, nor a new one at the same place."""
+    first, second = (new_ledger(tmp_path / f"{name}.sqlite") for name in ("first", "second"))
+    path, out = write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS)), tmp_path / "out"
+
+    def fails(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shuffledp.collection.job.Job.publish", fails)
+        with pytest.raises(EngineFailed, match="go on with --resume"):
+            collect(PLAN, path, "value", out=out, ledger=first.path)
+    for wrong in (second.path, None):
+        with pytest.raises(Exception, match="ledger"):
+            collect(PLAN, path, "value", out=out, ledger=wrong, resume=True)
+    collect(PLAN, path, "value", out=out, ledger=first.path, resume=True)
+
+
+def test_a_damaged_job_is_a_sentence(tmp_path: Path) -> None:
+    """Whatever is in its file."""
+    work = tmp_path / "out" / "work"
+    work.mkdir(parents=True)
+    for content in ("", "{", "[]", "null", '{"id": "x"}', '{"id": "x", "plan": {}, "engine": "embedded"}'):
+        (work / "job.json").write_text(content, "utf-8")
+        with pytest.raises(ValueError, match=r"job\.json is damaged .*; delete .* and collect anew\.$"):
+            collect(PLAN, data_of("krr", ROWS), out=tmp_path / "out", resume=True)
+
+
+def test_a_plan_says_which_round(tmp_path: Path) -> None:
+    """A round beyond the plan's is refused before anything is looked at."""
+    plan = Plan(PLAN.task, PLAN.mechanism, users=ROWS, epsilon=PLAN.epsilon, delta=PLAN.delta, bound=PLAN.bound)
+    with pytest.raises(ValueError, match="round must be at most 1"):
+        collect(plan, data_of("krr", ROWS), out=tmp_path / "out", round_number=2)
+    assert not (tmp_path / "out").exists()
