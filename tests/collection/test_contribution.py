@@ -216,7 +216,7 @@ def test_the_promise_is_about_a_person(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "certificate.json").exists()
     people = len(set(ids))
     words = (tmp_path / "out" / "report.md").read_text("utf-8")
-    wanted = f"Whatever one of the {people:,} users held instead in all of at most 3 rows, of {len(kept):,} in all, the"
+    wanted = f"one of the {people:,} users held instead in all her rows, at most 3 of the {len(kept):,}, whose number"
     for told in (wanted, f"{ROWS - len(kept):,} rows were left out", "none: `verify` knows claims about one row"):
         assert told in words
     document = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))

@@ -101,7 +101,10 @@ def test_a_table_with_a_history_is_left_to_its_own_reader(kind: str, tmp_path: P
     else:
         (lake / "metadata").mkdir()
         (lake / "metadata" / "v1.metadata.json").write_text("{}", "utf-8")
-    for path in {lake, table, table / "part-0.parquet"}:
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "part.parquet").symlink_to(table / "part-0.parquet")
+    for path in {lake, table, table / "part-0.parquet", links}:
         told = refusal(path)
         assert f"a {kind} table" in told
         assert "export the rows that are in force" in told
@@ -378,8 +381,8 @@ def test_spark_reads_the_same_rows(spark: Spark, tmp_path: Path) -> None:
     quoted.write_bytes(GOOD["quoted newlines"].encode())
     capitals = tmp_path / "capitals.parquet"
     write_table(capitals, VALUE=pa.array([1] * 40), value=data_of("krr", 40))
-    colon = write_table(tmp_path / "a:b.parquet", value=data_of("krr", 20))
-    for path in (odd, quoted, capitals, colon):
+    hidden = write_table(tmp_path / "_a:b.parquet", value=data_of("krr", 20))
+    for path in (odd, quoted, capitals, hidden):
         assert rows_of(path, tmp_path, spark) == rows_of(path, tmp_path)
 
 

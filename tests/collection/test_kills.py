@@ -112,9 +112,12 @@ def test_killed_again_and_again_at_any_moment(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(kernel, "CHUNK_ROWS", CHUNK_ROWS)
     monkeypatch.setattr(embedded, "PART_CHUNKS", PART_CHUNKS)
     generator, kills, number = random.Random(4), 0, 0
-    start = time.monotonic()
-    assert killed_after(100.0, collecting, Request(PLAN, table_of(data_of("krr", ROWS)), "value", tmp_path / "whole"))
-    whole = time.monotonic() - start
+    whole = 0.0
+    for name in ("first", "second"):
+        # The first one also starts what the others are forked from.
+        request, start = Request(PLAN, table_of(data_of("krr", ROWS)), "value", tmp_path / name), time.monotonic()
+        assert killed_after(100.0, collecting, request)
+        whole = time.monotonic() - start
     while kills < 130:
         number += 1
         directory = tmp_path / f"run{number}"

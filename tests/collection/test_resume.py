@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from shuffledp.collection import kernel
@@ -260,7 +261,8 @@ def test_a_spark_stage_that_runs_again_gives_the_same_messages(
     rows = 3000
     path = tmp_path / "data.parquet"
     array = data_of("krr", rows)
-    write_table(path, value=array)
+    # Row groups are what Spark divides a file by.
+    pq.write_table(pa.table({"value": array}), path, row_group_size=300, compression="none", use_dictionary=False)
     column = plan_of("krr").column("value")
     encoder = kernel.Encoder(column, bytes(32))
     spark.session.conf.set("spark.sql.files.maxPartitionBytes", "4000")

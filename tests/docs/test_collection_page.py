@@ -27,7 +27,7 @@ def test_every_command_of_the_page_works(
     plan |= {"users": 600, "epsilon": 4.0}
     Path("plan.json").write_text(json.dumps(plan), "utf-8")
     colours = pa.array(["red", "green", "blue"] * 200)
-    write_table(Path("data.parquet"), colour=colours)
+    write_table(Path("data.parquet"), colour=colours, who=pa.array(range(600)))
     write_table(Path("mine.csv"), colour=colours)
     Path("yours.parquet").touch()
     commands = [line.partition("#")[0].split() for kind, text in BLOCKS if not kind for line in text.splitlines()]

@@ -18,9 +18,7 @@ from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
-Input = Annotated[
-    Path, typer.Option("--input", help="A .parquet or .csv file, or a directory of .parquet files; a row per user.")
-]
+Input = Annotated[Path, typer.Option("--input", help="A .parquet or .csv file, or a directory of .parquet files.")]
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
 UserColumn = Annotated[
     str | None, typer.Option("--user", help="The column that says whose each row is; without it a row is a person.")

@@ -126,7 +126,10 @@ class Report(Readable):
         if held.per_person == 1:
             return f"{held.users:,} users held instead"
         people = "users" if self.rows is None or self.rows.users is None else f"{self.rows.users:,} users"
-        return f"{people} held instead in all of at most {held.per_person:,} rows, of {held.users:,} in all"
+        return (
+            f"{people} held instead in all her rows, at most {held.per_person:,} of the {held.users:,}, "
+            f"whose number is not hidden"
+        )
 
     def _alone(self) -> str:
         """What holds without the shuffler."""

@@ -26,6 +26,7 @@ from shuffledp.collection.engine import spark_session
 from shuffledp.collection.engine.embedded import told
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.spark_session import in_a_sentence, quiet
+from shuffledp.collection.input import listing
 from shuffledp.collection.input.file_table import FileTable, damaged
 from shuffledp.collection.input.spill import spill
 from shuffledp.collection.input.table import Table
@@ -185,11 +186,12 @@ class Spark(Engine):
 def _is_for_spark(table: Table, column: Column) -> TypeGuard[FileTable]:
     """Whether Spark reads the files itself: only Parquet, of which every reader sees the same rows.
 
-    It takes no file with a colon in its name, and columns that differ in case only for one.
+    It takes columns that differ in case only for one, and no file with a colon in its name or one that looks hidden.
     """
     if not isinstance(table, FileTable) or not table.is_parquet:
         return False
-    return not table.has_lookalike(column) and not any(":" in path.name for path in table.files())
+    odd = any(":" in path.name or listing.is_hidden(path.name) for path in table.files())
+    return not odd and not table.has_lookalike(column)
 
 
 @contextmanager

@@ -32,6 +32,8 @@ def data_files(path: Path) -> list[Path]:
     for entry in sorted(path.iterdir()):
         if is_hidden(entry.name):
             continue
+        if entry.is_symlink():
+            _refuse_managed(entry)
         if entry.is_dir():
             _refuse_nested(path, entry)
         elif entry.suffix.lower() in PARQUET:
