@@ -101,9 +101,9 @@ class LossGrid:
         """
         indices = self._spread(fine, max(budget, self.floor * FLAT), stride)
         while True:
-            self._look_at(indices)
+            self.look_at(indices)
             upper, lower = self._values(indices)
-            gaps = _gaps(self.step, indices, upper, lower)
+            gaps = chord_gaps(self.step, indices, upper, lower)
             cells = np.diff(indices)
             unimportant = negligible(self.step * indices[1:].astype(np.float64))
             split = (gaps > np.maximum(unimportant, rough * upper[1:])) & (cells > 1) & (upper[:-1] > HARDLY_ANYTHING)
@@ -119,7 +119,7 @@ class LossGrid:
         probes = chosen[8::8] + chosen[-1:]
         width = stride
         while True:
-            self._look_at(np.array(probes))
+            self.look_at(np.array(probes))
             reached = [place for place in probes if self.known[place][0] <= enough]
             if reached or chosen[-1] >= self.last:
                 break
@@ -133,7 +133,8 @@ class LossGrid:
         end = min(reached, default=chosen[-1])
         return np.array([place for place in chosen if place <= end])
 
-    def _look_at(self, indices: Integers) -> None:
+    def look_at(self, indices: Integers) -> None:
+        """Compute what is not known yet at these grid points."""
         missing = [place for place in indices.tolist() if place not in self.known]
         if missing:
             found = self.curve.profile(self.step * np.array(missing, dtype=np.float64))
@@ -157,7 +158,7 @@ def _below(lower: Floats, gaps: Floats) -> Floats:
     return np.asarray(np.maximum(0.0, values))
 
 
-def _gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Floats:
+def chord_gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Floats:
     """How far, in each cell, the chord of the lower values may be above the convex curve.
 
     The curve is above the neighbouring cells' chords extended into the cell, each with its far end at the upper and
