@@ -129,8 +129,11 @@ class Report(Readable):
             ("theorem", held.value.theorem),
         ]
         if self.standing is not None:
-            spent = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}"
+            spent, budget = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}", self.standing.budget
             pairs.append((f"{held.plan.population!r} so far", spent))
+            if budget is not None:
+                words = f"ε = {_upper(self.standing.spent)} of {budget.epsilon:g} at δ = {budget.delta:g}"
+                pairs.append(("of the budget", words))
         return pairs + self._largest()
 
     def _largest(self) -> list[tuple[str, str]]:
