@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from shuffledp.collection import spending
@@ -98,7 +97,7 @@ def test_an_edited_curve_is_computed_again(ledger: Ledger, monkeypatch: pytest.M
     key = spending.key_of(mixed(1)[0].recipe)
     (content,) = Ledger(ledger.path)._file.curves([key]).values()
     other = Dots.read(content)
-    better = dataclasses.replace(other, upper=other.upper / 2, lower=np.minimum(other.lower, other.upper / 2))
+    better = dataclasses.replace(other, upper=other.upper / 2)
     value = {"bytes": bytes([content[0] ^ 1]) + content[1:], "other": better.content(), "short": content[:-8],
              "text": "dots"}  # fmt: skip
     if change == "gone":
@@ -182,7 +181,7 @@ def test_a_look_at_two_hundred_entries_is_quick(tmp_path: Path, monkeypatch: pyt
     payloads, contents = [], {}
     for number in range(200):
         recipe = dataclasses.replace(alone().recipe, users=5000 + number)
-        dots = dataclasses.replace(smooth, upper=smooth.upper * (1 - number / 1e4), lower=smooth.lower * 0.9)
+        dots = dataclasses.replace(smooth, upper=smooth.upper * (1 - number / 1e4))
         key, content = spending.key_of(recipe), dots.content()
         told = {"id": str(number), "recipe": recipe.document(), "curves": {key: fingerprint(content)}}
         payloads.append(payload | told)

@@ -99,11 +99,11 @@ class LossGrid:
         ``budget`` above what the curve itself has there; chords may be off by ``negligible`` of ε, or by the share
         ``rough``.
         """
-        indices = self._spread(fine, max(budget, self.floor * FLAT), stride)
+        indices = self.spread(fine, max(budget, self.floor * FLAT), stride)
         while True:
             self.look_at(indices)
             upper, lower = self._values(indices)
-            gaps = chord_gaps(self.step, indices, upper, lower)
+            gaps = _gaps(self.step, indices, upper, lower)
             cells = np.diff(indices)
             unimportant = negligible(self.step * indices[1:].astype(np.float64))
             split = (gaps > np.maximum(unimportant, rough * upper[1:])) & (cells > 1) & (upper[:-1] > HARDLY_ANYTHING)
@@ -113,7 +113,7 @@ class LossGrid:
         below = _below(lower, gaps)
         return kinked(self.step, indices, upper, upper=True), kinked(self.step, indices, below, upper=False)
 
-    def _spread(self, fine: float, enough: float, stride: int) -> Integers:
+    def spread(self, fine: float, enough: float, stride: int) -> Integers:
         """Evenly up to ``fine``, then wider and wider until the curve is at most ``enough``."""
         chosen = list(range(0, max(2 * stride, min(self.last, math.ceil(fine / self.step))) + 1, stride))
         probes = chosen[8::8] + chosen[-1:]
@@ -158,7 +158,7 @@ def _below(lower: Floats, gaps: Floats) -> Floats:
     return np.asarray(np.maximum(0.0, values))
 
 
-def chord_gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Floats:
+def _gaps(step: float, indices: Integers, upper: Floats, lower: Floats) -> Floats:
     """How far, in each cell, the chord of the lower values may be above the convex curve.
 
     The curve is above the neighbouring cells' chords extended into the cell, each with its far end at the upper and
