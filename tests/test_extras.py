@@ -150,7 +150,7 @@ def planned(tmp_path: Path) -> Path:
     return tmp_path
 
 
-COLLECT = ("collect", "plan.json", "--input", "data.csv", "--column", "digit", "--out", "result")
+COLLECT = ("collect", "plan.json", "--input", "data.csv", "--column", "digit", "--out", "result", "--no-ledger")
 
 
 def test_a_collection_without_pyarrow(planned: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from shuffledp import figure
 from shuffledp.collection.collect import collect
 from shuffledp.collection.report import Report
+from shuffledp.document import rounded_up
 from shuffledp.errors import ShuffledpError
 from tests.collection import data_of, new_ledger, plan_of
 
@@ -58,3 +60,21 @@ def test_a_collection_does_not_fail_for_want_of_a_picture(tmp_path: Path, monkey
     assert not (tmp_path / "out" / "estimates.png").exists()
     assert "estimates.png" not in (tmp_path / "out" / "report.md").read_text("utf-8")
     assert (tmp_path / "out" / "report.json").exists()
+
+
+def test_both_deltas_are_told(tmp_path: Path) -> None:
+    """What the people have given at the collection's own δ, and at the budget's; and the head of the ledger."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger.set_budget("test", 5.0, 1e-3)
+    plan = plan_of("krr", **CHEAP)
+    report = collect(plan, data_of("krr", 10_000), out=tmp_path / "out", ledger=ledger.path)
+    curve = report.guarantee.curve
+    own, spent = curve.epsilon(plan.delta).upper, curve.epsilon(1e-3).upper
+    document = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["ledger"]
+    assert (document["delta"], document["epsilon"], document["spent"]) == (plan.delta, own, spent)
+    assert document["left"] == 5.0 - spent
+    words = (tmp_path / "out" / "report.md").read_text("utf-8")
+    for part in (rounded_up(own), rounded_up(spent), "at δ = 1e-06", "at δ = 0.001", document["head"]["head"]):
+        assert part in words
+    assert f"ε = {spent:.3f}"[:8] in str(report)
+    ledger.demand_contains(document["head"], "report")

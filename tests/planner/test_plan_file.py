@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -349,3 +350,17 @@ def test_a_file_that_cannot_be_read_or_written_is_a_sentence(tmp_path: Path) -> 
         Plan.load(tmp_path / "bytes.json")
     with pytest.raises(ValueError, match=r"^plan: cannot write "):
         PLAN.save(tmp_path)
+
+
+def test_a_plan_may_quote_a_ledger() -> None:
+    """It is written and read again, and changes neither the plan nor its messages; anything else is a sentence."""
+    head = {"id": "ab" * 16, "entry": 3, "head": "cd" * 32}
+    quoting = dataclasses.replace(PLAN, ledger=head)
+    assert Plan.parse(quoting.text()).ledger == head
+    assert (quoting, quoting.identity()) == (PLAN, PLAN.identity())
+    assert "ledger" not in PLAN.document()
+    for wrong in ({"id": "x"}, head | {"entry": True}, head | {"more": 1}, head | {"head": None}):
+        with pytest.raises(ValueError, match="plan: ledger must have"):
+            Plan.parse(json.dumps(PLAN.document() | {"ledger": wrong}))
+    with pytest.raises(ValueError, match="plan: ledger must be an object"):
+        Plan.parse(json.dumps(PLAN.document() | {"ledger": "x"}))

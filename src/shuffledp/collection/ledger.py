@@ -75,7 +75,8 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._file, self._witness, self._spending = LedgerFile(self.path), Witness(self.path), Spending()
+        self._file, self._witness = LedgerFile(self.path), Witness(self.path)
+        self._spending = Spending(self._file.curves)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Self:
@@ -218,8 +219,8 @@ class Ledger:
         if delta is None:
             delta = budget.delta if budget else entries[-1].delta if entries else DEFAULT_DELTA
         recipes = [entry.recipe for entry in entries]
-        epsilon = self._spending.epsilon(recipes, delta)
-        spent = epsilon if budget is None else self._spending.epsilon(recipes, budget.delta)
+        epsilon = self._spending.epsilon(recipes, delta, account.curves)
+        spent = epsilon if budget is None else self._spending.epsilon(recipes, budget.delta, account.curves)
         return Standing(population, entries, budget, epsilon, delta, spent, account.head, account.accepted)
 
     # --- accepting --------------------------------------------------------------------------------------------
@@ -276,8 +277,12 @@ class Ledger:
             payloads = decide(account)
             if not payloads:
                 return
-            head = self._file.extend(account.head, payloads, {})
+            hashes, contents = self._spending.computed(account.curves)
+            if hashes:
+                payloads[-1] = {**payloads[-1], "curves": hashes}
+            head = self._file.extend(account.head, payloads, contents)
             if head is not None:
+                self._spending.kept()
                 self._witness.remember(head)
                 return
 
@@ -305,11 +310,11 @@ class Ledger:
         if budget is None or (reserved is not None and reserved.recipe == recipe):
             return
         others = [entry.recipe for entry in account.of(population) if entry != reserved]
-        total = self._spending.epsilon([*others, recipe], budget.delta)
+        total = self._spending.epsilon([*others, recipe], budget.delta, account.curves)
         if total <= budget.epsilon:
             return
         before = [*others, reserved.recipe] if reserved else others
-        spent = self._spending.epsilon(before, budget.delta)
+        spent = self._spending.epsilon(before, budget.delta, account.curves)
         if reserved is not None and total <= spent:
             return
         raise TooWeak(

@@ -74,11 +74,12 @@ class LedgerFile:
             raise changed(self.path, last[0] + 1)
         return events
 
-    def curve(self, key: str) -> bytes | None:
-        """A stored curve's bytes, as they are found: they are to be compared with their hash."""
+    def curves(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Stored curves' bytes, as they are found: they are to be compared with their hashes."""
         with self._reading() as connection:
-            row = connection.execute("SELECT content FROM curve WHERE key = ?", (key,)).fetchone()
-        return row[0] if row is not None and isinstance(row[0], bytes) else None
+            query = "SELECT key, content FROM curve WHERE key = ?"
+            rows = [row for key in keys for row in connection.execute(query, (key,))]
+        return {key: content for key, content in rows if isinstance(content, bytes)}
 
     def extend(self, head: Head, payloads: Sequence[Mapping[str, Any]], curves: Mapping[str, bytes]) -> Head | None:
         """Write events after this head, all or none; None, and nothing, where the ledger has gone on since."""
@@ -110,7 +111,8 @@ class LedgerFile:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 

@@ -159,8 +159,11 @@ class Report(Readable):
             *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
         ]
         if self.standing is not None:
-            spent = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}"
+            spent, budget = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}", self.standing.budget
             pairs.append((f"{held.plan.population!r} so far", spent))
+            if budget is not None:
+                words = f"ε = {_upper(self.standing.spent)} of {budget.epsilon:g} at δ = {budget.delta:g}"
+                pairs.append(("of the budget", words))
         return pairs + self._largest()
 
     @property

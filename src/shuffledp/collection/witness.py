@@ -34,7 +34,7 @@ def _home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        raise LedgerFailed("ledger: this user has no home directory; name a ledger by --ledger.") from None
+        raise LedgerFailed("ledger: this user has no home directory; set XDG_DATA_HOME and XDG_STATE_HOME.") from None
 
 
 class Witness:
@@ -51,14 +51,15 @@ class Witness:
 
     def last(self) -> Head | None:
         """Where the ledger stood; None where this user never saw it."""
+        path = self.path
         try:
-            document = json.loads(self.path.read_text(encoding="utf-8"))
+            document = json.loads(path.read_text(encoding="utf-8"))
             return Head.read("ledger", document["last"])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise LedgerFailed(
-                f"ledger: what was last seen of {self.ledger} cannot be read from {self.path}; look at the ledger by "
+                f"ledger: what was last seen of {self.ledger} cannot be read from {path}; look at the ledger by "
                 f"`shuffledp ledger check`, and if it is the right one, run `shuffledp ledger accept`."
             ) from None
 

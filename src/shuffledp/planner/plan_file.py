@@ -96,8 +96,9 @@ class Plan(Readable):
         object.__setattr__(self, "epsilon", argument.positive_finite("plan", "epsilon", self.epsilon))
         object.__setattr__(self, "delta", argument.open_probability("plan", "delta", self.delta))
         object.__setattr__(self, "promise", {key: _promised(key, number) for key, number in self.promise.items()})
-        if self.ledger and set(self.ledger) != {"id", "entry", "head"}:
-            raise ValueError('plan: ledger must have "id", "entry" and "head", got something else.')
+        kinds = {name: type(value) for name, value in self.ledger.items()}
+        if kinds not in ({}, {"id": str, "entry": int, "head": str}):
+            raise ValueError('plan: ledger must have a text "id", a whole number "entry" and a text "head".')
         if self.bound not in bound_names():
             raise ValueError(f"plan: bound must be one of {', '.join(bound_names())}, got {self.bound!r}.")
         _in_a_sentence(catalogue.kind_of, self.mechanism.name)

@@ -99,9 +99,9 @@ class LossGrid:
         ``budget`` above what the curve itself has there; chords may be off by ``negligible`` of ε, or by the share
         ``rough``.
         """
-        indices = self._spread(fine, max(budget, self.floor * FLAT), stride)
+        indices = self.spread(fine, max(budget, self.floor * FLAT), stride)
         while True:
-            self._look_at(indices)
+            self.look_at(indices)
             upper, lower = self._values(indices)
             gaps = _gaps(self.step, indices, upper, lower)
             cells = np.diff(indices)
@@ -113,13 +113,13 @@ class LossGrid:
         below = _below(lower, gaps)
         return kinked(self.step, indices, upper, upper=True), kinked(self.step, indices, below, upper=False)
 
-    def _spread(self, fine: float, enough: float, stride: int) -> Integers:
+    def spread(self, fine: float, enough: float, stride: int) -> Integers:
         """Evenly up to ``fine``, then wider and wider until the curve is at most ``enough``."""
         chosen = list(range(0, max(2 * stride, min(self.last, math.ceil(fine / self.step))) + 1, stride))
         probes = chosen[8::8] + chosen[-1:]
         width = stride
         while True:
-            self._look_at(np.array(probes))
+            self.look_at(np.array(probes))
             reached = [place for place in probes if self.known[place][0] <= enough]
             if reached or chosen[-1] >= self.last:
                 break
@@ -133,7 +133,8 @@ class LossGrid:
         end = min(reached, default=chosen[-1])
         return np.array([place for place in chosen if place <= end])
 
-    def _look_at(self, indices: Integers) -> None:
+    def look_at(self, indices: Integers) -> None:
+        """Compute what is not known yet at these grid points."""
         missing = [place for place in indices.tolist() if place not in self.known]
         if missing:
             found = self.curve.profile(self.step * np.array(missing, dtype=np.float64))

@@ -1,0 +1,110 @@
+"""``ledger`` as it is typed: created, shown, checked, and refused where it is not what it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from shuffledp.collection.ledger import Ledger
+from shuffledp.planner.plan_file import Plan
+from tests.cli import run
+from tests.collection import data_of, plan_of, write_table
+
+ROWS = 1000
+CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
+COLLECT = ("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out")
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a plan and data, and no ledger."""
+    monkeypatch.chdir(tmp_path)
+    plan_of("krr", users=ROWS, **CHEAP).save(tmp_path / "plan.json")
+    write_table(tmp_path / "data.csv", colour=data_of("krr", ROWS))
+    return tmp_path
+
+
+def test_a_ledger_from_its_creation_on(room: Path) -> None:
+    """Created once, where the user's data are and not here; people are registered, and have a budget."""
+    assert "create it by `shuffledp ledger create`" in run(*COLLECT, "out").err
+    assert not (room / "out").exists()
+    made = run("ledger", "create", "--population", "Test", "--population", "others")
+    assert (made.status, made.err) == (0, "")
+    assert "it knows everyone, others, test." in " ".join(made.out.split())
+    assert Ledger.default_path().exists()
+    assert list(room.glob("*.sqlite")) == []
+    assert "is already there" in run("ledger", "create").err
+    assert run("ledger").out == run("ledger", "show").out
+    assert "test: nothing was collected (no budget)" in run("ledger").out
+    assert "did you mean 'others'?" in run("ledger", "budget", "other", "--epsilon", "1", "--delta", "1e-6").err
+    assert run("ledger", "register", "other").status == 0
+    assert run("ledger", "budget", "TEST", "--epsilon", "4", "--delta", "1e-4").status == 0
+    assert run(*COLLECT, "out").status == 0
+    shown = run("ledger", "show", "--population", "test", "--delta", "1e-6").out
+    assert "test: ε = 0.5000001 at δ = 1e-06 (budget 4, 0.5000001 spent at δ = 0.0001)" in shown
+    assert "released" in shown
+
+
+def test_a_ledger_is_checked_against_what_quotes_it(room: Path, ledger: Ledger) -> None:
+    """A report and a plan of this ledger, and of another one."""
+    assert run(*COLLECT, "out").status == 0
+    checked = json.loads(run("ledger", "check", "--report", "out/report.json", "--json").out)
+    assert checked["head"] == ledger.head().document()
+    assert "is whole: 5 entries" in run("ledger", "check").out
+    assert "quotes no ledger" in run("ledger", "check", "--report", "plan.json").err
+    assert "cannot read none.json" in run("ledger", "check", "--report", "none.json").err
+    assert "expected a ledger's" in run("ledger", "check", "--plan", "plan.json").err
+    assert run("ledger", "create", "--ledger", "other", "--population", "test").status == 0
+    refused = run("ledger", "check", "--ledger", "other", "--report", "out/report.json")
+    assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert "report: expected the ledger" in refused.err
+
+
+def test_a_plan_quotes_the_ledger_that_there_is(room: Path, ledger: Ledger) -> None:
+    """The user's own, or one that is named; it is collected with no other, unless without any."""
+    asked = ("plan", "--task", "frequency", "--domain", "4", "--users", "2000", "--epsilon", "1", "--delta", "1e-6",
+             "--mechanism", "krr", "--population", "test", "--out", "new.json")  # fmt: skip
+    assert run(*asked).status == 0
+    assert Plan.load("new.json").ledger == ledger.head().document()
+    assert run("ledger", "check", "--plan", "new.json").status == 0
+    assert run("ledger", "create", "--ledger", "other", "--population", "test").status == 0
+    Path("numbers.csv").write_text("n\n" + "0\n1\n2\n3\n" * 500, "utf-8")
+    words = ("collect", "new.json", "--input", "numbers.csv", "--column", "n", "--out", "out")
+    refused = run(*words, "--ledger", "other")
+    assert (refused.status, refused.out) == (2, "")
+    assert "plan: expected the ledger" in refused.err
+    assert not Path("out").exists()
+    assert run(*words).status == 0
+    assert run(*words[:-1], "second", "--no-ledger").status == 0
+    assert len(ledger.standings("test")[0].entries) == 1
+    assert run(*asked, "--ledger", "other").status == 0
+    assert Plan.load("new.json").ledger == Ledger("other").head().document()
+
+
+def test_a_restored_ledger_must_be_accepted(room: Path, ledger: Ledger) -> None:
+    """And says so from then on."""
+    shutil.copy(ledger.path, "copy")
+    assert run(*COLLECT, "out").status == 0
+    shutil.copy("copy", ledger.path)
+    for words in (("ledger",), ("ledger", "check"), (*COLLECT, "second")):
+        refused = run(*words)
+        assert (refused.status, refused.out, refused.err.count("\n")) == (2, "", 1)
+        assert "run `shuffledp ledger accept`" in refused.err
+    assert "what was given before may be missing" in run("ledger", "accept").out
+    assert "nothing to accept" in run("ledger", "accept").err
+    assert "This ledger was replaced or restored on" in run("ledger").out
+    assert run(*COLLECT, "second").status == 0
+    assert "was replaced or restored on" in Path("second/report.md").read_text("utf-8")
+
+
+def test_no_ledger_is_kept_where_none_is_wanted(room: Path) -> None:
+    """By every role."""
+    assert run(*COLLECT, "out", "--no-ledger").status == 0
+    assert json.loads(Path("out/report.json").read_text("utf-8"))["ledger"] is None
+    assert run("encode", *COLLECT[1:-1], "--out", "a.parquet").status == 0
+    assert run("shuffle", "a.parquet", "--out", "shuffled", "--plan", "plan.json", "--no-ledger").status == 0
+    assert run("estimate", "plan.json", "--input", "shuffled", "--out", "result", "--no-ledger").status == 0
+    assert not Ledger.default_path().exists()

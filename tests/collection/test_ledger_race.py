@@ -1,0 +1,99 @@
+"""Many processes and one budget: whoever is killed whenever, exactly what is allowed is spent."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shuffledp.collection import ledger_file
+from shuffledp.collection.account import RELEASED
+from shuffledp.collection.guarantee import TooWeak, composed_epsilon
+from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger_file import LedgerFile
+from tests.collection import new_ledger
+from tests.collection.test_ledger import DIGEST, alone
+
+PROCESSES, ALLOWED = 64, 10
+ENDS_WELL, KILLED_SOMETIME, KILLED_IN_TRANSACTION, KILLED_AFTER_COMMIT = range(4)
+LONGEST = 4.0
+"""Seconds until a process that is killed some time is killed."""
+
+
+def die(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def spend(path: Path, name: str, fate: int, seed: int, begin: Any) -> None:
+    """Reserve one round and settle it, at the same time as others; the exit code says how that ended."""
+    rng = random.Random(seed)
+    begin.wait(120)
+    if fate == KILLED_SOMETIME:
+        threading.Timer(LONGEST * rng.random(), die).start()
+    elif fate == KILLED_IN_TRANSACTION:
+        append = ledger_file._append
+        ledger_file._append = lambda *rows: (append(*rows), die())  # type: ignore[assignment]
+    elif fate == KILLED_AFTER_COMMIT:
+        extend = LedgerFile.extend
+        LedgerFile.extend = lambda *given: (extend(*given), die())  # type: ignore[method-assign,assignment]
+    ledger = Ledger(path)
+    try:
+        ledger.reserve(name, alone())
+    except TooWeak:
+        os._exit(3)
+    if rng.random() < 0.2:
+        ledger.give_back(name)
+        os._exit(4)
+    ledger.settle(name, alone(), DIGEST)
+    os._exit(0)
+
+
+@pytest.mark.slow
+def test_many_processes_spend_exactly_one_budget(tmp_path: Path) -> None:
+    """Never more while they run; what the killed ones hold is counted, and given back: then all of it is spent."""
+    path = tmp_path / "ledger.sqlite"
+    allowed = composed_epsilon([alone().curve] * ALLOWED, 1e-6)
+    assert composed_epsilon([alone().curve] * (ALLOWED + 1), 1e-6) > allowed
+    new_ledger(path).set_budget("test", allowed, 1e-6)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.collection.test_ledger_race"])
+    begin, rng = context.Barrier(PROCESSES), random.Random(64)
+    processes = [
+        context.Process(target=spend, args=(path, str(number), rng.randrange(4), rng.random(), begin))
+        for number in range(PROCESSES)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(300)
+    ends = Counter(process.exitcode for process in processes)
+    assert set(ends) <= {0, 3, 4, -signal.SIGKILL}, ends
+    assert ends[-signal.SIGKILL] > 8
+    ledger = Ledger(path)
+    (standing,) = ledger.standings("test")
+    released = [entry for entry in standing.entries if entry.state == RELEASED]
+    # A killed one may have settled just before.
+    assert ends[0] <= len(released) <= len(standing.entries) <= ALLOWED
+    assert standing.spent <= allowed
+    for entry in standing.entries:
+        if entry.state != RELEASED:
+            ledger.give_back(entry.id)
+    number = 0
+    while True:
+        try:
+            ledger.reserve(f"late {number}", alone())
+        except TooWeak:
+            break
+        ledger.settle(f"late {number}", alone(), DIGEST)
+        number += 1
+    (standing,) = Ledger(path).standings("test")
+    assert [entry.state for entry in standing.entries] == [RELEASED] * ALLOWED
+    assert (standing.spent, standing.left) == (allowed, 0.0)
+    assert number == ALLOWED - len(released)
