@@ -178,7 +178,21 @@ def claim_of(
     curve = BOUND_OF[value.bound].curve(randomizer, messages)
     assert isinstance(curve, NumericCurve)
     law = tuple(_classes(direction(claimed[0])) for direction in curve.directions)
-    return Claim(_description(randomizer), users, *claimed, value.bound, value.theorem, law, _software())
+    described = _description(randomizer)
+    if "origin" in described:
+        _demand_same_law(randomizer, build(described))
+    return Claim(described, users, *claimed, value.bound, value.theorem, law, _software())
+
+
+def _demand_same_law(randomizer: Randomizer, again: Randomizer) -> None:
+    """Refuse somebody else's mechanism that its settings do not build again: nobody could prove the claim."""
+    pairs, rebuilt = randomizer.blankets(), again.blankets()
+    same = randomizer.variation_ratio() == again.variation_ratio() and len(pairs) == len(rebuilt)
+    if not same or any(_classes(one) != _classes(other) for one, other in zip(pairs, rebuilt, strict=True)):
+        raise ValueError(
+            f"certificate: built again from its settings, {type(randomizer).__name__} has another law; its settings() "
+            f"must be what its constructor was given."
+        )
 
 
 def provable(
