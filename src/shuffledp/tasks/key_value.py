@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp import argument
-from shuffledp.array import Array
+from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.pair_reading import NONE, PairReading
@@ -97,10 +97,16 @@ class KeyValue(Task):
         assert isinstance(reading, PairReading), "a mechanism for keys with numbers"
         labels = every_label(self.domain, estimate.value.shape[1])
         counts = Estimate(estimate.value[0], estimate.variance[0], estimate.users)
+        low, high = reading.mean_intervals(estimate, confidence)
+        means, low, high = (self._in_own_unit(mechanism, part) for part in (reading.means(estimate), low, high))
+        users = Quantity.of("users", labels, counts, confidence)
+        # A ratio's interval is not even about it, so that no standard error stands for it.
+        return [users, Quantity("mean", labels, means, None, low, high)]
+
+    def _in_own_unit(self, mechanism: Mechanism, means: Floats) -> Floats:
+        """Means as users' numbers are."""
         interval, (low, high) = self.pairs.interval, mechanism.value_range
-        share = (reading.means(estimate) - low) / (high - low)
-        means = interval.low + share * interval.width
-        return [Quantity.of("users", labels, counts, confidence), Quantity("mean", labels, means)]
+        return interval.low + (means - low) / (high - low) * interval.width
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
