@@ -103,6 +103,8 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
     >>> found.lower > 0.117, found.best.value.upper < 0.118
     (True, True)
     """
+    users, delta = argument.count("compare", "users", users), argument.open_probability("compare", "delta", delta)
+    colluding = argument.count("compare", "colluding", colluding, at_least=0)
     rows: list[ComparedBound] = []
     lower: float | None = None
     hidden = 0
@@ -118,8 +120,7 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
         if lower is None:
             lower = value.lower
     rows.sort(key=_order)
-    honest = argument.count("compare", "users", users) - argument.count("compare", "colluding", colluding, at_least=0)
-    return Comparison(tuple(rows), honest, hidden, lower)
+    return Comparison(tuple(rows), users - colluding, hidden, lower)
 
 
 def _order(row: ComparedBound) -> tuple[bool, bool, float]:

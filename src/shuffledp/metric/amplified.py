@@ -40,7 +40,7 @@ class AmplifiedMetric(Record):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "users", argument.count("AmplifiedMetric", "users", self.users))
-        argument.open_probability("AmplifiedMetric", "delta", self.delta)
+        object.__setattr__(self, "delta", argument.open_probability("AmplifiedMetric", "delta", self.delta))
 
     def __call__(self, first: Any, second: Any) -> BoundValue:
         return self._value(self.space.surroundings(first, second))
@@ -91,7 +91,7 @@ class MechanismMetric:
         if not isinstance(self.mechanism, HasNeighbours):
             raise TypeError(f"MechanismMetric: expected a metric mechanism, got {self.mechanism!r}.")
         object.__setattr__(self, "users", argument.count("MechanismMetric", "users", self.users))
-        argument.open_probability("MechanismMetric", "delta", self.delta)
+        object.__setattr__(self, "delta", argument.open_probability("MechanismMetric", "delta", self.delta))
 
     def __call__(self, first: Any, second: Any) -> BoundValue:
         return amplify(self.mechanism, self.users, pair=(first, second)).epsilon(self.delta)

@@ -96,5 +96,7 @@ def lower_bound(space: DistanceMatrix, first: int, second: int, users: int, delt
     >>> print(f"{below:.4f} {above:.4f}")
     0.1895 0.2237
     """
-    argument.open_probability("lower bound", "delta", delta)
-    return AttackCurve((attacked_pair(space, first, second),), users).epsilon(delta)
+    # A larger δ is attained with a smaller ε: for a bound from below, up is the safe side.
+    allowed = argument.open_probability("lower_bound", "delta", delta, up=True)
+    count = argument.count("lower_bound", "users", users)
+    return AttackCurve((attacked_pair(space, first, second),), count).epsilon(allowed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -123,7 +122,7 @@ class Interval(Values):
     kind = "numbers"
 
     def __post_init__(self) -> None:
-        low, high = argument.real(WHO, "low", self.low), argument.real(WHO, "high", self.high)
+        low, high = argument.real(WHO, "low", self.low), argument.real(WHO, "high", self.high, up=True)
         if not 0.0 < high - low < math.inf:
             raise ValueError(f"{WHO}: low must be below high and both finite, got {low!r} and {high!r}.")
         object.__setattr__(self, "low", low)
@@ -187,7 +186,7 @@ class Area(Values):
 
     def __post_init__(self) -> None:
         for low, high in (("west", "east"), ("south", "north")):
-            ends = [argument.real(WHO, name, getattr(self, name)) for name in (low, high)]
+            ends = [argument.real(WHO, name, getattr(self, name), up=name == high) for name in (low, high)]
             if not 0.0 < ends[1] - ends[0] < math.inf:
                 raise ValueError(f"{WHO}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}.")
             object.__setattr__(self, low, ends[0])
@@ -201,7 +200,7 @@ def options_of(given: Values | Sequence[str] | float) -> Values:
     """Options from their names, or from how many there are."""
     if isinstance(given, Values):
         return given
-    if isinstance(given, numbers.Real) and not isinstance(given, bool):
+    if argument.is_number(given):
         return Options(given)  # type: ignore[arg-type]
     return Categories(given)  # type: ignore[arg-type]
 
