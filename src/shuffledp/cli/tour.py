@@ -22,11 +22,14 @@ from shuffledp.cli.plan import plot_to, show_ranking
 from shuffledp.collection.collect import collect
 from shuffledp.collection.report import CONFIDENCE, Report
 from shuffledp.collection.table import FileTable
-from shuffledp.errors import ShuffledpError
+from shuffledp.composition.sequential import compose
+from shuffledp.document import rounded_up
+from shuffledp.errors import ShuffledpError, installing
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.planner.plan import plan
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking
+from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.tasks import Area, Frequency, Location, Mean, Task
 from shuffledp.tasks.quantity import Quantity
 
@@ -99,17 +102,17 @@ def run() -> None:
         highlight=False,
         soft_wrap=True,
     )
-    asked = questions()
+    curves: list[PrivacyCurve] = []
     with tempfile.TemporaryDirectory() as raw:
-        for number, question in enumerate(asked, 1):
+        for number, question in enumerate(questions(), 1):
             console.print(f"\n[bold]{number}. {question.words}[/bold]", highlight=False)
             source = _written(flights, question.column, Path(raw))
             chosen = _planned(question, source.num_rows, folder)
             report = collect(chosen, source.path, question.column, out=folder / question.name, progress=Bars())
             _show(console, report, _truth(chosen, question.column, source.path))
-    spent, delta = sum(question.epsilon for question in asked), len(asked) * DELTA
+            curves.append(chosen.curve(report.guarantee.users))
     console.print(
-        f"\nAll together, about the same flights: at most ε = {spent:g} at δ = {delta:g}, as privacy losses add up.\n"
+        f"\n{_together(curves)}\n"
         f"Reports, estimates, plots, certificates and the shuffled messages are in ./{folder}.\n\nTry your own:",
         highlight=False,
         soft_wrap=True,
@@ -120,11 +123,17 @@ def run() -> None:
         )
 
 
+def _together(curves: Sequence[PrivacyCurve]) -> str:
+    """What all collections tell about one flight."""
+    spent = rounded_up(compose(curves).epsilon(DELTA).upper, 3)
+    return f"All together, about the same flights: at most ε = {spent} at δ = {DELTA:g}, by composing the three."
+
+
 def _demand_packages() -> None:
     """Refuse before anything is written, as the last of them is needed only at the end."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        raise ShuffledpError(f"the tour needs {' and '.join(missing)}; install shuffledp[tour].")
+        raise ShuffledpError(f"the tour needs {' and '.join(missing)}; {installing('tour')}.")
 
 
 def _examples(folder: Path) -> Sequence[str]:

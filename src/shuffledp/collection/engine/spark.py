@@ -27,7 +27,7 @@ from shuffledp.collection.engine.embedded import told
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.job import input_beside, whole_directory
 from shuffledp.collection.table import FileTable, MemoryTable, Table
-from shuffledp.errors import ShuffledpError
+from shuffledp.errors import ShuffledpError, installing
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
 from shuffledp.tasks.column import Column
@@ -281,7 +281,7 @@ def start(master: str, room: Path | None) -> SparkSession:
             from pyspark.sql import SparkSession
     except ImportError:
         raise ShuffledpError(
-            "spark: PySpark is not installed; install shuffledp[spark] or use --engine embedded."
+            f"spark: PySpark is not installed; {installing('spark')}, or use --engine embedded."
         ) from None
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise ShuffledpError(
