@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shuffledp import argument, figure as figures
 from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.amplify import amplify
-from shuffledp.document import rounded_down, rounded_up
+from shuffledp.document import epsilon_text, rounded_down
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
@@ -34,7 +34,7 @@ class ComparedBound:
         """In one line."""
         if self.value is None:
             return f"– {self.reason}"
-        return f"{rounded_up(self.value.upper)} {'' if self.value.guarantee else 'NOT a guarantee, '}{self.theorem}"
+        return f"{epsilon_text(self.value.upper)} {'' if self.value.guarantee else 'NOT a guarantee, '}{self.theorem}"
 
 
 @dataclass(frozen=True)

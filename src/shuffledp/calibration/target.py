@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffledp import argument
-from shuffledp.document import rounded_up
+from shuffledp.document import epsilon_is
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
@@ -133,7 +133,7 @@ class Target(CurveTarget):
         return reached.upper / self.epsilon - 1
 
     def text(self, reached: Reached) -> str:
-        return f"ε = {rounded_up(float(reached), 7)}"
+        return epsilon_is(float(reached), 7)
 
     def rough_excess(self, log_deviation: float) -> float:
         """ε is about the quantile of δ times the deviation."""

@@ -16,6 +16,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp.bounds import BOUND_OF
+from shuffledp.document import BEYOND
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.given.from_table import FromTable
@@ -163,8 +164,8 @@ def claim_of(
         )
     raised = rounded_up(value.upper, DELTA_MARGIN if delta is None else EPSILON_MARGIN)
     if delta is not None:
-        if raised > LARGEST_EPSILON:
-            raise ValueError(f"certificate: expected an epsilon of at most {LARGEST_EPSILON}, got {value.upper:g}.")
+        if not raised.is_finite():
+            raise ValueError(f"certificate: epsilon is {BEYOND} at this delta; claim a larger delta.")
         claimed = float(raised), delta
     else:
         if raised >= 1:

@@ -48,13 +48,13 @@ def command(
 
 def _print(standing: Standing) -> None:
     budget = "no budget" if standing.budget is None else f"budget {standing.budget.epsilon:g}"
-    title = f"{standing.population}: ε = {show.upper(standing.epsilon)} at δ = {standing.delta:g} ({budget})"
+    title = f"{standing.population}: {show.epsilon_is(standing.epsilon)} at δ = {standing.delta:g} ({budget})"
     table = Table(box=None, pad_edge=False)
     for name in ("when (UTC)", "task", "mechanism", "users", "ε alone", "state"):
         table.add_column(name, overflow="fold", no_wrap=name.startswith("when"))
     for entry in standing.entries:
         when = entry.started[: len("2026-01-01T00:00")].replace("T", " ")
-        cells = (when, entry.task, entry.mechanism, f"{entry.users:,}", show.upper(entry.epsilon, 4), entry.state)
+        cells = (when, entry.task, entry.mechanism, f"{entry.users:,}", show.epsilon(entry.epsilon, 4), entry.state)
         table.add_row(*map(Text, cells))
     console = Console(soft_wrap=True)
     console.print(Text(title, style="italic"))
