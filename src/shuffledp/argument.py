@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -103,6 +105,19 @@ def _are_floats(raw: NDArray[Any]) -> bool:
 def _cell(who: str, name: str, value: Any, up: bool) -> float:
     number = _number(value)
     return math.nan if number is not None and number != number else real(who, name, value, up=up)
+
+
+@contextmanager
+def said_by(who: str, *others: str) -> Iterator[None]:
+    """Sentences that begin with one of the others' names begin with the name of the one that was called."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        speaker, _, sentence = str(error).partition(": ")
+        # Others than these two are made from more than a sentence.
+        if speaker not in others or type(error) not in (TypeError, ValueError):
+            raise
+        raise type(error)(f"{who}: {sentence}") from None
 
 
 def is_number(value: Any) -> bool:

@@ -111,7 +111,8 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
     for bound in BOUNDS:
         name = bound.name
         try:
-            curve = amplify(randomizer, users, bound=name, colluding=colluding)
+            with argument.said_by("compare", "amplify"):
+                curve = amplify(randomizer, users, bound=name, colluding=colluding)
             hidden, value = curve.messages, curve.epsilon(delta)
         except NotApplicable as error:
             rows.append(ComparedBound(name, bound.theorem, None, error.reason))

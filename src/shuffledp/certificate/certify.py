@@ -39,7 +39,8 @@ def certify(
     delta = None if delta is None else argument.open_probability("certify", "delta", delta)
     epsilon = None if epsilon is None else argument.non_negative("certify", "epsilon", epsilon)
     honest = argument.count("certify", "users", users) - argument.count("certify", "colluding", colluding, at_least=0)
-    curve = amplify(randomizer, users, bound=bound, colluding=colluding)
+    with argument.said_by("certify", "amplify"):
+        curve = amplify(randomizer, users, bound=bound, colluding=colluding)
     value = curve.epsilon(delta) if delta is not None else curve.delta(0.0 if epsilon is None else epsilon)
     if bound == best.NAME:
         value = provable(randomizer, honest, value, epsilon=epsilon, delta=delta)

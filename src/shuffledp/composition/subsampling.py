@@ -237,14 +237,16 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
     if not 0 < chance <= 1:
         raise ValueError(f"poisson: rate must be above 0 and at most 1, got {argument.shown(rate)}.")
     if chance == 1:
-        return amplify(randomizer, total, bound=bound)
+        with argument.said_by("poisson", "amplify"):
+            return amplify(randomizer, total, bound=bound)
     edges = _edges(total, chance)
     chances, outside = _chances(total, chance, edges)
     curves: dict[int, PrivacyCurve] = {}
 
     def sampled(users: int, drawn: int) -> SubsampledCurve:
         if users not in curves:
-            curves[users] = amplify(randomizer, users, bound=bound)
+            with argument.said_by("poisson", "amplify"):
+                curves[users] = amplify(randomizer, users, bound=bound)
             _for_all_inputs("poisson", curves[users])
         return SubsampledCurve(curves[users].source, curves[users], fmpq(drawn, total))
 

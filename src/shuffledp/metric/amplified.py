@@ -94,11 +94,13 @@ class MechanismMetric:
         object.__setattr__(self, "delta", argument.open_probability("MechanismMetric", "delta", self.delta))
 
     def __call__(self, first: Any, second: Any) -> BoundValue:
-        return amplify(self.mechanism, self.users, pair=(first, second)).epsilon(self.delta)
+        with argument.said_by("MechanismMetric", "amplify"):
+            return amplify(self.mechanism, self.users, pair=(first, second)).epsilon(self.delta)
 
     def within(self, diameter: float) -> BoundValue:
         """The largest value of any two inputs at most this far apart."""
-        return amplify(self.mechanism, self.users, diameter=diameter).epsilon(self.delta)
+        with argument.said_by("MechanismMetric", "amplify"):
+            return amplify(self.mechanism, self.users, diameter=diameter).epsilon(self.delta)
 
     def matrix(self, inputs: Sequence[Any]) -> NDArray[np.float64]:
         """The values of every two of these inputs."""

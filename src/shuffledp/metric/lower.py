@@ -50,11 +50,11 @@ def attacked_pair(space: DistanceMatrix, first: int, second: int) -> HidingPair:
     """
     a, b = space.place(first), space.place(second)
     if a == b:
-        raise ValueError(f"lower bound: expected two different inputs, got {a} twice.")
+        raise ValueError(f"lower_bound: expected two different inputs, got {a} twice.")
     c = _worst_crowd(space, a, b)
     chosen = list(dict.fromkeys([a, b, c]))
     part = DistanceMatrix(space.matrix[chosen][:, chosen])
-    part.must_be_metric("lower bound")
+    part.must_be_metric("lower_bound")
     return HidingPair(_PaddedClasses(part, chosen.index(c)), symmetric=False)
 
 

@@ -110,7 +110,8 @@ class Plan(Readable):
 
     def curve(self, users: int) -> PrivacyCurve:
         """The privacy of one round in which this many users take part."""
-        return amplify(self.mechanism, users, bound=self.bound)
+        with argument.said_by("plan", "amplify"):
+            return amplify(self.mechanism, users, bound=self.bound)
 
     def column(self, name: str) -> Column:
         """How a column of this name is read."""
@@ -180,7 +181,8 @@ class Plan(Readable):
             raise ValueError(f"plan: expected version {' or '.join(map(str, FIELDS))}, got {version!r}.")
         optional = OPTIONAL if version == 1 else OPTIONAL | {"software": {}}
         fields = _fields("the plan", optional | document, FIELDS[version])
-        task, mechanism = _version_1(fields) if version == 1 else _version_2(fields)
+        with argument.said_by("plan", domain.TASK):
+            task, mechanism = _version_1(fields) if version == 1 else _version_2(fields)
         return cls(
             task,
             mechanism,

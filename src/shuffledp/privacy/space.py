@@ -301,9 +301,9 @@ class Box(Space):
 
 def worst_surroundings(space: Space, distance: float) -> Surroundings:
     """A pair at this distance when nothing is known of its place: everybody may be at the diameter."""
-    number = argument.non_negative("Space", "distance", distance, up=True)
+    number = argument.non_negative("at_distance", "distance", distance, up=True)
     if number > space.diameter:
-        raise ValueError(f"Space: distance must be at most the diameter {space.diameter!r}, got {number!r}.")
+        raise ValueError(f"at_distance: distance must be at most the diameter {space.diameter!r}, got {number!r}.")
     far = space.diameter
     with precision(BITS):
         return Surroundings(number, far, far, round_up(2 * arb(far).exp()), far)

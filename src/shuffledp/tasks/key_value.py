@@ -15,7 +15,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.pair_reading import NONE, PairReading
 from shuffledp.tasks.column import Column
-from shuffledp.tasks.domain import WHO, Categories, Interval, KeyedInterval, Values, interval_of, options_of
+from shuffledp.tasks.domain import TASK, WHO, Categories, Interval, KeyedInterval, Values, interval_of, options_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.task import Sensitivity, Task, every_label
@@ -51,9 +51,9 @@ class KeyValue(Task):
         self, keys: Values | Sequence[str] | float, low: float | Interval, high: float | None = None, *, items: float
     ) -> None:
         object.__setattr__(self, "pairs", KeyedInterval(_named(options_of(keys)), interval_of(low, high)))
-        object.__setattr__(self, "items", argument.count(WHO, "items", items))
+        object.__setattr__(self, "items", argument.count(TASK, "items", items))
         if self.items > self.count:
-            raise ValueError(f"{WHO}: items must be at most the {self.count} keys, got {self.items}.")
+            raise ValueError(f"{TASK}: items must be at most the {self.count} keys, got {self.items}.")
 
     @property
     def count(self) -> int:
@@ -131,5 +131,5 @@ def _named(options: Values) -> Categories:
         return options
     count = options.size or 0
     if count > MOST_NAMED_KEYS:
-        raise ValueError(f"{WHO}: domain must be at most {MOST_NAMED_KEYS} keys, got {count}.")
+        raise ValueError(f"{TASK}: domain must be at most {MOST_NAMED_KEYS} keys, got {count}.")
     return Categories(tuple(map(str, range(count))))

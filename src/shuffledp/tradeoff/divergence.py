@@ -107,7 +107,8 @@ def renyi(curve: TradeOff, order: float) -> float:
     0.8473
     """
     order = argument.real("renyi", "order", order, up=True)
-    return math.log(power(curve, order)) / (order - 1)
+    with argument.said_by("renyi", "power"):
+        return math.log(power(curve, order)) / (order - 1)
 
 
 def hockey_stick(curve: TradeOff, ratio: float) -> float:

@@ -75,10 +75,8 @@ class RangeQueries(Mechanism, AnswersRanges):
             raise ValueError(f"RangeQueries: height must be at most {TALLEST}, got {height}.")
         object.__setattr__(self, "height", height)
         object.__setattr__(self, "epsilon", informative_epsilon("RangeQueries", self.epsilon))
-        try:
+        with argument.said_by("RangeQueries", "KRR"):
             assert self.levels
-        except (ValueError, TypeError) as error:
-            raise type(error)(str(error).replace("KRR", "RangeQueries", 1)) from None
 
     @cached_property
     def levels(self) -> tuple[KRR, ...]:
