@@ -138,6 +138,8 @@ def shown(value: Any) -> str:
 
 def _number(value: Any) -> Any:
     """The value as an exact number of Python's or a long double of numpy's; None if it is no number."""
+    if type(value) in (float, int):
+        return value
     if isinstance(value, np.generic | np.ndarray) and not isinstance(value, np.longdouble):
         # What is masked is no number, and item() would give one.
         if value.ndim or value.dtype.kind not in "iufO" or np.ma.getmaskarray(value).any():
