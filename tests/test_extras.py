@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from shuffledp.errors import installing
 from tests.cli import plain_environment
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +36,7 @@ class Without:
         return getattr(self.finder, name)
 sys.meta_path[:] = map(Without, sys.meta_path)
 """
+AT_HOME = "in the folder of shuffledp's source run pip install"
 COMMAND_LINE = "from shuffledp.cli import main; main()"
 
 
@@ -100,14 +103,14 @@ print(krr.estimate(krr.encode([0, 1, 127] * 100)).value.shape)
 )
 def test_without_the_command_line(missing: tuple[str, ...], arguments: tuple[str, ...], tmp_path: Path) -> None:
     """One sentence and exit code 2, whatever is asked."""
-    sentence = "shuffledp: the command line needs typer and rich; install shuffledp[cli].\n"
+    sentence = f"shuffledp: the command line needs typer and rich; {AT_HOME} '.[cli]'.\n"
     assert python(missing, COMMAND_LINE, *arguments, folder=tmp_path) == (2, "", sentence)
 
 
 def test_as_a_module(tmp_path: Path) -> None:
     """``python -m shuffledp`` says the same."""
     program = "import runpy; runpy.run_module('shuffledp', run_name='__main__')"
-    sentence = "shuffledp: the command line needs typer and rich; install shuffledp[cli].\n"
+    sentence = f"shuffledp: the command line needs typer and rich; {AT_HOME} '.[cli]'.\n"
     assert python(BEYOND_CORE, program, folder=tmp_path) == (2, "", sentence)
 
 
@@ -121,7 +124,7 @@ def test_as_a_module(tmp_path: Path) -> None:
 )
 def test_the_tour_without_its_packages(missing: tuple[str, ...], named: str, tmp_path: Path) -> None:
     """One sentence, and no empty folder is left behind."""
-    wanted = (2, "", f"shuffledp: the tour needs {named}; install shuffledp[tour].\n")
+    wanted = (2, "", f"shuffledp: the tour needs {named}; {AT_HOME} '.[tour]'.\n")
     assert python(missing, COMMAND_LINE, folder=tmp_path) == wanted
     assert list(tmp_path.iterdir()) == []
 
@@ -133,7 +136,7 @@ PLAN = ("plan", "--users", "300", "--domain", "2", "--epsilon", "2", "--delta", 
 def test_a_figure_without_matplotlib(tmp_path: Path) -> None:
     """Said before anything is computed; without --plot the command works."""
     missing = ("matplotlib",)
-    wanted = (2, "", "shuffledp: compare: --plot needs matplotlib; install shuffledp[plot].\n")
+    wanted = (2, "", f"shuffledp: compare: --plot needs matplotlib; {AT_HOME} '.[plot]'.\n")
     assert python(missing, COMMAND_LINE, "compare", *RANDOMIZER, "--plot", "a.png", folder=tmp_path) == wanted
     status, out, err = python(missing, COMMAND_LINE, "compare", *RANDOMIZER, folder=tmp_path)
     assert (status, err) == (0, "")
@@ -156,7 +159,7 @@ COLLECT = ("collect", "plan.json", "--input", "data.csv", "--column", "digit", "
 def test_a_collection_without_pyarrow(planned: Path) -> None:
     """One sentence and nothing written."""
     before = sorted(planned.iterdir())
-    wanted = (2, "", "shuffledp: collections need pyarrow; install shuffledp[collect].\n")
+    wanted = (2, "", f"shuffledp: collections need pyarrow; {AT_HOME} '.[collect]'.\n")
     assert python(("pyarrow",), COMMAND_LINE, *COLLECT, folder=planned) == wanted
     assert sorted(planned.iterdir()) == before
 
@@ -169,3 +172,22 @@ def test_a_collection_without_matplotlib_has_no_picture(planned: Path) -> None:
     assert (planned / "result" / "estimates.csv").exists()
     assert not (planned / "result" / "estimates.png").exists()
     assert "estimates.png" not in (planned / "result" / "report.md").read_text("utf-8")
+
+
+def test_no_hint_sends_anybody_to_a_registry() -> None:
+    """The package is on none: its name with an extra would be somebody else's package, or nothing."""
+    written = [path for path in (ROOT / "src").rglob("*.py") if "shuffledp[" in path.read_text("utf-8")]
+    written += [path for path in (ROOT / "docs").rglob("*.md") if "shuffledp[" in path.read_text("utf-8")]
+    assert written == []
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS))
+def test_every_hint_names_an_extra(extra: str) -> None:
+    """What the sentence says to run is something that pyproject.toml has."""
+    assert installing(extra).endswith(f"pip install '.[{extra}]'")
+    used = {
+        name
+        for path in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r"installing\('(\w+)'\)", path.read_text("utf-8"))
+    }
+    assert used <= set(EXTRAS)

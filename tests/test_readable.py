@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import shuffledp as sdp
-from shuffledp.privacy.curve import ClosedFormCurve, Source
+from shuffledp.document import BEYOND
+from shuffledp.privacy.curve import LARGEST_EPSILON, ClosedFormCurve, Source
 from shuffledp.privacy.value import BoundValue
+from tests.cli import run
 
 CURVE = sdp.amplify(sdp.KRR(2.0, 8), 500, colluding=100, bound="optimal")
 PUBLISHED = sdp.amplify(sdp.KRR(2.0, 8), 500, bound="variation-ratio-published")
@@ -141,5 +145,45 @@ class TestFigures:
     def test_without_matplotlib(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One sentence says what to install."""
         monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
-        with pytest.raises(sdp.ShuffledpError, match=r"plot: matplotlib is not installed; install shuffledp\[plot\]\."):
+        with pytest.raises(sdp.ShuffledpError, match=r"plot: matplotlib is not installed; .* install '\.\[plot\]'\."):
             CURVE.plot()
+
+
+class TestBeyond:
+    """An ε for which no number was found is said to be above what is searched, not to be infinite."""
+
+    DISJOINT = sdp.VariationRatio(p=math.inf, beta=1.0, q=1e10)
+    CURVE = sdp.amplify(DISJOINT, 10, bound="variation-ratio")
+
+    def test_in_python(self) -> None:
+        """Values, curves, comparisons, targets; JSON keeps infinity."""
+        value = self.CURVE.epsilon(1e-8)
+        assert str(value).startswith("ε above 700 at δ = 1e-08\n")
+        assert "ε at δ = 1e-09  above 700" in str(self.CURVE)
+        assert "above 700 sound variation-ratio" in str(sdp.compare(self.DISJOINT, 10, 1e-8))
+        assert sdp.Target(1.0, 1e-8).text(value) == "ε above 700"
+        assert value.document()["epsilon"]["upper"] == math.inf
+        for text in (str(value), str(self.CURVE), str(sdp.compose(self.CURVE, 2).epsilon(1e-8))):
+            assert "inf" not in text
+
+    def test_it_is_the_largest_that_is_searched(self) -> None:
+        """The words and the number belong together."""
+        assert f"above {LARGEST_EPSILON:g}" == BEYOND
+
+    def test_a_certificate_says_why_there_is_none(self) -> None:
+        """One sentence."""
+        with pytest.raises(
+            ValueError, match=r"^certificate: epsilon is above 700 at this delta; claim a larger delta\.$"
+        ):
+            sdp.certify(self.DISJOINT, 10, delta=1e-8)
+
+    def test_on_the_command_line(self) -> None:
+        """amplify and compare; an unknown slack is called so."""
+        words = ("--p", "inf", "--beta", "1", "--q", "1e10", "--users", "10", "--delta", "1e-8")
+        shown = run("amplify", *words, "--rounds", "2").out
+        assert re.search(r"ε \(guaranteed\) +above 700 *\n", shown)
+        assert re.search(r"numerical slack +unknown *\n", shown)
+        compared = run("compare", *words).out
+        assert "Best guarantee: ε above 700 by variation-ratio." in compared
+        assert not re.search(r"\binf\b", compared.split("needs a finite")[0])
+        assert json.loads(run("amplify", *words, "--json").out)["epsilon"]["upper"] == "inf"

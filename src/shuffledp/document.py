@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
+BEYOND = "above 700"
+"""What is said of an ε for which no number was found: none up to the largest that is searched is proved."""
+
 
 def json_text(document: Mapping[str, Any], indent: int | None = None) -> str:
     """One JSON object; infinities become the strings "inf" and "-inf"."""
@@ -19,6 +22,21 @@ def rounded_up(value: float, digits: int = 6) -> str:
     if math.isinf(value):
         return "inf"
     return f"{Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value)):g}"
+
+
+def epsilon_text(value: float, digits: int = 6) -> str:
+    """An ε in few digits, rounded up; infinite ones are only known to be above all that is searched."""
+    return BEYOND if math.isinf(value) else rounded_up(value, digits)
+
+
+def epsilon_is(value: float, digits: int = 6) -> str:
+    """The same as the end of a sentence: ε = …, or that it is beyond."""
+    return f"ε {BEYOND}" if math.isinf(value) else f"ε = {rounded_up(value, digits)}"
+
+
+def slack_text(slack: float) -> str:
+    """How far a value may be above the exact one, in two digits."""
+    return "unknown" if math.isinf(slack) else rounded_up(slack, 2)
 
 
 def rounded_down(value: float, digits: int = 6) -> str:

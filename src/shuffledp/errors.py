@@ -1,9 +1,14 @@
-"""Exceptions of the package.
+"""Exceptions of the package, and what to say where an extra is missing.
 
 Each message is one sentence: who expected what, got what, what to do.
 """
 
 from __future__ import annotations
+
+
+def installing(extra: str) -> str:
+    """How to add an extra of the package, which no registry has: from its own folder."""
+    return f"in the folder of shuffledp's source run pip install '.[{extra}]'"
 
 
 class ShuffledpError(Exception):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.errors import ShuffledpError
+from shuffledp.errors import ShuffledpError, installing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def demand_place(who: str, path: Path | None) -> None:
     if path is None:
         return
     if find_spec("matplotlib") is None:
-        raise ValueError(f"{who}: --plot needs matplotlib; install shuffledp[plot].")
+        raise ValueError(f"{who}: --plot needs matplotlib; {installing('plot')}.")
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"{who}: --plot must end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}, got {str(path)!r}.")
     if path.is_dir():
@@ -69,7 +69,7 @@ def can_draw() -> bool:
 def demand_matplotlib() -> None:
     """Stop where it is not."""
     if not can_draw():
-        raise ShuffledpError("plot: matplotlib is not installed; install shuffledp[plot].")
+        raise ShuffledpError(f"plot: matplotlib is not installed; {installing('plot')}.")
 
 
 @contextmanager

@@ -6,7 +6,9 @@ and sound randomizers are audited a few dozen times in all.
 
 from __future__ import annotations
 
+import os
 import sys
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -159,3 +161,45 @@ def test_limits_are_exact() -> None:
     low, high = interval.at_least(7, 50, 0.01), interval.at_most(7, 50, 0.01)
     assert binom.sf(6, 50, low) == pytest.approx(0.01)
     assert binom.cdf(7, 50, high) == pytest.approx(0.01)
+
+
+RUNAWAYS = {
+    "messages without end": ("while True: print('y')", "was given 100 values and wrote more messages"),
+    "one message without end": ("while True: sys.stdout.write('y' * 4096)", "at most 256 bytes, got a longer one"),
+    "empty messages without end": ("while True: sys.stdout.write('\\r')", "was given 100 values and wrote more"),
+    "complaints without end": ("while True: sys.stderr.write('y' * 4096)", "took more than 2 seconds for 100 values"),
+    "silence without end": ("time.sleep(600)", "took more than 2 seconds for 100 values"),
+    "a closed pipe": ("os.close(1); os.close(2); time.sleep(600)", "took more than 2 seconds for 100 values"),
+}
+
+
+@pytest.mark.parametrize("what", RUNAWAYS)
+def test_a_program_without_end_is_ended(tmp_path: Path, what: str) -> None:
+    """Whatever it does without end, it is gone soon after, little of it was kept, and one sentence says why."""
+    program, sentence = RUNAWAYS[what]
+    script, note = tmp_path / "endless.py", tmp_path / "pid"
+    head = f"import os, sys, time\nopen({str(note)!r}, 'w').write(str(os.getpid()))\n"
+    script.write_text(head + program, "utf-8")
+    subject = CommandSubject(f"{sys.executable} {script}", ("0", "1"), seconds=2 if "2 seconds" in sentence else 60)
+    tracemalloc.start()
+    with pytest.raises(ShuffledpError, match=sentence):
+        subject.draw(0, 100)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 4_000_000
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text("utf-8")), 0)
+
+
+def test_what_a_program_says_last_is_told(tmp_path: Path) -> None:
+    """A long complaint is read to its end, although little of it is kept, and values it does not read are no error."""
+    script = tmp_path / "loud.py"
+    script.write_text("import sys\nsys.stderr.write('y\\n' * 500_000 + 'no more.')\nsys.exit(5)", "utf-8")
+    with pytest.raises(ShuffledpError, match=r"^audit: the command ended with status 5: no more\.$"):
+        CommandSubject(f"{sys.executable} {script}", ("0", "1")).draw(0, 200_000)
+
+
+def test_more_samples_than_fit_are_refused_before_the_program_starts() -> None:
+    """The rows of bytes would not fit."""
+    with pytest.raises(ValueError, match="samples must be at most 4,194,304 for a command"):
+        CommandSubject("no-such-program-here", ("0", "1")).draw(0, 10**9)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import shuffledp as sdp
 from shuffledp.cli import tour
 from tests.cli import Outcome, run
 
@@ -31,6 +32,23 @@ def test_the_tour_ends_well(toured: tuple[Path, Outcome]) -> None:
         assert question.words in outcome.out
     assert "krr" in outcome.out
     assert "trusted curator" in outcome.out
+
+
+@pytest.mark.slow
+def test_what_is_spent_is_composed(toured: tuple[Path, Outcome]) -> None:
+    """The composed ε of the three: above each of them, well below their sum."""
+    _, outcome = toured
+    (spent,) = re.findall(r"All together, about the same flights: at most ε = ([\d.]+) at δ = 1e-08", outcome.out)
+    asked = [question.epsilon for question in tour.questions()]
+    assert max(asked) < float(spent) < 0.65 * sum(asked)
+
+
+def test_what_is_said_to_be_spent_is_what_compose_gives() -> None:
+    """Rounded up, at the δ that is said."""
+    curves = [sdp.amplify(sdp.KRR(1.0 + k, 4), 2000) for k in range(2)]
+    exact = sdp.compose(curves).epsilon(tour.DELTA).upper
+    (spent,) = re.findall(r"at most ε = ([\d.]+) at δ = 1e-08", tour._together(curves))
+    assert exact <= float(spent) <= 1.01 * exact
 
 
 @pytest.mark.slow

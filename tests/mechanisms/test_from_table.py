@@ -198,7 +198,7 @@ def test_the_command_line_does_not_build_it_by_name() -> None:
         ([0.5, 0.5], "expected a table (rows are inputs, columns are outputs), got shape (2,)."),
         (None, "expected a table (rows are inputs, columns are outputs), got shape ()."),
         ([[0.5, 0.5], [1.0]], "expected rows of numbers, all of one length."),
-        ([["a", "b"], ["c", "d"]], "expected rows of numbers, all of one length."),
+        ([["a", "b"], ["c", "d"]], "expected a table of numbers, got <U1."),
         ([["1", "0"], ["0", "1"]], "expected a table of numbers, got <U1."),
         ([[True, False], [False, True]], "expected a table of numbers, got bool."),
         ([[0.5, 0.5], [1.5, -0.5]], "input 1, output 1: expected a probability, got -0.5."),

@@ -154,5 +154,5 @@ def test_without_the_package() -> None:
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip().endswith("pip install 'shuffledp[interop]'.")
+    assert done.stdout.strip().endswith("pip install '.[interop]'.")
     assert done.stdout.count("\n") == 1

@@ -103,9 +103,9 @@ def audit(
     """
     subject = _subject(mechanism, inputs)
     claimed = _claim(mechanism) if claimed is None else claimed
-    argument.non_negative("audit", "claimed", claimed)
+    claimed = argument.non_negative("audit", "claimed", claimed, up=True)
     count = argument.count("audit", "samples", samples, at_least=100)
-    argument.open_probability("audit", "confidence", confidence)
+    confidence = argument.open_probability("audit", "confidence", confidence, up=True)
     draws = _without_padding([subject.draw(which, count) for which in (0, 1)])
     half = count // 2
     train = [rows[:half] for rows in draws]

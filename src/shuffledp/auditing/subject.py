@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp import argument
+from shuffledp.auditing import program
+from shuffledp.auditing.program import Allowance
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 
 Rows = NDArray[np.uint8]
+
+SECONDS = 600.0
+MOST_BYTES = 1 << 30
+"""Of all messages of one input, each at its full width."""
 
 
 class Subject(ABC):
@@ -56,31 +62,33 @@ class CommandSubject(Subject):
     inputs: tuple[str, str]
     width: int = 256
     """Longest message in bytes; shorter ones are padded with zero bytes."""
+    seconds: float = SECONDS
+    """How long it may take for the messages of one input."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", argument.count("audit", "width", self.width))
+        object.__setattr__(self, "seconds", argument.positive_finite("audit", "seconds", self.seconds))
 
     @property
     def title(self) -> str:
         return f"{self.command} on {self.inputs[0]!r} against {self.inputs[1]!r}"
 
     def draw(self, which: int, count: int) -> Rows:
-        text = f"{self.inputs[which]}\n" * count
         try:
             words = shlex.split(self.command)
         except ValueError as error:
             raise ValueError(f"audit: cannot read the command {self.command!r}: {error}.") from None
         if not words:
             raise ValueError("audit: expected a command, got an empty text.")
-        try:
-            done = subprocess.run(words, input=text.encode(), capture_output=True, check=False)
-        except OSError as error:
-            raise ShuffledpError(f"audit: could not start {words[0]!r}: {error.strerror}.") from None
-        if done.returncode != 0:
-            said = "".join(f": {line}" for line in done.stderr.decode(errors="replace").strip().splitlines()[-1:])
-            raise ShuffledpError(f"audit: the command ended with status {done.returncode}{said.rstrip('.')}.")
-        lines = done.stdout.splitlines()
+        if count * self.width > MOST_BYTES:
+            most = MOST_BYTES // self.width
+            raise ValueError(f"audit: samples must be at most {most:,} for a command, got {count:,}.")
+        line = f"{self.inputs[which]}\n".encode()
+        lines = program.answers(words, line, Allowance(count, self.width, self.seconds)).splitlines()
         if len(lines) != count:
             raise ShuffledpError(f"audit: the command was given {count} values and wrote {len(lines)} messages.")
         longest = max(map(len, lines))
         if longest > self.width:
-            raise ShuffledpError(f"audit: messages may have at most {self.width} bytes, got {longest}.")
+            raise ShuffledpError(f"audit: messages may have at most {self.width} bytes, got one of {longest}.")
         padded = b"".join(line.ljust(self.width, b"\0") for line in lines)
         return np.frombuffer(padded, dtype=np.uint8).reshape(count, self.width)

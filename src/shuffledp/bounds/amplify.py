@@ -103,7 +103,7 @@ def chosen_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diameter: 
     if not isinstance(randomizer, HasNeighbours):
         raise TypeError(f"amplify: pair and diameter need a metric mechanism, got {type(randomizer).__name__}.")
     if pair is None:
-        return randomizer.within(argument.positive_finite("amplify", "diameter", diameter))
+        return randomizer.within(argument.positive_finite("amplify", "diameter", diameter, up=True))
     if diameter is not None:
         raise ValueError("amplify: give either pair or diameter, not both.")
     if len(pair) != 2:

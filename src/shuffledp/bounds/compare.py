@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shuffledp import argument, figure as figures
 from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.amplify import amplify
-from shuffledp.document import rounded_down, rounded_up
+from shuffledp.document import epsilon_text, rounded_down
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
@@ -34,7 +34,7 @@ class ComparedBound:
         """In one line."""
         if self.value is None:
             return f"– {self.reason}"
-        return f"{rounded_up(self.value.upper)} {'' if self.value.guarantee else 'NOT a guarantee, '}{self.theorem}"
+        return f"{epsilon_text(self.value.upper)} {'' if self.value.guarantee else 'NOT a guarantee, '}{self.theorem}"
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,16 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
     >>> found.lower > 0.117, found.best.value.upper < 0.118
     (True, True)
     """
+    users, delta = argument.count("compare", "users", users), argument.open_probability("compare", "delta", delta)
+    colluding = argument.count("compare", "colluding", colluding, at_least=0)
     rows: list[ComparedBound] = []
     lower: float | None = None
     hidden = 0
     for bound in BOUNDS:
         name = bound.name
         try:
-            curve = amplify(randomizer, users, bound=name, colluding=colluding)
+            with argument.said_by("compare", "amplify"):
+                curve = amplify(randomizer, users, bound=name, colluding=colluding)
             hidden, value = curve.messages, curve.epsilon(delta)
         except NotApplicable as error:
             rows.append(ComparedBound(name, bound.theorem, None, error.reason))
@@ -118,8 +121,7 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
         if lower is None:
             lower = value.lower
     rows.sort(key=_order)
-    honest = argument.count("compare", "users", users) - argument.count("compare", "colluding", colluding, at_least=0)
-    return Comparison(tuple(rows), honest, hidden, lower)
+    return Comparison(tuple(rows), users - colluding, hidden, lower)
 
 
 def _order(row: ComparedBound) -> tuple[bool, bool, float]:

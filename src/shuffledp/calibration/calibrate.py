@@ -140,7 +140,8 @@ def _target(target: CurveTarget | None, epsilon: float | None, delta: float | No
     if target is None:
         if epsilon is None or delta is None:
             raise ValueError(f"{WHO}: give a target, or epsilon and delta.")
-        return Target(epsilon, delta)
+        with argument.said_by(WHO, "Target"):
+            return Target(epsilon, delta)
     if epsilon is not None or delta is not None:
         raise ValueError(f"{WHO}: give either a target, or epsilon and delta, not both.")
     if not isinstance(target, CurveTarget):
@@ -226,7 +227,8 @@ class _Deployment:
         return self._one_round(1)
 
     def _one_round(self, value: float) -> PrivacyCurve:
-        return amplify(self.build(value), self.users_at(value), bound=self.bound, colluding=self.colluding)
+        with argument.said_by(WHO, "amplify"):
+            return amplify(self.build(value), self.users_at(value), bound=self.bound, colluding=self.colluding)
 
     def log_deviation(self, value: float) -> float:
         """log of the loss's standard deviation by a normal approximation, only to know where to look; −∞ where nothing

@@ -17,7 +17,7 @@ from shuffledp.document import rounded_up
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.tradeoff.risk import AttackRisk, Risk
+from shuffledp.tradeoff.risk import AttackRisk, Risk, prior_away_from_half
 
 WHO = "RiskTarget"
 LEAST_LOCAL, MOST_LOCAL = 1e-4, 20.0
@@ -72,7 +72,15 @@ class RiskTarget(CurveTarget):
             if (getattr(self, name) is not None) != (name in wanted):
                 raise ValueError(f"{WHO}: {given[0]} {'needs' if name in wanted else 'does not take'} {name}.")
         for name in (given[0], *wanted):
-            argument.open_probability(WHO, name, getattr(self, name))
+            object.__setattr__(self, name, self._on_the_safe_side(name))
+
+    def _on_the_safe_side(self, name: str) -> float:
+        """One number; if it is no float, the one next to it that asks for no less privacy."""
+        if name == "prior" and self.bayes_risk is not None:
+            return prior_away_from_half(WHO, getattr(self, name))
+        # Precision falls with the rate of false alarms, what an attack may reach is a limit from above.
+        up = name in ("bayes_risk", "prior") or (name == "fpr" and self.tpr is not None)
+        return argument.open_probability(WHO, name, getattr(self, name), up=up)
 
     def __str__(self) -> str:
         return WORDS[self.limited].format(**vars(self))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffledp import argument
-from shuffledp.document import rounded_up
+from shuffledp.document import epsilon_is
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
@@ -104,8 +104,8 @@ class Target(CurveTarget):
     sharpness: ClassVar[Sharpness] = Sharpness(real=2e-5, composed=3e-4, whole=1e-7)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", argument.positive_finite(WHO, "epsilon", self.epsilon))
-        object.__setattr__(self, "delta", argument.open_probability(WHO, "delta", self.delta))
+        object.__setattr__(self, "epsilon", argument.positive_finite("Target", "epsilon", self.epsilon))
+        object.__setattr__(self, "delta", argument.open_probability("Target", "delta", self.delta))
 
     def __str__(self) -> str:
         return f"ε = {self.epsilon:g} at δ = {self.delta:g}"
@@ -133,7 +133,7 @@ class Target(CurveTarget):
         return reached.upper / self.epsilon - 1
 
     def text(self, reached: Reached) -> str:
-        return f"ε = {rounded_up(float(reached), 7)}"
+        return epsilon_is(float(reached), 7)
 
     def rough_excess(self, log_deviation: float) -> float:
         """ε is about the quantile of δ times the deviation."""

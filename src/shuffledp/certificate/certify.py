@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shuffledp import argument
 from shuffledp.bounds import best
 from shuffledp.bounds.amplify import amplify
 from shuffledp.certificate.claim import Claim, claim_of, provable
@@ -35,9 +36,12 @@ def certify(
     """
     if (delta is None) == (epsilon is None):
         raise ValueError("certify: give either delta (to claim ε) or epsilon (to claim δ).")
-    curve = amplify(randomizer, users, bound=bound, colluding=colluding)
+    delta = None if delta is None else argument.open_probability("certify", "delta", delta)
+    epsilon = None if epsilon is None else argument.non_negative("certify", "epsilon", epsilon)
+    honest = argument.count("certify", "users", users) - argument.count("certify", "colluding", colluding, at_least=0)
+    with argument.said_by("certify", "amplify"):
+        curve = amplify(randomizer, users, bound=bound, colluding=colluding)
     value = curve.epsilon(delta) if delta is not None else curve.delta(0.0 if epsilon is None else epsilon)
-    honest = int(users - colluding)
     if bound == best.NAME:
         value = provable(randomizer, honest, value, epsilon=epsilon, delta=delta)
     return claim_of(randomizer, honest, value, epsilon=epsilon, delta=delta)

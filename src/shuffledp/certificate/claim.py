@@ -16,6 +16,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp.bounds import BOUND_OF
+from shuffledp.document import BEYOND
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.given.from_table import FromTable
@@ -163,8 +164,8 @@ def claim_of(
         )
     raised = rounded_up(value.upper, DELTA_MARGIN if delta is None else EPSILON_MARGIN)
     if delta is not None:
-        if raised > LARGEST_EPSILON:
-            raise ValueError(f"certificate: expected an epsilon of at most {LARGEST_EPSILON}, got {value.upper:g}.")
+        if not raised.is_finite():
+            raise ValueError(f"certificate: epsilon is {BEYOND} at this delta; claim a larger delta.")
         claimed = float(raised), delta
     else:
         if raised >= 1:
@@ -178,7 +179,21 @@ def claim_of(
     curve = BOUND_OF[value.bound].curve(randomizer, messages)
     assert isinstance(curve, NumericCurve)
     law = tuple(_classes(direction(claimed[0])) for direction in curve.directions)
-    return Claim(_description(randomizer), users, *claimed, value.bound, value.theorem, law, _software())
+    described = _description(randomizer)
+    if "origin" in described:
+        _demand_same_law(randomizer, build(described))
+    return Claim(described, users, *claimed, value.bound, value.theorem, law, _software())
+
+
+def _demand_same_law(randomizer: Randomizer, again: Randomizer) -> None:
+    """Refuse somebody else's mechanism that its settings do not build again: nobody could prove the claim."""
+    pairs, rebuilt = randomizer.blankets(), again.blankets()
+    same = randomizer.variation_ratio() == again.variation_ratio() and len(pairs) == len(rebuilt)
+    if not same or any(_classes(one) != _classes(other) for one, other in zip(pairs, rebuilt, strict=True)):
+        raise ValueError(
+            f"certificate: built again from its settings, {type(randomizer).__name__} has another law; its settings() "
+            f"must be what its constructor was given."
+        )
 
 
 def provable(

@@ -154,7 +154,9 @@ def _randomizer(value: Any) -> dict[str, Any]:
         rows = _list("table", _object("randomizer", value, ("table",))["table"])
         return {"table": [[_float("table", number) for number in _list("table", row)] for row in rows]}
     kind = catalogue.find(str(value.get("mechanism")))
-    local = ("epsilon",) if kind is None or catalogue.takes_epsilon(kind) else ()
+    # Of a name that is not known here, build says so.
+    takes_epsilon = "epsilon" in value if kind is None else catalogue.takes_epsilon(kind)
+    local = ("epsilon",) if takes_epsilon else ()
     whose = {"origin": _string("origin", value["origin"])} if "origin" in value else {}
     fields = _object("randomizer", value, ("mechanism", *local, "settings", *whose))
     if not isinstance(fields["settings"], dict):

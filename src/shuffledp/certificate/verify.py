@@ -333,7 +333,7 @@ def _kinds(mechanism: Mechanism) -> list[Kind] | None:
     if mechanism.message_bits > MOST_MESSAGE_BITS:
         return None
     sizes = [size for size in mechanism.settings().values() if isinstance(size, int)]
-    if mechanism.values.combines_items and max(sizes) > MOST_ITEMS:
+    if mechanism.values.combines_items and max(sizes, default=math.inf) > MOST_ITEMS:
         return None
     try:
         table = mechanism.hiding_table()

@@ -5,11 +5,13 @@ Its parser, tables and figures are extras of the package: where one is missing t
 
 import sys
 
+from shuffledp.errors import installing
+
 EXTRAS = {
-    "typer": "the command line needs typer and rich; install shuffledp[cli].",
-    "rich": "the command line needs typer and rich; install shuffledp[cli].",
-    "pyarrow": "collections need pyarrow; install shuffledp[collect].",
-    "matplotlib": "figures need matplotlib; install shuffledp[plot].",
+    "typer": f"the command line needs typer and rich; {installing('cli')}.",
+    "rich": f"the command line needs typer and rich; {installing('cli')}.",
+    "pyarrow": f"collections need pyarrow; {installing('collect')}.",
+    "matplotlib": f"figures need matplotlib; {installing('plot')}.",
 }
 """What to say where a module is not installed."""
 

@@ -128,9 +128,9 @@ class Answer:
         given = self.delta if self.epsilon is None else self.epsilon
         return [
             (f"{answer} (guaranteed)" if value.guarantee else f"{answer} (published, NOT guaranteed)",
-             show.upper(value.upper)),
+             show.epsilon(value.upper) if self.epsilon is None else show.upper(value.upper)),
             ("lower bound", "none known" if value.lower is None else show.lower(value.lower)),
-            ("numerical slack", show.upper(value.slack, 2)),
+            ("numerical slack", show.slack(value.slack)),
             (known, repr(given)),
             ("users", show.crowd(self.honest, self.curve.messages)),
             *self._mechanism(),

@@ -83,7 +83,7 @@ def run() -> None:
     except (ShuffledpError, ValueError, TypeError, OverflowError) as error:
         if os.environ.get("SHUFFLEDP_DEBUG"):
             raise
-        _fail(str(error))
+        _fail(_as_command(str(error)))
     except OSError as error:
         _fail(f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}.")
     except MemoryError:
@@ -105,6 +105,24 @@ def _sentence(error: TyperException) -> str:
     """The parser's complaint as a full sentence, with what was typed where it says so."""
     text = error.format_message() if hasattr(error, "format_message") else str(error)
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _as_command(message: str) -> str:
+    """A sentence of a Python function or class, which nobody called by typing a command, is the command's own."""
+    speaker, found, sentence = message.partition(": ")
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    return f"{command}: {sentence}" if found and command and speaker in _python_names() else message
+
+
+def _python_names() -> set[str]:
+    """What is public in Python, without the mechanisms, which commands name too, and the words that are things."""
+    rooms = (shuffledp, shuffledp.metric, shuffledp.tradeoff)
+    names = {name for room in rooms for name, what in vars(room).items() if callable(what) and not _is_mechanism(what)}
+    return (names | {"task", "at_distance"}) - {"plan", "DistanceMatrix"}
+
+
+def _is_mechanism(what: object) -> bool:
+    return isinstance(what, type) and issubclass(what, shuffledp.Mechanism)
 
 
 def _fail(message: str, status: int = 2) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from shuffledp.auditing.empirical import AuditResult, audit
-from shuffledp.auditing.subject import CommandSubject, Subject
+from shuffledp.auditing.subject import SECONDS, CommandSubject, Subject
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
@@ -35,6 +35,7 @@ def command(
     claimed: Annotated[float | None, typer.Option(help="The local ε to hold it against.")] = None,
     samples: Annotated[float, typer.Option(help="Messages drawn for each input.")] = 200_000,
     confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
+    seconds: Annotated[float, typer.Option(help="Longest that a command may take for each input.")] = SECONDS,
     json: options.Json = False,
 ) -> None:
     """Test whether a randomizer keeps its local ε.
@@ -50,7 +51,7 @@ def command(
             raise ValueError("audit: --command does not go with --epsilon-local and --set; --claimed is the ε to test.")
         if values is None or claimed is None:
             raise ValueError("audit: --command needs --value twice and --claimed.")
-        subject: Mechanism | Subject = CommandSubject(run, (values[0], values[1]))
+        subject: Mechanism | Subject = CommandSubject(run, (values[0], values[1]), seconds=seconds)
         inputs = None
     else:
         subject = _mechanism(choice, claimed)

@@ -103,7 +103,7 @@ def _print(found: Calibration, target: Target) -> None:
     shown = f"{found.value:,}" if isinstance(found.value, int) else repr(found.value)
     pairs = [
         (found.setting.replace("_", " "), shown),
-        ("central ε (guaranteed)", show.upper(value.upper)),
+        ("central ε (guaranteed)", show.epsilon(value.upper)),
         ("target", str(target)),
         ("users", show.crowd(found.users, found.curve.messages)),
         ("bound", value.bound),

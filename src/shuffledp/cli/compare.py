@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,20 +83,20 @@ def _print(result: Comparison, delta: float) -> None:
     for row in result.rows:
         if row.value is None:
             table.add_row(row.bound, "–", Text(row.reason, style="dim"))
-        elif not row.value.guarantee:
-            table.add_row(row.bound, show.upper(row.value.upper), Text(f"{row.theorem}: NOT a guarantee", style="red"))
-        else:
-            table.add_row(row.bound, show.upper(row.value.upper), row.theorem)
+            continue
+        theorem = Text(row.theorem) if row.value.guarantee else Text(f"{row.theorem}: NOT a guarantee", style="red")
+        table.add_row(row.bound, show.epsilon(row.value.upper), theorem)
     console = Console()
     console.print(table)
     best = result.best
     assert best.value is not None
-    console.print(f"\nBest guarantee: ε = {show.upper(best.value.upper)} by {best.bound}.", highlight=False)
+    console.print(f"\nBest guarantee: {show.epsilon_is(best.value.upper)} by {best.bound}.", highlight=False)
     if result.lower is None:
         console.print("No attack on a real dataset is known for this input.")
     elif result.lower > 0:
         gap = 100 * (best.value.upper / result.lower - 1)
-        console.print(f"An attack attains ε = {show.lower(result.lower)}: the gap is {gap:.3g}%.", highlight=False)
+        far = f": the gap is {gap:.3g}%" if math.isfinite(gap) else ""
+        console.print(f"An attack attains ε = {show.lower(result.lower)}{far}.", highlight=False)
     else:
         console.print("The known attacks attain no positive ε.")
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shuffledp.errors import ShuffledpError
+from shuffledp.errors import ShuffledpError, installing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +70,7 @@ def _directory() -> Path:
     found = find_spec(PACKAGE)
     places = None if found is None else found.submodule_search_locations
     if not places:
-        raise ShuffledpError(f"example data: the package {PACKAGE} is not installed; install shuffledp[tour].")
+        raise ShuffledpError(f"example data: the package {PACKAGE} is not installed; {installing('tour')}.")
     return Path(next(iter(places))) / "data"
 
 

@@ -159,7 +159,7 @@ def _print(standing: Standing) -> None:
     if budget is not None and budget.delta != standing.delta:
         most += f", {shown.upper(standing.spent)} spent at δ = {budget.delta:g}"
     if standing.entries:
-        title = f"{standing.population}: ε = {shown.upper(standing.epsilon)} at δ = {standing.delta:g} ({most})"
+        title = f"{standing.population}: {shown.epsilon_is(standing.epsilon)} at δ = {standing.delta:g} ({most})"
     else:
         title = f"{standing.population}: nothing was collected ({most})"
     table = Table(box=None, pad_edge=False)
@@ -167,7 +167,7 @@ def _print(standing: Standing) -> None:
         table.add_column(name, overflow="fold", no_wrap=name.startswith("when"))
     for entry in standing.entries:
         when = entry.started[: len("2026-01-01T00:00")].replace("T", " ")
-        cells = (when, entry.task, entry.mechanism, f"{entry.users:,}", shown.upper(entry.epsilon, 4), entry.state)
+        cells = (when, entry.task, entry.mechanism, f"{entry.users:,}", shown.epsilon(entry.epsilon, 4), entry.state)
         table.add_row(*map(Text, cells))
     console = Console(soft_wrap=True)
     console.print(Text(title, style="italic"))

@@ -154,7 +154,7 @@ def amplify(
     for heading in ("distance", "local ε", "shuffled ε"):
         table.add_column(heading, justify="right")
     for distance, v in values:
-        table.add_row(f"{distance / space.rate:.6g}", f"{distance:.6g}", show.upper(v.upper))
+        table.add_row(f"{distance / space.rate:.6g}", f"{distance:.6g}", show.epsilon(v.upper))
     Console().print(table)
 
 
@@ -277,7 +277,7 @@ def _print_matrix(matrix: Floats, *, up: bool = True) -> None:
     table.add_column("")
     for number in range(len(matrix)):
         table.add_column(str(number), justify="right")
-    text = show.upper if up else show.lower
+    text = show.epsilon if up else show.lower
     for number, row in enumerate(matrix.tolist()):
         table.add_row(Text(str(number), style="bold"), *(text(value, 5) for value in row))
     Console().print(table)

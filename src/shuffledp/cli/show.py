@@ -9,10 +9,27 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shuffledp.document import BEYOND
+
 
 def upper(value: float, digits: int = 7) -> str:
     """A guarantee in few digits, rounded up so that what is read still holds."""
     return _rounded(value, digits, ROUND_CEILING)
+
+
+def epsilon(value: float, digits: int = 7) -> str:
+    """An ε alike; where no number was found, what is known of it."""
+    return BEYOND if math.isinf(value) else upper(value, digits)
+
+
+def epsilon_is(value: float) -> str:
+    """The same as the end of a sentence."""
+    return f"ε {BEYOND}" if math.isinf(value) else f"ε = {upper(value)}"
+
+
+def slack(value: float) -> str:
+    """How far a value may be above the exact one, rounded up."""
+    return "unknown" if math.isinf(value) else upper(value, 2)
 
 
 def lower(value: float, digits: int = 7) -> str:

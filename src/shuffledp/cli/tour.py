@@ -25,7 +25,7 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.ledger import FILE_NAME, Ledger
 from shuffledp.collection.report import CONFIDENCE, Report
-from shuffledp.errors import ShuffledpError
+from shuffledp.errors import ShuffledpError, installing
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.planner.plan import plan
 from shuffledp.planner.plan_file import Plan
@@ -102,9 +102,9 @@ def run() -> None:
         highlight=False,
         soft_wrap=True,
     )
-    asked, ledger = questions(), _new_ledger(folder)
+    ledger = _new_ledger(folder)
     with tempfile.TemporaryDirectory() as raw:
-        for number, question in enumerate(asked, 1):
+        for number, question in enumerate(questions(), 1):
             console.print(f"\n[bold]{number}. {question.words}[/bold]", highlight=False)
             source = _written(flights, question.column, Path(raw))
             chosen = _planned(question, source.num_rows, folder)
@@ -129,7 +129,7 @@ def _demand_packages() -> None:
     """Refuse before anything is written, as the last of them is needed only at the end."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        raise ShuffledpError(f"the tour needs {' and '.join(missing)}; install shuffledp[tour].")
+        raise ShuffledpError(f"the tour needs {' and '.join(missing)}; {installing('tour')}.")
 
 
 def _examples(folder: Path) -> Sequence[str]:

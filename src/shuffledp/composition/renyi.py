@@ -43,7 +43,7 @@ class RenyiCurve(Record):
         infinity where the loss is infinite with positive probability. Where an order is so high that values of δ
         below 1e-280 matter, floats end and the upper value is loose, as ``slack`` says.
         """
-        alpha = argument.real(_WHO, "order", order)
+        alpha = argument.real(_WHO, "order", order, up=True)
         if not 1.0 < alpha < math.inf:
             raise ValueError(f"{_WHO}: order must be above 1 and finite, got {alpha!r}.")
         upper = lower = 0.0

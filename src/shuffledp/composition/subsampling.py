@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -232,18 +233,20 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
     True
     """
     total = argument.count("poisson", "population", population)
-    chance = argument.real("poisson", "rate", rate)
-    if not 0.0 < chance <= 1.0:
-        raise ValueError(f"poisson: rate must be above 0 and at most 1, got {chance!r}.")
-    if chance == 1.0:
-        return amplify(randomizer, total, bound=bound)
+    chance = argument.exact("poisson", "rate", rate)
+    if not 0 < chance <= 1:
+        raise ValueError(f"poisson: rate must be above 0 and at most 1, got {argument.shown(rate)}.")
+    if chance == 1:
+        with argument.said_by("poisson", "amplify"):
+            return amplify(randomizer, total, bound=bound)
     edges = _edges(total, chance)
     chances, outside = _chances(total, chance, edges)
     curves: dict[int, PrivacyCurve] = {}
 
     def sampled(users: int, drawn: int) -> SubsampledCurve:
         if users not in curves:
-            curves[users] = amplify(randomizer, users, bound=bound)
+            with argument.said_by("poisson", "amplify"):
+                curves[users] = amplify(randomizer, users, bound=bound)
             _for_all_inputs("poisson", curves[users])
         return SubsampledCurve(curves[users].source, curves[users], fmpq(drawn, total))
 
@@ -254,7 +257,8 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
         if least > LIKELY:
             likely.append((math.nextafter(least, 0.0), sampled(edges[k + 1][1], edges[k][0])))
     one = worst[len(worst) // 2][1]
-    theorem = f"each of {total} takes part with probability {chance!r}, given the size [VR Prop. 2]: {one.theorem}"
+    takes_part = f"each of {total} takes part with probability {argument.shown(rate)}"
+    theorem = f"{takes_part}, given the size [VR Prop. 2]: {one.theorem}"
     guarantee = all(curve.guarantee for _, curve in worst)
     source = Source(
         one.bound,
@@ -268,13 +272,13 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
     return PoissonCurve(source, tuple(worst), tuple(likely), outside)
 
 
-def _edges(total: int, chance: float) -> list[tuple[int, int]]:
+def _edges(total: int, chance: Fraction) -> list[tuple[int, int]]:
     """Cells of sample sizes of at least 1, narrow where the size is likely to be."""
     with precision(BITS):
         span = window(total, _coin(chance), LOG_LEFT_OUT)
     last = max(1, span.high)
-    deviation = max(1.0, math.sqrt(total * chance * (1 - chance)))
-    mean = total * chance
+    deviation = max(1.0, math.sqrt(total * float(chance) * (1 - float(chance))))
+    mean = total * float(chance)
     result: list[tuple[int, int]] = []
     low = max(1, span.low)
     while low <= last:
@@ -286,12 +290,12 @@ def _edges(total: int, chance: float) -> list[tuple[int, int]]:
     return result
 
 
-def _coin(chance: float) -> Coin:
+def _coin(chance: Fraction) -> Coin:
     exact = rational(chance)
     return Coin(arb(exact), arb(1 - exact))
 
 
-def _chances(total: int, chance: float, edges: list[tuple[int, int]]) -> tuple[list[tuple[float, float]], float]:
+def _chances(total: int, chance: Fraction, edges: list[tuple[int, int]]) -> tuple[list[tuple[float, float]], float]:
     """Bounds of the probability of each cell, and of a size of at least 1 that is in none."""
     with precision(BITS):
         coin = _coin(chance)

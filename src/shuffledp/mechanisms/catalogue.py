@@ -117,14 +117,20 @@ def _wrapped(kind: type[Mechanism], inner: str, epsilon_local: float | None, giv
 
 
 def _number(name: str, key: str, given: Any, field: dataclasses.Field[Any]) -> Any:
-    if str(field.type).startswith("str"):
+    kind = _type_of(field)
+    if kind.startswith("str"):
         if not isinstance(given, str):
             raise TypeError(f"{name}: {key} must be a text, got {given!r}.")
         return given
     number = _parsed(name, key, given) if isinstance(given, str) else argument.real(name, key, given)
     # Not the float: whole numbers may be larger than floats are exact.
     whole = number if isinstance(given, str) else given
-    return argument.count(name, key, whole, at_least=0) if str(field.type).startswith("int") else number
+    return argument.count(name, key, whole, at_least=0) if kind.startswith("int") else number
+
+
+def _type_of(field: dataclasses.Field[Any]) -> str:
+    """A setting's type in words: a file may have it as the type itself, ours have it as text."""
+    return field.type.__name__ if isinstance(field.type, type) else str(field.type)
 
 
 def _parsed(name: str, key: str, text: str) -> float:

@@ -36,6 +36,6 @@ class Estimate:
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """A two-sided normal confidence interval, per component."""
-        level = argument.open_probability("interval", "confidence", confidence)
+        level = argument.open_probability("interval", "confidence", confidence, up=True)
         reach = NormalDist().inv_cdf(0.5 + level / 2) * self.standard_error
         return self.value - reach, self.value + reach

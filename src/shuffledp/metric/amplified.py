@@ -40,7 +40,7 @@ class AmplifiedMetric(Record):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "users", argument.count("AmplifiedMetric", "users", self.users))
-        argument.open_probability("AmplifiedMetric", "delta", self.delta)
+        object.__setattr__(self, "delta", argument.open_probability("AmplifiedMetric", "delta", self.delta))
 
     def __call__(self, first: Any, second: Any) -> BoundValue:
         return self._value(self.space.surroundings(first, second))
@@ -91,14 +91,16 @@ class MechanismMetric:
         if not isinstance(self.mechanism, HasNeighbours):
             raise TypeError(f"MechanismMetric: expected a metric mechanism, got {self.mechanism!r}.")
         object.__setattr__(self, "users", argument.count("MechanismMetric", "users", self.users))
-        argument.open_probability("MechanismMetric", "delta", self.delta)
+        object.__setattr__(self, "delta", argument.open_probability("MechanismMetric", "delta", self.delta))
 
     def __call__(self, first: Any, second: Any) -> BoundValue:
-        return amplify(self.mechanism, self.users, pair=(first, second)).epsilon(self.delta)
+        with argument.said_by("MechanismMetric", "amplify"):
+            return amplify(self.mechanism, self.users, pair=(first, second)).epsilon(self.delta)
 
     def within(self, diameter: float) -> BoundValue:
         """The largest value of any two inputs at most this far apart."""
-        return amplify(self.mechanism, self.users, diameter=diameter).epsilon(self.delta)
+        with argument.said_by("MechanismMetric", "amplify"):
+            return amplify(self.mechanism, self.users, diameter=diameter).epsilon(self.delta)
 
     def matrix(self, inputs: Sequence[Any]) -> NDArray[np.float64]:
         """The values of every two of these inputs."""

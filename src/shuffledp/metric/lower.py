@@ -50,11 +50,11 @@ def attacked_pair(space: DistanceMatrix, first: int, second: int) -> HidingPair:
     """
     a, b = space.place(first), space.place(second)
     if a == b:
-        raise ValueError(f"lower bound: expected two different inputs, got {a} twice.")
+        raise ValueError(f"lower_bound: expected two different inputs, got {a} twice.")
     c = _worst_crowd(space, a, b)
     chosen = list(dict.fromkeys([a, b, c]))
     part = DistanceMatrix(space.matrix[chosen][:, chosen])
-    part.must_be_metric("lower bound")
+    part.must_be_metric("lower_bound")
     return HidingPair(_PaddedClasses(part, chosen.index(c)), symmetric=False)
 
 
@@ -96,5 +96,7 @@ def lower_bound(space: DistanceMatrix, first: int, second: int, users: int, delt
     >>> print(f"{below:.4f} {above:.4f}")
     0.1895 0.2237
     """
-    argument.open_probability("lower bound", "delta", delta)
-    return AttackCurve((attacked_pair(space, first, second),), users).epsilon(delta)
+    # A larger δ is attained with a smaller ε: for a bound from below, up is the safe side.
+    allowed = argument.open_probability("lower_bound", "delta", delta, up=True)
+    count = argument.count("lower_bound", "users", users)
+    return AttackCurve((attacked_pair(space, first, second),), count).epsilon(allowed)

@@ -95,7 +95,7 @@ class WitchHatNoise(Noise):
 
     def __post_init__(self) -> None:
         for name in ("half_width", "level", "scale"):
-            argument.positive_finite("WitchHatNoise", name, getattr(self, name))
+            object.__setattr__(self, name, argument.positive_finite("WitchHatNoise", name, getattr(self, name)))
 
     def _ball(self, distance: arb) -> arb:
         width, level, scale = arb(self.half_width), arb(self.level), arb(self.scale)

@@ -86,7 +86,7 @@ class LocalMetricSolver(Record):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "users", argument.count("LocalMetricSolver", "users", self.users))
-        argument.open_probability("LocalMetricSolver", "delta", self.delta)
+        object.__setattr__(self, "delta", argument.open_probability("LocalMetricSolver", "delta", self.delta))
 
     def largest_diameter(self) -> float:
         """The largest m such that all distances equal to m meet the largest target."""

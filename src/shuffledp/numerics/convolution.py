@@ -164,7 +164,7 @@ class TiltedSum:
         self.relative = 8 * UNIT * math.fsum(n * (size + 8) for n, size in zip(times, sizes, strict=True))
         self.relative += 8 * UNIT * math.fsum(n * abs(offset) for n, offset in zip(times, offsets, strict=True))
         if self.relative > 1e-3:
-            raise NumericalError(f"GridSum: {total.factors} factors are too many for floats; compose fewer.")
+            raise NumericalError(f"compose: {total.factors} factors are too many for floats; compose fewer.")
         self.bottom, length = self._window(total)
         self.values, self.absolute = _circular(
             [(measure.indices, v, count) for (measure, count), v in zip(total.parts, tilted, strict=True)], length
@@ -190,7 +190,7 @@ class TiltedSum:
         length = 1 << (high - low + 1).bit_length()
         if length > LONGEST:
             raise TooLong(
-                f"GridSum: the sum spreads over {high - low + 1} grid points, at most {LONGEST} are possible; "
+                f"compose: the sum spreads over {high - low + 1} grid points, at most {LONGEST} are possible; "
                 f"ask for less accuracy."
             )
         return low, length

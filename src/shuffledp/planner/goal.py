@@ -32,7 +32,8 @@ class Limits:
         if self.messages is not None:
             object.__setattr__(self, "messages", argument.count(WHO, "max-messages", self.messages))
         if self.epsilon_local is not None:
-            argument.positive_finite(WHO, "local-epsilon-at-most", self.epsilon_local)
+            most = argument.positive_finite(WHO, "local-epsilon-at-most", self.epsilon_local)
+            object.__setattr__(self, "epsilon_local", most)
 
     def words(self) -> str:
         """The limits in short; empty where there are none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shuffledp import argument
 from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import Goal, Limits
 from shuffledp.planner.ranking import Ranking, run, trials, workers_for
@@ -43,7 +44,8 @@ def plan(
     if not isinstance(task, Task):
         raise TypeError(f"plan: task must be a task, such as tasks.Frequency(10), got {task!r}.")
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
-    target = Target(epsilon, delta)
+    with argument.said_by("plan", "Target"):
+        target = Target(epsilon, delta)
     goal = Goal(task, users, target, rounds, limits, population)  # type: ignore[arg-type]
     waiting = trials(goal, mechanism)
     outcomes = []

@@ -199,7 +199,8 @@ class Plan(Readable):
             raise ValueError(f"plan: expected version {' or '.join(map(str, FIELDS))}, got {version!r}.")
         optional = OPTIONAL if version == 1 else OPTIONAL | {"software": {}, "ledger": {}}
         fields = _fields("the plan", optional | document, FIELDS[version])
-        task, mechanism = _version_1(fields) if version == 1 else _version_2(fields)
+        with argument.said_by("plan", domain.TASK):
+            task, mechanism = _version_1(fields) if version == 1 else _version_2(fields)
         return cls(
             task,
             mechanism,

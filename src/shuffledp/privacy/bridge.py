@@ -14,6 +14,7 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Floats
+from shuffledp.errors import installing
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
 from shuffledp.privacy.loss import LossGrid, Survey
@@ -25,7 +26,7 @@ try:
     from dp_accounting.pld import pld_pmf, pld_privacy_accountant, privacy_loss_distribution
 except ImportError as error:
     raise ImportError(
-        "shuffledp: the bridge to other accountants needs dp_accounting; run: pip install 'shuffledp[interop]'."
+        f"shuffledp: the bridge to other accountants needs dp_accounting; {installing('interop')}."
     ) from error
 
 SMALLEST_DELTA = 1e-15

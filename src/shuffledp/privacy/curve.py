@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp import argument, figure as figures
 from shuffledp.array import Floats
-from shuffledp.document import rounded_up
+from shuffledp.document import epsilon_text
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.expectation import PositivePartMean
@@ -184,7 +184,7 @@ class PrivacyCurve(Readable, Record):
 
     def _read_at(self, delta: float) -> str:
         try:
-            return rounded_up(self.epsilon(delta).upper)
+            return epsilon_text(self.epsilon(delta).upper)
         except NotApplicable as error:
             return f"none: {error.reason}"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.numerics.finite_law import Bracket
@@ -31,7 +32,7 @@ class Profile(Record):
 
 def checked_epsilons(epsilons: ArrayLike) -> Floats:
     """Finite numbers of at least 0, in a row."""
-    points = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
+    points = np.atleast_1d(argument.reals("PrivacyCurve.profile", "epsilons", epsilons))
     if points.ndim != 1 or not np.all(np.isfinite(points)) or np.any(points < 0):
         raise ValueError("PrivacyCurve.profile: epsilons must be a row of finite numbers of at least 0.")
     return points

@@ -94,7 +94,7 @@ class DistanceMatrix(Space):
     @classmethod
     def from_points(cls, points: Any, rate: float = 1.0) -> DistanceMatrix:
         """``rate`` times the Euclidean distance of points, one row of coordinates each, rounded up."""
-        rate = argument.positive_finite("DistanceMatrix", "rate", rate)
+        rate = argument.positive_finite("DistanceMatrix", "rate", rate, up=True)
         places = checked_points("DistanceMatrix", points)
         return cls._of_pairs(places, lambda a, b: euclidean(a, b, rate))
 
@@ -112,7 +112,7 @@ class DistanceMatrix(Space):
     @classmethod
     def from_degrees(cls, points: Any, rate: float) -> DistanceMatrix:
         """``rate`` times the great-circle distance in metres of points (latitude, longitude), rounded up."""
-        rate = argument.positive_finite("DistanceMatrix", "rate", rate)
+        rate = argument.positive_finite("DistanceMatrix", "rate", rate, up=True)
         places = checked_points("DistanceMatrix", points, axes=2)
         for row, (latitude, longitude) in enumerate(places.tolist()):
             if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
@@ -217,12 +217,15 @@ class Segment(Space):
     cap: float = math.inf
 
     def __post_init__(self) -> None:
-        low, high = argument.real("Segment", "low", self.low), argument.real("Segment", "high", self.high)
+        low, high = argument.real("Segment", "low", self.low), argument.real("Segment", "high", self.high, up=True)
         if not 0.0 < high - low < math.inf:
             raise ValueError(f"Segment: low must be below high and both finite, got {low!r} and {high!r}.")
-        argument.positive_finite("Segment", "rate", self.rate)
-        if argument.real("Segment", "cap", self.cap) <= 0:
-            raise ValueError(f"Segment: cap must be above 0, got {self.cap!r}.")
+        rate, cap = (argument.real("Segment", name, getattr(self, name), up=True) for name in ("rate", "cap"))
+        argument.positive_finite("Segment", "rate", rate)
+        if cap <= 0:
+            raise ValueError(f"Segment: cap must be above 0, got {cap!r}.")
+        for name, number in (("low", low), ("high", high), ("rate", rate), ("cap", cap)):
+            object.__setattr__(self, name, number)
         _representable("Segment", self.diameter)
 
     @cached_property
@@ -231,6 +234,7 @@ class Segment(Space):
 
     def distance(self, a: float, b: float) -> float:
         """min(rate·|a − b|, cap), rounded up."""
+        a, b = argument.real("Segment", "an input", a), argument.real("Segment", "an input", b)
         with precision(BITS):
             return min(round_up(arb(self.rate) * abs(arb(a) - arb(b))), self.cap)
 
@@ -270,7 +274,7 @@ class Box(Space):
 
     def __post_init__(self) -> None:
         for name in ("width", "height", "rate"):
-            argument.positive_finite("Box", name, getattr(self, name))
+            object.__setattr__(self, name, argument.positive_finite("Box", name, getattr(self, name), up=True))
         _representable("Box", self.diameter)
 
     @cached_property
@@ -297,9 +301,9 @@ class Box(Space):
 
 def worst_surroundings(space: Space, distance: float) -> Surroundings:
     """A pair at this distance when nothing is known of its place: everybody may be at the diameter."""
-    number = argument.non_negative("Space", "distance", distance)
+    number = argument.non_negative("at_distance", "distance", distance, up=True)
     if number > space.diameter:
-        raise ValueError(f"Space: distance must be at most the diameter {space.diameter!r}, got {number!r}.")
+        raise ValueError(f"at_distance: distance must be at most the diameter {space.diameter!r}, got {number!r}.")
     far = space.diameter
     with precision(BITS):
         return Surroundings(number, far, far, round_up(2 * arb(far).exp()), far)
@@ -321,11 +325,11 @@ def _checked_matrix(given: Any) -> Floats:
     who = "DistanceMatrix"
     try:
         raw = np.asarray(given)
-        numbers = raw.astype(np.float64)
-    except (TypeError, ValueError):
+    except ValueError:
         raise ValueError(f"{who}: expected rows of numbers, all of one length.") from None
     if raw.dtype.kind not in "iufO":
         raise TypeError(f"{who}: expected a table of numbers, got {raw.dtype}.")
+    numbers = argument.reals(who, "distances", raw, up=True)
     if numbers.ndim != 2 or numbers.shape[0] != numbers.shape[1]:
         raise ValueError(f"{who}: expected as many rows as columns, got shape {numbers.shape}.")
     if len(numbers) < 2:
@@ -360,11 +364,11 @@ def checked_points(who: str, points: Any, axes: int | None = None) -> Floats:
     """Rows of finite coordinates."""
     try:
         raw = np.asarray(points)
-        places = raw.astype(np.float64)
-    except (TypeError, ValueError):
+    except ValueError:
         raise ValueError(f"{who}: expected rows of coordinates, all of one length.") from None
-    if raw.dtype.kind not in "iufO" or places.ndim != 2 or places.size == 0:
+    if raw.dtype.kind not in "iufO" or raw.ndim != 2 or raw.size == 0:
         raise ValueError(f"{who}: expected one row of coordinates per point, got shape {raw.shape} of {raw.dtype}.")
+    places = argument.reals(who, "coordinates", raw)
     if axes is not None and places.shape[1] != axes:
         raise ValueError(f"{who}: expected {axes} coordinates per point, got {places.shape[1]}.")
     bad = np.argwhere(~np.isfinite(places))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.document import rounded_down, rounded_up
+from shuffledp.document import epsilon_is, rounded_down, rounded_up, slack_text
 from shuffledp.privacy.record import Record
 from shuffledp.readable import Readable, Row, yes_or_no
 
@@ -82,16 +82,16 @@ class BoundValue(Readable, Record):
 
     @property
     def heading(self) -> str:
-        number = rounded_up(self.upper)
         if self.delta is not None:
-            return f"ε = {number} at δ = {self.delta:g}"
+            return f"{epsilon_is(self.upper)} at δ = {self.delta:g}"
+        number = rounded_up(self.upper)
         return f"value = {number}" if self.epsilon is None else f"δ = {number} at ε = {self.epsilon:g}"
 
     def summary(self) -> list[Row]:
         rows = [
             ("guarantee", yes_or_no(self.guarantee, "NO: not an upper bound of the privacy loss")),
             ("attained by an attack", "none known" if self.lower is None else rounded_down(self.lower)),
-            ("numerical slack", rounded_up(self.slack, 2)),
+            ("numerical slack", slack_text(self.slack)),
             ("bound", self.bound),
             ("theorem", self.theorem),
             ("certified", yes_or_no(self.certified)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from typing import Any, ClassVar
 from shuffledp import argument
 
 WHO = "plan"
+TASK = "task"
+"""Who speaks where a task or its domain is made, for a plan or without one."""
 
 
 class Values(ABC):
@@ -56,15 +57,15 @@ class Categories(Values):
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):
-            raise TypeError(f"{WHO}: categories must be a list of texts, got {self.labels!r}.")
+            raise TypeError(f"{TASK}: categories must be a list of texts, got {self.labels!r}.")
         wrong = [label for label in self.labels if not isinstance(label, str)]
         if wrong:
-            raise TypeError(f"{WHO}: categories must be texts, got {wrong[0]!r}.")
+            raise TypeError(f"{TASK}: categories must be texts, got {wrong[0]!r}.")
         object.__setattr__(self, "labels", tuple(self.labels))
         if len(set(self.labels)) != len(self.labels):
             twice = next(label for place, label in enumerate(self.labels) if label in self.labels[:place])
-            raise ValueError(f"{WHO}: categories must be different, got {twice!r} twice.")
-        argument.count(WHO, "the number of categories", len(self.labels), at_least=2)
+            raise ValueError(f"{TASK}: categories must be different, got {twice!r} twice.")
+        argument.count(TASK, "the number of categories", len(self.labels), at_least=2)
 
     def document(self) -> dict[str, Any]:
         return {"categories": list(self.labels)}
@@ -96,7 +97,7 @@ class Options(Values):
     kind = "options"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", argument.count(WHO, "count", self.count, at_least=2))
+        object.__setattr__(self, "count", argument.count(TASK, "count", self.count, at_least=2))
 
     def document(self) -> dict[str, Any]:
         return {"count": self.count}
@@ -123,9 +124,9 @@ class Interval(Values):
     kind = "numbers"
 
     def __post_init__(self) -> None:
-        low, high = argument.real(WHO, "low", self.low), argument.real(WHO, "high", self.high)
+        low, high = argument.real(TASK, "low", self.low), argument.real(TASK, "high", self.high, up=True)
         if not 0.0 < high - low < math.inf:
-            raise ValueError(f"{WHO}: low must be below high and both finite, got {low!r} and {high!r}.")
+            raise ValueError(f"{TASK}: low must be below high and both finite, got {low!r} and {high!r}.")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
@@ -187,9 +188,11 @@ class Area(Values):
 
     def __post_init__(self) -> None:
         for low, high in (("west", "east"), ("south", "north")):
-            ends = [argument.real(WHO, name, getattr(self, name)) for name in (low, high)]
+            ends = [argument.real(TASK, name, getattr(self, name), up=name == high) for name in (low, high)]
             if not 0.0 < ends[1] - ends[0] < math.inf:
-                raise ValueError(f"{WHO}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}.")
+                raise ValueError(
+                    f"{TASK}: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}."
+                )
             object.__setattr__(self, low, ends[0])
             object.__setattr__(self, high, ends[1])
 
@@ -201,7 +204,7 @@ def options_of(given: Values | Sequence[str] | float) -> Values:
     """Options from their names, or from how many there are."""
     if isinstance(given, Values):
         return given
-    if isinstance(given, numbers.Real) and not isinstance(given, bool):
+    if argument.is_number(given):
         return Options(given)  # type: ignore[arg-type]
     return Categories(given)  # type: ignore[arg-type]
 
@@ -210,7 +213,7 @@ def interval_of(low: float | Interval, high: float | None = None) -> Interval:
     """An interval from its ends, or as it is."""
     if isinstance(low, Interval):
         if high is not None:
-            raise TypeError(f"{WHO}: expected an interval or its two ends, got {low!r} and {high!r}.")
+            raise TypeError(f"{TASK}: expected an interval or its two ends, got {low!r} and {high!r}.")
         return low
     return Interval(low, high)  # type: ignore[arg-type]
 

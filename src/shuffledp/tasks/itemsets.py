@@ -13,7 +13,7 @@ from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column
-from shuffledp.tasks.domain import WHO, Values
+from shuffledp.tasks.domain import TASK, Values
 from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.task import Sensitivity, Task
@@ -42,9 +42,9 @@ class ItemSets(Frequency):
 
     def __init__(self, options: Values | Sequence[str] | float, items: float) -> None:
         super().__init__(options)
-        object.__setattr__(self, "items", argument.count(WHO, "items", items))
+        object.__setattr__(self, "items", argument.count(TASK, "items", items))
         if self.items >= self.count:
-            raise ValueError(f"{WHO}: items must be below the {self.count} options, got {self.items}.")
+            raise ValueError(f"{TASK}: items must be below the {self.count} options, got {self.items}.")
 
     @property
     def facts(self) -> Mapping[str, Any]:

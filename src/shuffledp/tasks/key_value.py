@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shuffledp import argument
-from shuffledp.array import Array
+from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.pair_reading import NONE, PairReading
 from shuffledp.tasks.column import Column
-from shuffledp.tasks.domain import WHO, Categories, Interval, KeyedInterval, Values, interval_of, options_of
+from shuffledp.tasks.domain import TASK, WHO, Categories, Interval, KeyedInterval, Values, interval_of, options_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.task import Sensitivity, Task, every_label
@@ -51,9 +51,9 @@ class KeyValue(Task):
         self, keys: Values | Sequence[str] | float, low: float | Interval, high: float | None = None, *, items: float
     ) -> None:
         object.__setattr__(self, "pairs", KeyedInterval(_named(options_of(keys)), interval_of(low, high)))
-        object.__setattr__(self, "items", argument.count(WHO, "items", items))
+        object.__setattr__(self, "items", argument.count(TASK, "items", items))
         if self.items > self.count:
-            raise ValueError(f"{WHO}: items must be at most the {self.count} keys, got {self.items}.")
+            raise ValueError(f"{TASK}: items must be at most the {self.count} keys, got {self.items}.")
 
     @property
     def count(self) -> int:
@@ -97,10 +97,16 @@ class KeyValue(Task):
         assert isinstance(reading, PairReading), "a mechanism for keys with numbers"
         labels = every_label(self.domain, estimate.value.shape[1])
         counts = Estimate(estimate.value[0], estimate.variance[0], estimate.users)
+        low, high = reading.mean_intervals(estimate, confidence)
+        means, low, high = (self._in_own_unit(mechanism, part) for part in (reading.means(estimate), low, high))
+        users = Quantity.of("users", labels, counts, confidence)
+        # A ratio's interval is not even about it, so that no standard error stands for it.
+        return [users, Quantity("mean", labels, means, None, low, high)]
+
+    def _in_own_unit(self, mechanism: Mechanism, means: Floats) -> Floats:
+        """Means as users' numbers are."""
         interval, (low, high) = self.pairs.interval, mechanism.value_range
-        share = (reading.means(estimate) - low) / (high - low)
-        means = interval.low + share * interval.width
-        return [Quantity.of("users", labels, counts, confidence), Quantity("mean", labels, means)]
+        return interval.low + (means - low) / (high - low) * interval.width
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
@@ -125,5 +131,5 @@ def _named(options: Values) -> Categories:
         return options
     count = options.size or 0
     if count > MOST_NAMED_KEYS:
-        raise ValueError(f"{WHO}: domain must be at most {MOST_NAMED_KEYS} keys, got {count}.")
+        raise ValueError(f"{TASK}: domain must be at most {MOST_NAMED_KEYS} keys, got {count}.")
     return Categories(tuple(map(str, range(count))))

@@ -15,7 +15,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
 from shuffledp.tasks.column import Column, is_numeric
-from shuffledp.tasks.domain import WHO, Area, Values
+from shuffledp.tasks.domain import TASK, WHO, Area, Values
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.task import Sensitivity, Task
@@ -65,10 +65,10 @@ class Location(Task):
         coordinates: str = PLANE,
     ) -> None:
         if coordinates not in (PLANE, DEGREES):
-            raise ValueError(f"{WHO}: coordinates must be {PLANE!r} or {DEGREES!r}, got {coordinates!r}.")
+            raise ValueError(f"{TASK}: coordinates must be {PLANE!r} or {DEGREES!r}, got {coordinates!r}.")
         object.__setattr__(self, "area", Area(west, east, south, north))
-        object.__setattr__(self, "columns", argument.count(WHO, "columns", columns))
-        object.__setattr__(self, "rows", argument.count(WHO, "rows", rows, at_least=0))
+        object.__setattr__(self, "columns", argument.count(TASK, "columns", columns))
+        object.__setattr__(self, "rows", argument.count(TASK, "rows", rows, at_least=0))
         object.__setattr__(self, "coordinates", coordinates)
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.tasks.domain import WHO, Values
+from shuffledp.tasks.domain import TASK, WHO, Values
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
 
@@ -183,7 +183,7 @@ class Task(ABC):
 
     def _demand_kind(self, domain: Values, kind: str) -> Self:
         if domain.kind != kind:
-            raise ValueError(f"{WHO}: the task {self.name!r} needs a domain of {kind}, got {domain.kind}.")
+            raise ValueError(f"{TASK}: the task {self.name!r} needs a domain of {kind}, got {domain.kind}.")
         return self
 
 

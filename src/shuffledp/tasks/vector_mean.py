@@ -14,7 +14,7 @@ from shuffledp.array import Array
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column
-from shuffledp.tasks.domain import WHO, Interval, Values, interval_of
+from shuffledp.tasks.domain import TASK, WHO, Interval, Values, interval_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.mean import Mean, demand_interval, mean_of, vectors
 from shuffledp.tasks.quantity import Quantity
@@ -55,7 +55,7 @@ class VectorMean(Task):
 
     def __init__(self, dimension: float, low: float | Interval, high: float | None = None) -> None:
         object.__setattr__(self, "interval", interval_of(low, high))
-        object.__setattr__(self, "dimension", argument.count(WHO, "dimension", dimension))
+        object.__setattr__(self, "dimension", argument.count(TASK, "dimension", dimension))
 
     @property
     def domain(self) -> Values:

@@ -34,7 +34,8 @@ class CloneErrors(Record):
     users: int
 
     def __post_init__(self) -> None:
-        argument.positive_finite("CloneErrors", "epsilon_local", self.epsilon_local)
+        local = argument.positive_finite("CloneErrors", "epsilon_local", self.epsilon_local, up=True)
+        object.__setattr__(self, "epsilon_local", local)
         object.__setattr__(self, "users", argument.count("CloneErrors", "users", self.users))
 
     @property

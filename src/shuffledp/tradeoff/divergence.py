@@ -90,7 +90,7 @@ def power(curve: TradeOff, order: float) -> float:
     >>> print(f"{sdp.tradeoff.power(coins, order=2):.4f}")
     2.3333
     """
-    order = argument.real("power", "order", order)
+    order = argument.real("power", "order", order, up=True)
     if not 1 < order < math.inf:
         raise ValueError(f"power: order must be above 1 and finite, got {order!r}.")
     return f_divergence(curve, lambda s: s**order, 0.0, math.inf)
@@ -106,7 +106,9 @@ def renyi(curve: TradeOff, order: float) -> float:
     >>> print(f"{sdp.tradeoff.renyi(coins, order=2):.4f}")
     0.8473
     """
-    return math.log(power(curve, order)) / (order - 1)
+    order = argument.real("renyi", "order", order, up=True)
+    with argument.said_by("renyi", "power"):
+        return math.log(power(curve, order)) / (order - 1)
 
 
 def hockey_stick(curve: TradeOff, ratio: float) -> float:

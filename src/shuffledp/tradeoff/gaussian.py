@@ -51,7 +51,7 @@ class GaussianTradeOff(TradeOff):
     certified: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        mu = argument.non_negative("GaussianTradeOff", "mu", self.mu)
+        mu = argument.non_negative("GaussianTradeOff", "mu", self.mu, up=True)
         if math.isinf(mu):
             raise ValueError("GaussianTradeOff: mu must be finite, got inf.")
         object.__setattr__(self, "mu", mu)
@@ -63,7 +63,7 @@ class GaussianTradeOff(TradeOff):
         return np.asarray(ndtr(ndtri(checked_errors(fpr)) + self.mu))
 
     def delta(self, epsilon: float) -> float:
-        return float(gaussian_delta(np.array(self.mu), epsilon))
+        return float(gaussian_delta(np.array(self.mu), argument.real("GaussianTradeOff", "epsilon", epsilon)))
 
     def knots(self) -> PiecewiseTradeOff:
         """The polygon through 2,001 points of the curve: above it, by less than 1e-5."""

@@ -95,6 +95,7 @@ class GuaranteedTradeOff(TradeOff):
 
     def delta(self, epsilon: float) -> float:
         """An upper bound of both directions at ε: on the chords of δ as a convex function of e^ε."""
+        epsilon = argument.real("GuaranteedTradeOff", "epsilon", epsilon)
         if epsilon < 0:
             return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon) + float(ULPS))
         place = int(np.searchsorted(self.epsilons, epsilon, side="right")) - 1

@@ -33,8 +33,9 @@ def mixed(curves: Sequence[TradeOff], weights: Sequence[float]) -> PiecewiseTrad
     """
     if len(curves) != len(weights) or not curves:
         raise ValueError(f"mixed: expected one weight for each curve, got {len(curves)} and {len(weights)}.")
+    weights = [argument.real("mixed", "a weight", weight) for weight in weights]
     if not all(weight >= 0 for weight in weights) or not math.isclose(sum(weights), 1.0, rel_tol=1e-9):
-        raise ValueError(f"mixed: weights must be at least 0 and sum to 1, got {list(weights)!r}.")
+        raise ValueError(f"mixed: weights must be at least 0 and sum to 1, got {weights!r}.")
     known = [curve.knots() for curve in curves]
     return PiecewiseTradeOff(
         np.concatenate([weight * curve.null for weight, curve in zip(weights, known, strict=True)]),
@@ -169,6 +170,7 @@ def averaged(curves: Sequence[TradeOff], weights: Sequence[float]) -> PiecewiseT
     """
     if len(curves) != len(weights) or not curves:
         raise ValueError(f"averaged: expected one weight for each curve, got {len(curves)} and {len(weights)}.")
+    weights = [argument.real("averaged", "a weight", weight) for weight in weights]
     known = [curve.knots() for curve in curves]
     levels = np.unique(np.concatenate([curve.fpr_knots for curve in known]))
     power = np.sum([weight * curve.tpr(levels) for weight, curve in zip(weights, known, strict=True)], axis=0)
@@ -192,14 +194,14 @@ def subsampled(curve: TradeOff, rate: float) -> PiecewiseTradeOff:
     >>> print(f"{curve.delta(0.1):.4f} {sdp.tradeoff.subsampled(curve, rate=0.1).delta(0.1):.4f}")
     0.3523 0.0185
     """
-    w = _share("subsampled", "rate", rate)
+    w = _share("subsampled", "rate", rate, up=True)
     known = curve.knots()
     raised = (1 - w) * known.null + w * known.alternative
     return PiecewiseTradeOff(known.null, raised, "[FDP] Proposition E.1", known.guarantee).symmetrised()
 
 
-def _share(who: str, name: str, value: float) -> float:
-    share = argument.real(who, name, value)
+def _share(who: str, name: str, value: float, *, up: bool = False) -> float:
+    share = argument.real(who, name, value, up=up)
     if not 0 <= share <= 1:
         raise ValueError(f"{who}: {name} must be between 0 and 1, got {share!r}.")
     return share

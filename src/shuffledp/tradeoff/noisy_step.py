@@ -68,9 +68,11 @@ class LeastSquares(Gradient):
     clip: float = math.inf
 
     def __post_init__(self) -> None:
-        if not math.isfinite(argument.real("LeastSquares", "optimum", self.optimum)):
+        object.__setattr__(self, "optimum", argument.real("LeastSquares", "optimum", self.optimum))
+        object.__setattr__(self, "clip", argument.real("LeastSquares", "clip", self.clip, up=True))
+        if not math.isfinite(self.optimum):
             raise ValueError(f"LeastSquares: optimum must be finite, got {self.optimum!r}.")
-        if not argument.real("LeastSquares", "clip", self.clip) > 0:
+        if not self.clip > 0:
             raise ValueError(f"LeastSquares: clip must be above 0, got {self.clip!r}.")
 
     def size(self, start: Floats) -> Floats:
@@ -102,7 +104,7 @@ class Logistic(Gradient):
     limit: float = 1.0
 
     def __post_init__(self) -> None:
-        argument.positive_finite("Logistic", "limit", self.limit)
+        object.__setattr__(self, "limit", argument.positive_finite("Logistic", "limit", self.limit, up=True))
 
     def size(self, start: Floats) -> Floats:
         return np.asarray(self.limit * expit(np.abs(start) * self.limit))
@@ -183,7 +185,7 @@ class NoisyStep(TradeOff):
     certified: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        argument.positive_finite("NoisyStep", "noise", self.noise)
+        object.__setattr__(self, "noise", argument.positive_finite("NoisyStep", "noise", self.noise))
 
     @cached_property
     def _cells(self) -> Cells:
@@ -193,10 +195,12 @@ class NoisyStep(TradeOff):
         return self.gradient.size((cells.low + cells.high) / 2) / self.noise
 
     def delta(self, epsilon: float) -> float:
+        epsilon = argument.real("NoisyStep", "epsilon", epsilon)
         return float(self._cells.chance @ gaussian_delta(self._shift(self._cells), epsilon))
 
     def delta_upper(self, epsilon: float) -> float:
         """An upper bound of δ(ε): the largest gradient of each cell; the farthest starts count as 1."""
+        epsilon = argument.real("NoisyStep", "epsilon", epsilon)
         largest = self.gradient.largest(self._cells.low, self._cells.high) / self.noise
         found = float(self._cells.chance @ gaussian_delta(largest, epsilon)) + 2 * float(ndtr(-FARTHEST))
         return min(1.0, found * (1 + ROUND_OFF) + LEAST_ROUND_OFF)

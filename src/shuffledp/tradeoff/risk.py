@@ -88,7 +88,7 @@ class AttackRisk:
 
         Theorem: min over tests of (1−π)·fpr + π·fnr = π·(1 − δ(log((1−π)/π))) for π ≤ ½, and alike for 1 − π.
         """
-        prior = argument.open_probability(WHO, "prior", prior)
+        prior = prior_away_from_half(WHO, prior)
         with precision(BITS):
             chance = arb(prior)
             smaller = chance if prior <= 0.5 else 1 - chance
@@ -103,9 +103,9 @@ class AttackRisk:
 
         For attacks with exactly this rate of false positives: one that raises fewer alarms may be right more often.
         """
-        prior, risk = argument.open_probability(WHO, "prior", prior), self.tpr(fpr)
+        prior, risk = argument.open_probability(WHO, "prior", prior, up=True), self.tpr(fpr)
         with precision(BITS):
-            hits, misses = arb(prior) * arb(risk.value), (1 - arb(prior)) * arb(_probability("fpr", fpr))
+            hits, misses = arb(prior) * arb(risk.value), (1 - arb(prior)) * arb(_probability("fpr", fpr, up=False))
             value = 1.0 if not hits + misses > 0 else min(1.0, round_up(hits / (hits + misses)))
         return Risk(value, risk.epsilon, risk.bound, risk.theorem, risk.certified, risk.guarantee)
 
@@ -153,8 +153,14 @@ def _power(fpr: float, epsilon: float, delta: float) -> float:
         return min(1.0, steep, flat if delta + fpr < 1 else 1.0)
 
 
-def _probability(name: str, value: float) -> float:
-    number = argument.real(WHO, name, value)
+def prior_away_from_half(who: str, prior: float) -> float:
+    """A prior that is no float is taken where guesses are less often wrong."""
+    number = argument.open_probability(who, "prior", prior)
+    return number if number < 0.5 else argument.open_probability(who, "prior", prior, up=True)
+
+
+def _probability(name: str, value: float, *, up: bool = True) -> float:
+    number = argument.real(WHO, name, value, up=up)
     if not 0 <= number <= 1:
         raise ValueError(f"{WHO}: {name} must be between 0 and 1, got {number!r}.")
     return number

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.numerics.hull import lower_hull
 from shuffledp.privacy.record import Record
@@ -61,6 +62,7 @@ class TradeOff(Record, ABC):
 
     def conjugate(self, slope: float) -> float:
         """f*(y) = sup_x (x·y − f(x)) at y = ``slope`` ≤ 0."""
+        slope = argument.real(WHO, "slope", slope)
         if not slope <= 0:
             raise ValueError(f"{WHO}: slope must be at most 0, got {slope!r}.")
         return self.delta(math.log(-slope)) - 1.0 if slope < 0 else 0.0
@@ -187,6 +189,7 @@ class PiecewiseTradeOff(TradeOff):
         return np.asarray(np.interp(_errors(fpr), self.fpr_knots, self.tpr_knots))
 
     def delta(self, epsilon: float) -> float:
+        epsilon = argument.real(WHO, "epsilon", epsilon)
         if epsilon < 0:
             # D_{e^ε}(Q‖P) = 1 − e^ε + e^ε·D_{e^−ε}(P‖Q), which cancels nothing.
             return -math.expm1(epsilon) + math.exp(epsilon) * self.inverse().delta(-epsilon)
@@ -281,7 +284,7 @@ def _steepness(null: Floats, alternative: Floats) -> Floats:
 
 
 def _masses(name: str, values: ArrayLike) -> Floats:
-    masses = np.asarray(values, dtype=np.float64)
+    masses = argument.reals(WHO, name, values)
     if masses.ndim != 1 or len(masses) == 0 or not (masses >= 0).all():
         raise ValueError(f"{WHO}: {name} must be a list of numbers of at least 0.")
     total = math.fsum(masses.tolist())
@@ -296,7 +299,7 @@ def _frozen(values: Floats) -> Floats:
 
 
 def _errors(fpr: ArrayLike) -> Floats:
-    errors = np.asarray(fpr, dtype=np.float64)
+    errors = argument.reals(WHO, "fpr", fpr, up=True)
     if not ((errors >= 0) & (errors <= 1)).all():
         raise ValueError(f"{WHO}: fpr must be between 0 and 1, got {fpr!r}.")
     return errors

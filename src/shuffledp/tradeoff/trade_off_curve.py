@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from shuffledp import argument
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
 from shuffledp.privacy.value import BoundValue
@@ -63,4 +64,5 @@ def privacy_curve(trade_off: TradeOff, users: int = 1) -> TradeOffCurve:
     >>> sdp.privacy_curve(GaussianTradeOff(1.0)).epsilon(delta=1e-5).upper < 4.378
     True
     """
-    return TradeOffCurve(Source(NAME, trade_off.theorem, users, trade_off.guarantee), trade_off)
+    count = argument.count("privacy_curve", "users", users)
+    return TradeOffCurve(Source(NAME, trade_off.theorem, count, trade_off.guarantee), trade_off)

@@ -186,7 +186,7 @@ def _class() -> type[SparkSession]:
             from pyspark.sql import SparkSession
     except ImportError:
         raise EngineFailed(
-            "spark: PySpark is not installed; install shuffledp[spark] or use --engine embedded."
+            f"spark: PySpark is not installed; {installing('spark')}, or use --engine embedded."
         ) from None
     return SparkSession
 

@@ -17,6 +17,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.bit_response import informative_epsilon
 from shuffledp.mechanisms.parts.node_count import NodeCounts
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.user_values import OneOption
@@ -73,10 +74,9 @@ class RangeQueries(Mechanism, AnswersRanges):
         if height > TALLEST:
             raise ValueError(f"RangeQueries: height must be at most {TALLEST}, got {height}.")
         object.__setattr__(self, "height", height)
-        try:
+        object.__setattr__(self, "epsilon", informative_epsilon("RangeQueries", self.epsilon))
+        with argument.said_by("RangeQueries", "KRR"):
             assert self.levels
-        except (ValueError, TypeError) as error:
-            raise type(error)(str(error).replace("KRR", "RangeQueries", 1)) from None
 
     @cached_property
     def levels(self) -> tuple[KRR, ...]:

@@ -55,7 +55,7 @@ class KRR(Mechanism):
     summary = "randomized response: the true option, or one drawn uniformly"
 
     def __post_init__(self) -> None:
-        informative_epsilon("KRR", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("KRR", self.epsilon))
         object.__setattr__(self, "options", argument.count("KRR", "options", self.options, at_least=2))
         if self.region.uniform_share == 1:
             raise ValueError(f"KRR: epsilon is too small to tell {self.options} options apart, got {self.epsilon!r}.")

@@ -47,7 +47,7 @@ class OUE(Mechanism):
     summary = "optimised unary encoding: one bit for each option, a fair one for the own, rare ones for the others"
 
     def __post_init__(self) -> None:
-        informative_epsilon("OUE", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("OUE", self.epsilon))
         object.__setattr__(self, "options", argument.count("OUE", "options", self.options, at_least=2))
 
     @cached_property

@@ -84,7 +84,7 @@ class PIRAPPOR(Mechanism):
         yield from ({"variant": variant} for variant in (REPLACEMENT, DELETION))
 
     def __post_init__(self) -> None:
-        informative_epsilon("PIRAPPOR", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("PIRAPPOR", self.epsilon))
         options = argument.count("PIRAPPOR", "options", self.options, at_least=2)
         object.__setattr__(self, "options", options)
         if self.variant not in (REPLACEMENT, DELETION):
@@ -235,7 +235,7 @@ class PIRAPPOR(Mechanism):
 
     def estimate_one(self, messages: Array, option: int) -> Estimate:
         """The estimate for a single option, in one pass over the messages."""
-        number = int(self.check([option])[0])
+        number = int(self.check([argument.count("PIRAPPOR", "option", option, at_least=0)])[0])
         if len(messages) == 0:
             raise ValueError("PIRAPPOR: expected at least one message to estimate from, got none.")
         support = line_decoding.support_of_one(messages, self.field, self.arc, number)

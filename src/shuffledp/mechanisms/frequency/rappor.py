@@ -47,7 +47,7 @@ class RAPPOR(Mechanism):
     summary = "symmetric unary encoding: one bit for each option, each flipped with the same probability"
 
     def __post_init__(self) -> None:
-        informative_epsilon("RAPPOR", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("RAPPOR", self.epsilon))
         object.__setattr__(self, "options", argument.count("RAPPOR", "options", self.options, at_least=2))
 
     @cached_property

@@ -58,7 +58,8 @@ class FromDensity(Tabulated):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", argument.count("FromDensity", "cells", self.cells))
-        low, high = (argument.real("FromDensity", name, getattr(self, name)) for name in ("low", "high"))
+        low = argument.real("FromDensity", "low", self.low)
+        high = argument.real("FromDensity", "high", self.high, up=True)
         if not -math.inf < low < high < math.inf:
             raise ValueError(f"FromDensity: low must be below high, both finite, got {low!r} and {high!r}.")
         if not callable(self.density):

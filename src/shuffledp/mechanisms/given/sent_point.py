@@ -73,7 +73,7 @@ class SentPoint(Randomizer):
 
     def __post_init__(self) -> None:
         for name in ("change", "gap"):
-            object.__setattr__(self, name, argument.non_negative("SentPoint", name, getattr(self, name)))
+            object.__setattr__(self, name, argument.non_negative("SentPoint", name, getattr(self, name), up=True))
         if not isinstance(self.cells, FromDensity):
             raise TypeError(f"SentPoint: cells must be a FromDensity, got {self.cells!r}.")
         if math.isinf(self.room):

@@ -63,7 +63,7 @@ class SamplingRAPPOR(Mechanism):
     summary = "one sampled option: held or not, by randomized response"
 
     def __post_init__(self) -> None:
-        informative_epsilon("SamplingRAPPOR", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("SamplingRAPPOR", self.epsilon))
         object.__setattr__(self, "options", argument.count("SamplingRAPPOR", "options", self.options, at_least=2))
         object.__setattr__(self, "items", argument.count("SamplingRAPPOR", "items", self.items))
         if self.items >= self.options:

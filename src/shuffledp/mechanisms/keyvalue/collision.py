@@ -174,6 +174,11 @@ class SignedSupport(PairReading):
         held, squares = self.sums(values, power=2)
         return self._variance_of(held, squares, len(values))
 
+    def covariance(self, sums: Floats) -> Floats:
+        """Given a holder's sign, the supports of that sign and of the other are independent: their variances differ."""
+        s, r = self.arcs.own_arc, self.arcs.arc_share
+        return float((s * (1 - s) - r * (1 - r)) / (s - r) ** 2) * sums
+
     def _variance_of(self, held: Floats, squares: Floats, users: int) -> Floats:
         """A message's supports of both signs are independent, given the sign that a holder drew."""
         s, r = self.arcs.own_arc, self.arcs.arc_share

@@ -72,7 +72,7 @@ class PCKV(Mechanism):
     summary = "one of a user's key–value pairs, padded to a fixed number: its key and sign, or uniform ones"
 
     def __post_init__(self) -> None:
-        argument.positive_finite("PCKV", "epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", argument.positive_finite("PCKV", "epsilon", self.epsilon))
         object.__setattr__(self, "keys", argument.count("PCKV", "keys", self.keys))
         object.__setattr__(self, "padding", argument.count("PCKV", "padding", self.padding))
         if self.padding > self.keys:
@@ -214,6 +214,10 @@ class PaddedCounts(PairReading):
         reported = self._scale * (drawn + len(values) * chance)
         wasted = 2 * chance * drawn + squares[0] + len(values) * chance**2
         return np.stack([reported - wasted, reported - squares[1]])
+
+    def covariance(self, sums: Floats) -> Floats:
+        """Σv·(ℓ/(1−γ)·(1 − by chance) − 1), for users who hold at most ℓ pairs."""
+        return (self._scale * (1 - self._by_chance) - 1) * sums
 
     @property
     def _scale(self) -> float:

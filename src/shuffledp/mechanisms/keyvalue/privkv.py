@@ -94,7 +94,7 @@ class PrivKV(Mechanism):
         yield from ({"share": tenths / 10} for tenths in range(2, 9))
 
     def __post_init__(self) -> None:
-        informative_epsilon("PrivKV", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("PrivKV", self.epsilon))
         object.__setattr__(self, "keys", argument.count("PrivKV", "keys", self.keys))
         object.__setattr__(self, "share", argument.open_probability("PrivKV", "share", self.share))
         object.__setattr__(self, "items", argument.count("PrivKV", "items", self.items))
@@ -298,6 +298,11 @@ class SampledKeyReading(PairReading):
         p1, _, scale = self._factors
         reported = (counts * p1 + (len(values) - counts) * (1 - p1)) / self.keys
         return np.stack([self._variance_of_counts(counts, len(values)), scale**2 * reported - squares])
+
+    def covariance(self, sums: Floats) -> Floats:
+        """Σv·(dP₁/(2P₁−1) − 1): an answer with a sign counts dP₁/(2P₁−1), and others add nothing to the sum."""
+        p1, gap, _ = self._factors
+        return (self.keys * p1 / gap - 1) * sums
 
     def _variance_of_counts(self, counts: Floats, users: int) -> Floats:
         p = self.answers.key_truth

@@ -120,9 +120,10 @@ class Laplace(Mechanism, HasNeighbours):
     summary = "mean of numbers in an interval: the number with Laplace noise, on a grid"
 
     def __post_init__(self) -> None:
-        if informative_epsilon("Laplace", self.epsilon) > LARGEST_EPSILON:
+        object.__setattr__(self, "epsilon", informative_epsilon("Laplace", self.epsilon))
+        if self.epsilon > LARGEST_EPSILON:
             raise ValueError(f"Laplace: epsilon must be at most {LARGEST_EPSILON:g}, got {self.epsilon!r}.")
-        low, high = argument.real("Laplace", "low", self.low), argument.real("Laplace", "high", self.high)
+        low, high = argument.real("Laplace", "low", self.low), argument.real("Laplace", "high", self.high, up=True)
         if not 0.0 < high - low < math.inf:
             raise ValueError(f"Laplace: low must be below high and both finite, got {low!r} and {high!r}.")
         object.__setattr__(self, "low", low)
@@ -175,7 +176,7 @@ class Laplace(Mechanism, HasNeighbours):
 
     def within(self, diameter: float) -> Neighbours:
         """Numbers at most this far apart are mixtures of points at most so many steps apart, rounded up."""
-        size = argument.positive_finite("Laplace", "diameter", diameter)
+        size = argument.positive_finite("Laplace", "diameter", diameter, up=True)
         return self.law.within(rounding.steps_within(size, self.low, self.high, self.grid))
 
     # --- for tests and the catalogue --------------------------------------------------------------------------

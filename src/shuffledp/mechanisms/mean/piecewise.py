@@ -112,7 +112,7 @@ class Piecewise(Mechanism):
     summary = "mean of numbers in [-1, 1]: a point near the number, or any"
 
     def __post_init__(self) -> None:
-        informative_epsilon("Piecewise", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("Piecewise", self.epsilon))
         object.__setattr__(self, "grid", rounding.grid_size("Piecewise", self.grid, at_least=2))
 
     @cached_property

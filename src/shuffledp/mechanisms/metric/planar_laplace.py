@@ -92,12 +92,15 @@ class PlanarLaplace(Mechanism, HasNeighbours):
             raise ValueError(
                 f"PlanarLaplace: epsilon must be from {SMALLEST_DISTANCE:g} to {LARGEST_DISTANCE:g}, got {level!r}."
             )
+        object.__setattr__(self, "epsilon", level)
         for low, high in (("west", "east"), ("south", "north")):
-            ends = [argument.real("PlanarLaplace", name, getattr(self, name)) for name in (low, high)]
+            ends = [argument.real("PlanarLaplace", name, getattr(self, name), up=name == high) for name in (low, high)]
             if not 0.0 < ends[1] - ends[0] < math.inf:
                 raise ValueError(
                     f"PlanarLaplace: {low} must be below {high} and both finite, got {ends[0]!r} and {ends[1]!r}."
                 )
+            object.__setattr__(self, low, ends[0])
+            object.__setattr__(self, high, ends[1])
         self._check_coordinates()
         columns = argument.count("PlanarLaplace", "columns", self.columns)
         rows = argument.count("PlanarLaplace", "rows", self.rows, at_least=0)

@@ -79,8 +79,9 @@ class WitchHat(Mechanism, HasNeighbours):
             raise ValueError(
                 f"WitchHat: epsilon must be from {SMALLEST_DISTANCE:g} to {LARGEST_DISTANCE:g}, got {level!r}."
             )
+        object.__setattr__(self, "epsilon", level)
         for name in ("half_width", "scale"):
-            argument.positive_finite("WitchHat", name, getattr(self, name))
+            object.__setattr__(self, name, argument.positive_finite("WitchHat", name, getattr(self, name)))
         if not 2 * self.half_width < math.inf:
             raise ValueError(f"WitchHat: half_width must be small enough to be doubled, got {self.half_width!r}.")
         object.__setattr__(self, "grid", rounding.grid_size("WitchHat", self.grid, at_least=1))
@@ -123,7 +124,7 @@ class WitchHat(Mechanism, HasNeighbours):
 
     def within(self, diameter: float) -> Neighbours:
         """Inputs at most this far apart are mixtures of points that are no more than ⌈diameter/step⌉ steps apart."""
-        size = argument.positive_finite("WitchHat", "diameter", diameter)
+        size = argument.positive_finite("WitchHat", "diameter", diameter, up=True)
         return self.law.within(rounding.steps_within(size, -self.half_width, self.half_width, self.grid))
 
     def between(self, first: Any, second: Any) -> Neighbours:

@@ -11,6 +11,7 @@ from typing import Any
 
 from flint import arb, fmpq
 
+from shuffledp import argument
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
@@ -28,8 +29,8 @@ def shares_of(who: str, weights: Sequence[Any] | None, parts: int) -> tuple[Frac
     if len(weights) != parts:
         raise ValueError(f"{who}: expected a weight for each of {parts} mechanisms, got {len(weights)}.")
     try:
-        exact = [Fraction(weight) for weight in weights]
-    except (TypeError, ValueError, OverflowError):
+        exact = [Fraction(w) if isinstance(w, str) else argument.exact(who, "weights", w) for w in weights]
+    except (TypeError, ValueError, ZeroDivisionError):
         raise ValueError(f"{who}: weights must be finite numbers, got {weights!r}.") from None
     if min(exact) <= 0:
         raise ValueError(f"{who}: weights must be above 0, got {float(min(exact))!r}.")

@@ -109,7 +109,7 @@ class MetricLaw(TableLaw):
 
     def within(self, diameter: float) -> Neighbours:
         """Every two inputs at most this far apart."""
-        near = list(self.near(argument.positive_finite(self.who, "diameter", diameter)))
+        near = list(self.near(argument.positive_finite(self.who, "diameter", diameter, up=True)))
         if not near:
             raise ValueError(
                 f"{self.who}: diameter must be at least the smallest distance {self.space.smallest!r}, "

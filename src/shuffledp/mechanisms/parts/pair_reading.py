@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp import argument
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import Reading
@@ -86,6 +89,30 @@ class PairReading(Reading):
         """
         counts, sums = estimate.value
         return np.asarray(np.clip(sums / np.maximum(counts, 1.0), -1.0, 1.0))
+
+    @abstractmethod
+    def covariance(self, sums: Floats) -> Floats:
+        """The covariance, per key, of its estimated count and value sum, where value sums are these."""
+
+    def mean_intervals(self, estimate: Estimate, confidence: float) -> tuple[Floats, Floats]:
+        """Confidence intervals of the mean values; all of [−1, 1] where a count is not above its own error.
+
+        Theorem: [Fieller 1954]: the θ for which S − θC, normal with variance Var S − 2θ·Cov + θ²·Var C, may have mean
+        0, C and S the estimates of a key's count and value sum. They are an interval where C is so far from 0 that
+        C² > z²·Var C; otherwise they are not, and nothing is said of the mean.
+        """
+        level = argument.open_probability("interval", "confidence", confidence, up=True)
+        z = NormalDist().inv_cdf(0.5 + level / 2)
+        (counts, sums), (of_counts, of_sums) = estimate.value, np.maximum(estimate.variance, 0.0)
+        # a·θ² − 2b·θ + c ≤ 0.
+        a = counts**2 - z**2 * of_counts
+        b = counts * sums - z**2 * self.covariance(sums)
+        c = sums**2 - z**2 * of_sums
+        told = (counts > 0) & (a > 0)
+        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+        below = np.where(told, a, 1.0)
+        low, high = np.where(told, (b - root) / below, -1.0), np.where(told, (b + root) / below, 1.0)
+        return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
 
     def sums(self, pairs: Array, power: int, weights: Floats | None = None) -> Floats:
         """Sums over holders, per key, of their weight (1 by default) and of their weight times value^power."""

@@ -43,10 +43,12 @@ class Tabulated(Mechanism):
     tuning: ClassVar[tuple[Tuning, ...]] = ()
     executed: UnitTable
     """The table that is run, and that all numbers are about."""
+    _asked: float | None
 
     def _adopt(self, table: UnitTable) -> None:
-        """Make this table the one that is run."""
+        """Make this table the one that is run; ``epsilon`` is then the table's, whatever was asked for."""
         object.__setattr__(self, "executed", table)
+        object.__setattr__(self, "_asked", vars(self).get("epsilon"))
         object.__setattr__(self, "epsilon", self.law.epsilon)
 
     @cached_property
@@ -73,7 +75,13 @@ class Tabulated(Mechanism):
         return OutputTable(inputs, messages, self.executed.fractions())
 
     def settings(self) -> dict[str, Any]:
-        """Its size in place of the table itself."""
+        """The constructor's arguments where they are numbers and texts, else the table's size in place of itself.
+
+        A local ε that was asked for stays what it was: built with the table's own, it would be another table.
+        """
+        given = super().settings()
+        if all(value is None or isinstance(value, bool | int | float | str) for value in given.values()):
+            return given | {"epsilon": self._asked} if "epsilon" in given else given
         return {"epsilon": self.epsilon, "inputs": self.executed.inputs, "outputs": self.executed.outputs}
 
     def _origin(self) -> tuple[Any, ...]:

@@ -55,10 +55,9 @@ class UnitBall(UserValues):
         return np.stack([first, -first])
 
 
-def checked_settings(who: str, epsilon: object, dimension: object) -> int:
-    """The dimension, if both settings are good."""
-    informative_epsilon(who, epsilon)
-    return argument.count(who, "dimension", dimension, at_least=2)
+def checked_settings(who: str, epsilon: object, dimension: object) -> tuple[float, int]:
+    """Both settings, if they are good."""
+    return informative_epsilon(who, epsilon), argument.count(who, "dimension", dimension, at_least=2)
 
 
 def directions_of(vectors: Floats) -> tuple[Floats, Floats]:

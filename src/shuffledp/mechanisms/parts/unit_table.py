@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.sampling.random import RandomSource
 
@@ -125,11 +126,11 @@ def checked_probabilities(who: str, rows: Any) -> Floats:
     """A table of at least two rows of finite non-negative numbers."""
     try:
         given = np.asarray(rows)
-        numbers = given.astype(np.float64)
-    except (TypeError, ValueError):
+    except ValueError:
         raise ValueError(f"{who}: expected rows of numbers, all of one length.") from None
     if given.dtype.kind not in "iufO":
         raise TypeError(f"{who}: expected a table of numbers, got {given.dtype}.")
+    numbers = argument.reals(who, "probabilities", given)
     if numbers.ndim != 2:
         raise ValueError(f"{who}: expected a table (rows are inputs, columns are outputs), got shape {numbers.shape}.")
     inputs, outputs = numbers.shape

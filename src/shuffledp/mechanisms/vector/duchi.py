@@ -64,7 +64,7 @@ class Duchi(Mechanism):
     summary = "vector mean: signs of all coordinates, turned towards the user's vector"
 
     def __post_init__(self) -> None:
-        informative_epsilon("Duchi", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("Duchi", self.epsilon))
         object.__setattr__(self, "dimension", argument.count("Duchi", "dimension", self.dimension))
 
     @cached_property

@@ -52,7 +52,7 @@ class Harmony(Mechanism):
     summary = "vector mean: the sign of one random coordinate"
 
     def __post_init__(self) -> None:
-        informative_epsilon("Harmony", self.epsilon)
+        object.__setattr__(self, "epsilon", informative_epsilon("Harmony", self.epsilon))
         object.__setattr__(self, "dimension", argument.count("Harmony", "dimension", self.dimension))
 
     @cached_property

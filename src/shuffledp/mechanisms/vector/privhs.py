@@ -76,7 +76,9 @@ class PrivHS(Mechanism):
     has_table = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checked_settings("PrivHS", self.epsilon, self.dimension))
+        epsilon, dimension = checked_settings("PrivHS", self.epsilon, self.dimension)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "dimension", dimension)
 
     @cached_property
     def region(self) -> OwnRegion:

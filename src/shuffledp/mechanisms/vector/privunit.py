@@ -57,7 +57,8 @@ class PrivUnit(Mechanism):
     has_table = False
 
     def __post_init__(self) -> None:
-        dimension = checked_settings("PrivUnit", self.epsilon, self.dimension)
+        epsilon, dimension = checked_settings("PrivUnit", self.epsilon, self.dimension)
+        object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "dimension", checked_dimension("PrivUnit", dimension))
 
     @cached_property

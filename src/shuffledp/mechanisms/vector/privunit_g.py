@@ -86,7 +86,9 @@ class PrivUnitG(Mechanism):
     has_table = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checked_settings("PrivUnitG", self.epsilon, self.dimension))
+        epsilon, dimension = checked_settings("PrivUnitG", self.epsilon, self.dimension)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "dimension", dimension)
         if self.epsilon <= 4 * self.share_error:
             raise ValueError(
                 f"PrivUnitG: epsilon must be above {4 * self.share_error:.3g} for {self.dimension} numbers, "

@@ -52,7 +52,8 @@ class PrivUnitOptimized(Mechanism):
     has_table = False
 
     def __post_init__(self) -> None:
-        dimension = checked_settings("PrivUnitOptimized", self.epsilon, self.dimension)
+        epsilon, dimension = checked_settings("PrivUnitOptimized", self.epsilon, self.dimension)
+        object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "dimension", checked_dimension("PrivUnitOptimized", dimension))
 
     @cached_property

@@ -180,11 +180,14 @@ class SQKR(Mechanism):
         yield from ({"level": level} for level in (1.5, 2.0, 2.5, 3.0, 4.0))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", checked_settings("SQKR", self.epsilon, self.dimension))
+        epsilon, dimension = checked_settings("SQKR", self.epsilon, self.dimension)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "dimension", dimension)
         object.__setattr__(self, "frame", argument.count("SQKR", "frame", self.frame, at_least=0))
         level = argument.positive_finite("SQKR", "level", self.level)
         if level < 1.0:
             raise ValueError(f"SQKR: level must be at least 1, got {level!r}.")
+        object.__setattr__(self, "level", level)
         most = min(MOST_SIGNS, self.public_frame.size)
         chosen = _best_signs(self.epsilon, most) if self.signs is None else argument.count("SQKR", "signs", self.signs)
         if chosen > most:
