@@ -217,7 +217,7 @@ def test_the_promise_is_about_a_person(tmp_path: Path) -> None:
     people = len(set(ids))
     words = (tmp_path / "out" / "report.md").read_text("utf-8")
     wanted = f"one of the {people:,} users held instead in all her rows, at most 3 of the {len(kept):,}, whose number"
-    for told in (wanted, f"{ROWS - len(kept):,} rows were left out", "none: `verify` knows claims about one row"):
+    for told in (wanted, f"{ROWS - len(kept):,} rows were left out", "none: expected one row of each person, got more"):
         assert told in words
     document = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
     assert document["rows"] == {"used": len(kept), "left_out": ROWS - len(kept), "users": people, "per_person": 3}

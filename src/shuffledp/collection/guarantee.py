@@ -13,6 +13,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.certificate.claim import Claim, claim_of
 from shuffledp.composition.group import group
 from shuffledp.composition.sequential import compose
+from shuffledp.document import epsilon_is
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms import catalogue
 from shuffledp.planner.plan_file import Plan
@@ -113,7 +114,7 @@ class Guarantee:
             who = "users" if self.per_person == 1 else f"rows, up to {self.per_person} of one person,"
             raise TooWeak(
                 f"collect: {self.users} {who} took part where {self.plan.users} were planned, which gives "
-                f"ε = {self.epsilon:.6g}{rounds} at δ = {self.plan.delta:g}, above the target {self.plan.epsilon:g}; "
+                f"{epsilon_is(self.epsilon)}{rounds} at δ = {self.plan.delta:g}, above the target {self.plan.epsilon:g}; "
                 f"nothing was released; add --allow-weaker to accept that."
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from shuffledp import figure
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
 from shuffledp.collection.ledger import Standing
-from shuffledp.document import json_text, rounded_up
+from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.readable import Readable
 from shuffledp.tasks.quantity import Quantity
@@ -96,20 +97,14 @@ class Report(Readable):
     def statement(self) -> str:
         """The guarantee in words."""
         held = self.guarantee
-        epsilon, delta = rounded_up(held.value.upper), rounded_up(held.plan.delta)
-        text = (
-            f"Whatever one of the {self._whom()}, the probability of any set of shuffled messages "
-            f"changes by at most a factor e^{epsilon}, and by {delta} beyond that: "
-            f"({epsilon}, {delta})-differential privacy, by {held.value.theorem}. "
-            f"{self._alone()} {ROWS_APART if self.rows is None else self.rows.sentence()}"
-        )
+        text = f"{self._promise()} {self._alone()} {ROWS_APART if self.rows is None else self.rows.sentence()}"
         if held.plan.rounds > 1:
-            text += f" Over {held.plan.rounds} such rounds: ε = {rounded_up(held.epsilon)}."
+            text += f" Over {held.plan.rounds} such rounds: {epsilon_is(held.epsilon)}."
         past = 0 if self.standing is None else len(self.standing.entries)
         if self.standing is not None and past > held.plan.rounds:
             text += (
                 f" The ledger has {past:,} collections from these people, where the plan is for {held.plan.rounds:,}: "
-                f"all together ε = {rounded_up(self.standing.epsilon)} at δ = {rounded_up(self.standing.delta)}."
+                f"all together {epsilon_is(self.standing.epsilon)} at δ = {rounded_up(self.standing.delta)}."
             )
         aside = sum(self._aside().values())
         if aside:
@@ -138,6 +133,17 @@ class Report(Readable):
             return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
         return f"Each message alone keeps local ε = {rounded_up(local)} even from the shuffler."
 
+    def _promise(self) -> str:
+        held = self.guarantee
+        if math.isinf(held.value.upper):
+            return f"No ε is known that holds at δ = {rounded_up(held.plan.delta)}: it may be {BEYOND}."
+        epsilon, delta = rounded_up(held.value.upper), rounded_up(held.plan.delta)
+        return (
+            f"Whatever one of the {self._whom()}, the probability of any set of shuffled messages "
+            f"changes by at most a factor e^{epsilon}, and by {delta} beyond that: "
+            f"({epsilon}, {delta})-differential privacy, by {held.value.theorem}."
+        )
+
     def _aside(self) -> dict[str, int]:
         """What was not as planned, where anything was."""
         return {name: number for name, number in self.counts.items() if name != "messages" and number}
@@ -152,17 +158,20 @@ class Report(Readable):
         pairs = [
             (self._counted, f"{held.users:,} of {held.plan.users:,} planned"),
             *self._left_out(),
-            ("ε (guaranteed)", _upper(held.value.upper)),
+            ("ε (guaranteed)", epsilon_text(held.value.upper, 7)),
             ("δ", f"{held.plan.delta:g}"),
             ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
             ("theorem", held.value.theorem),
             *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
         ]
         if self.standing is not None:
-            spent, budget = f"ε = {_upper(self.standing.epsilon)} at δ = {self.standing.delta:g}", self.standing.budget
+            spent, budget = (
+                f"{epsilon_is(self.standing.epsilon, 7)} at δ = {self.standing.delta:g}",
+                self.standing.budget,
+            )
             pairs.append((f"{held.plan.population!r} so far", spent))
             if budget is not None:
-                words = f"ε = {_upper(self.standing.spent)} of {budget.epsilon:g} at δ = {budget.delta:g}"
+                words = f"{epsilon_is(self.standing.spent, 7)} of {budget.epsilon:g} at δ = {budget.delta:g}"
                 pairs.append(("of the budget", words))
         return pairs + self._largest()
 
@@ -207,7 +216,7 @@ class Report(Readable):
             ("population", plan.population),
             (f"{self._counted} that took part", f"{held.users:,} of {plan.users:,} planned"),
             *self._left_out(),
-            ("central ε, guaranteed", rounded_up(held.value.upper)),
+            ("central ε, guaranteed", epsilon_text(held.value.upper)),
             ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
             ("δ", rounded_up(plan.delta)),
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
@@ -322,11 +331,6 @@ def standing_document(standing: Standing) -> dict[str, Any]:
     }
 
 
-def _upper(value: float) -> str:
-    """Rounded up so that what is read still holds."""
-    return f"{float(rounded_up(value, 7)):.7g}"
-
-
 def _settings(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in settings.items())
 
@@ -348,10 +352,10 @@ def _ledger_words(standing: Standing) -> str:
     rounds, budget, head = len(standing.entries), standing.budget, standing.head
     text = (
         f"{standing.population!r} has now taken part in {rounds} collection{'s' if rounds > 1 else ''}, "
-        f"ε = {rounded_up(standing.epsilon)} at δ = {standing.delta:g} in all."
+        f"{epsilon_is(standing.epsilon)} at δ = {standing.delta:g} in all."
     )
     if budget is not None:
-        spent = f", of which {rounded_up(standing.spent)} are spent" if budget.delta != standing.delta else ""
+        spent = f", of which {epsilon_text(standing.spent)} are spent" if budget.delta != standing.delta else ""
         text += f" The budget is ε = {budget.epsilon:g} at δ = {budget.delta:g}{spent}."
     text += f" The ledger is {head.ledger}, and its entry {head.entries} has the hash {head.hash}."
     return " ".join(filter(None, (text, accepted_words(standing))))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from shuffledp.collection import kernel
 from shuffledp.collection.engine.engine import EngineFailed
+from shuffledp.errors import installing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -34,6 +34,7 @@ def estimate(
     already. ``round_number`` as for ``collect``.
 
     >>> import pyarrow, tempfile
+    >>> from shuffledp.collection import encode, shuffle
     >>> from shuffledp.mechanisms.frequency.krr import KRR
     >>> from shuffledp.tasks.frequency import Frequency
     >>> plan = Plan(Frequency(["red", "green"]), KRR(2.0, 2), users=1000, epsilon=1.0, delta=1e-6)
