@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -55,9 +56,7 @@ def amplify(
     >>> older.epsilon(delta=1e-8).bound
     'analytic'
     """
-    total = argument.count("amplify", "users", users)
-    if total > MOST_USERS:
-        raise ValueError(f"amplify: users must be at most {MOST_USERS:.0e}, got a number of {len(str(total))} digits.")
+    total = argument.count("amplify", "users", users, at_most=MOST_USERS)
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
     if lost >= total:
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
@@ -103,7 +102,7 @@ def chosen_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diameter: 
     if not isinstance(randomizer, HasNeighbours):
         raise TypeError(f"amplify: pair and diameter need a metric mechanism, got {type(randomizer).__name__}.")
     if pair is None:
-        return randomizer.within(argument.positive_finite("amplify", "diameter", diameter))
+        return randomizer.within(argument.positive_finite("amplify", "diameter", diameter, toward=math.inf))
     if diameter is not None:
         raise ValueError("amplify: give either pair or diameter, not both.")
     if len(pair) != 2:

@@ -104,8 +104,8 @@ class Target(CurveTarget):
     sharpness: ClassVar[Sharpness] = Sharpness(real=2e-5, composed=3e-4, whole=1e-7)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", argument.positive_finite(WHO, "epsilon", self.epsilon))
-        object.__setattr__(self, "delta", argument.open_probability(WHO, "delta", self.delta))
+        object.__setattr__(self, "epsilon", argument.positive_finite(WHO, "epsilon", self.epsilon, toward=-math.inf))
+        object.__setattr__(self, "delta", argument.open_probability(WHO, "delta", self.delta, toward=-math.inf))
 
     def __str__(self) -> str:
         return f"ε = {self.epsilon:g} at δ = {self.delta:g}"

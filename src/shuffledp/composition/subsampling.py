@@ -235,7 +235,7 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
     True
     """
     total = argument.count("poisson", "population", population)
-    chance = argument.real("poisson", "rate", rate)
+    chance = argument.real("poisson", "rate", rate, toward=math.inf)
     if not 0.0 < chance <= 1.0:
         raise ValueError(f"poisson: rate must be above 0 and at most 1, got {chance!r}.")
     if chance == 1.0:

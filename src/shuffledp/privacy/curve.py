@@ -117,12 +117,12 @@ class PrivacyCurve(Readable, Record):
 
     def epsilon(self, delta: float) -> BoundValue:
         """The smallest ε for which (ε, δ)-DP is proved; infinity if there is none."""
-        delta = argument.open_probability("PrivacyCurve", "delta", delta)
+        delta = argument.open_probability("PrivacyCurve", "delta", delta, toward=-math.inf)
         return replace(self._epsilon(delta), delta=delta, attack=self.source.attack)
 
     def delta(self, epsilon: float) -> BoundValue:
         """The smallest δ for which (ε, δ)-DP is proved."""
-        epsilon = argument.non_negative("PrivacyCurve", "epsilon", epsilon)
+        epsilon = argument.non_negative("PrivacyCurve", "epsilon", epsilon, toward=-math.inf)
         return replace(self._delta(epsilon), epsilon=epsilon, attack=self.source.attack)
 
     def profile(self, epsilons: ArrayLike) -> Profile:

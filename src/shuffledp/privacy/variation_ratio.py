@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 from flint import arb, fmpq
 
 from shuffledp import argument
-from shuffledp.numerics.ball import above, precision, rational, round_up
+from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.record import Record
@@ -37,9 +36,9 @@ class VariationRatio(Randomizer, Record):
 
     Theorem: [VR] Lemma 4.3 (decomposition).
     Requires: p > 1; 0 ≤ β ≤ (p−1)/(p+1); q0, q1, q_common ≥ 1 and finite; r0 + r1 + γ/q_common ≤ 1.
-    Deviates: floats are exact reals; β within 1e-12 (relative) of its maximum is the maximum, and a sum of
-    r0 + r1 + γ/q_common above 1 by less than that is met by raising the q's: both are sound. At p = ∞, β = 1
-    says that the two laws are disjoint.
+    Deviates: floats are exact reals; what is exact and no float is raised to one; β within 1e-12 (relative) of its
+    maximum is the maximum, and a sum of r0 + r1 + γ/q_common above 1 by less than that is met by raising the q's: all
+    sound. At p = ∞, β = 1 says that the two laws are disjoint.
 
     >>> import shuffledp as sdp
     >>> import math
@@ -54,10 +53,10 @@ class VariationRatio(Randomizer, Record):
     q_common: float | None = None
 
     def __post_init__(self) -> None:
-        p = argument.real(_WHO, "p", _upward(self.p))
+        p = argument.real(_WHO, "p", self.p, toward=math.inf)
         if p <= 1.0:
             raise ValueError(f"{_WHO}: p must be above 1 (infinity is allowed), got {p!r}.")
-        beta = argument.real(_WHO, "beta", _upward(self.beta))
+        beta = argument.real(_WHO, "beta", self.beta, toward=math.inf)
         most = 1.0 if math.isinf(p) else (p - 1.0) / (p + 1.0)
         if not 0.0 <= beta <= most * (1 + SNAP):
             raise ValueError(f"{_WHO}: beta must be between 0 and (p-1)/(p+1) = {most!r} for p = {p!r}, got {beta!r}.")
@@ -77,7 +76,7 @@ class VariationRatio(Randomizer, Record):
     @classmethod
     def of_ldp(cls, epsilon_local: float) -> VariationRatio:
         """The parameters of any ε0-LDP randomizer: p = q = e^ε0 and the largest β."""
-        epsilon = argument.positive_finite(_WHO, "epsilon_local", epsilon_local)
+        epsilon = argument.positive_finite(_WHO, "epsilon_local", epsilon_local, toward=math.inf)
         with precision(96):
             p = round_up(arb(epsilon).exp())
         if math.isinf(p):
@@ -288,13 +287,8 @@ class _PublishedClasses:
         return result
 
 
-def _upward(value: object) -> object:
-    """Fractions become the float above them: raising p, β or q is sound."""
-    return above(value) if isinstance(value, Fraction) else value
-
-
 def _ratio(name: str, value: object) -> float:
-    number = argument.real(_WHO, name, _upward(value))
+    number = argument.real(_WHO, name, value, toward=math.inf)
     if not 1.0 <= number < math.inf:
         raise ValueError(f"{_WHO}: {name} must be at least 1 and finite, got {number!r}.")
     return number
