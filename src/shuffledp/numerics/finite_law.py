@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.numerics.ball import precision, round_down, round_up
+from shuffledp.numerics.ball import LARGEST, precision, round_down, round_up
 
 Atoms = Sequence[tuple[arb, arb]]
 FLOAT_VIEW_BITS = 96
@@ -44,6 +44,7 @@ class FiniteLaw:
                     break
             bits *= 4
         values = np.array([float(value.mid()) if _is_told(value) else 0.0 for value, _ in pairs])
+        values = np.clip(values, -LARGEST, LARGEST)
         weights = np.array([float(weight.mid()) for _, weight in pairs])
         return values, weights
 

@@ -11,6 +11,7 @@ from shuffledp.numerics.finite_law import FiniteLaw
 from shuffledp.numerics.root import find_crossing
 
 LOWEST = -1e60
+LARGEST_EXPONENT = 1023
 FAR_OFF = 0.1
 """A saddle point whose logarithm is off by more is looked for again."""
 
@@ -21,7 +22,7 @@ class TiltedLaw:
     def __init__(self, law: FiniteLaw, count: int) -> None:
         values, weights = law.floats()
         positive = float(values.max())
-        self.scale = 2.0 ** math.ceil(math.log2(positive)) if positive > 0 else 1.0
+        self.scale = 2.0 ** min(math.ceil(math.log2(positive)), LARGEST_EXPONENT) if positive > 0 else 1.0
         # Far below, a value's weight vanishes under any tilt that matters; clipping keeps squares finite.
         with np.errstate(over="ignore"):
             self.values = np.maximum(values / self.scale, LOWEST)
