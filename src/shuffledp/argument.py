@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_COUNT = (1 << 63) - 1
+"""More than anything that is counted here; what is larger is a mistake, and would be computed with for ever."""
 _EXACT = 1 << 53
 """Up to here every whole number is a float."""
 _SHOWN = 60
@@ -44,18 +46,20 @@ def exact(who: str, name: str, value: Any) -> Fraction:
     return Fraction(*number.as_integer_ratio())
 
 
-def count(who: str, name: str, value: Any, *, at_least: int = 1) -> int:
+def count(who: str, name: str, value: Any, *, at_least: int = 1, at_most: int = MOST_COUNT) -> int:
     """A whole number of at least ``at_least``; floats such as 1e6 that are whole are accepted."""
     number = _number(value)
     if number is None:
         raise TypeError(f"{who}: {name} must be a whole number, got {shown(value)}.")
     # Decimals may have more digits than there is memory for; whole numbers of Python's own are there already.
-    exact = isinstance(number, numbers.Integral) or (number == number and math.isfinite(_rounded(number, up=True)))
+    exact = isinstance(number, numbers.Rational) or (number == number and math.isfinite(_rounded(number, up=True)))
     whole = int(number) if exact else None
     if whole is None or number != whole:
         raise ValueError(f"{who}: {name} must be a whole number of at least {at_least}, got {shown(number)}.")
     if whole < at_least:
         raise ValueError(f"{who}: {name} must be at least {at_least}, got {shown(whole)}.")
+    if whole > at_most:
+        raise ValueError(f"{who}: {name} must be at most {at_most}, got {shown(whole)}.")
     return whole
 
 

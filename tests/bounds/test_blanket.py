@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 
 import shuffledp as sdp
 from shuffledp.bounds import BOUND_OF
+
+TAIL_BOUNDS = [f"blanket-{kind}" for kind in ("hoeffding", "bennett", "hoeffding-generic", "bennett-generic")]
 
 
 def epsilon(randomizer: object, users: int, delta: float, bound: str) -> float:
@@ -96,3 +100,64 @@ def test_a_randomizer_without_a_blanket_is_told_so() -> None:
     """Raw parameters have no blanket: the optimal bound does not apply, and says why."""
     with pytest.raises(sdp.NotApplicable, match="gives no blanket"):
         sdp.amplify(sdp.VariationRatio(3.0, 0.2, 3.0), 100, bound="optimal")
+
+
+def published(inequality: str, local: float, users: int, epsilon: np.ndarray) -> np.ndarray:
+    """The generic formulas as printed, in floats."""
+    e0, ratio = math.exp(local), np.exp(epsilon)
+    a, gamma = ratio - 1, 1 / e0
+    if inequality == "hoeffding":
+        b = (ratio + 1) * (e0 - 1 / e0)
+        return b**2 / (4 * a * gamma * users) * (1 - gamma * (1 - np.exp(-2 * a**2 / b**2))) ** users
+    top, c = e0 - ratio / e0, e0 * (ratio**2 + 1) - 2 * ratio / e0**3
+    u = a * top / c
+    kappa = c / top**2 * ((1 + u) * np.log1p(u) - u)
+    decay = (1 - gamma * (1 - np.exp(-kappa))) ** users - (1 - gamma) ** users
+    return top / (gamma * users * np.log1p(u)) * decay
+
+
+@pytest.mark.parametrize(
+    ("inequality", "local", "users"),
+    [
+        ("hoeffding", 1.0, 20),
+        ("bennett", 1.0, 20),
+        ("hoeffding", 4.0, 300_000),
+        ("bennett", 3.0, 3_000),
+        ("bennett", 5.0, 300_000),
+    ],
+)
+def test_generic_tail_bounds_are_the_running_minimum_of_the_printed_ones(
+    inequality: str, local: float, users: int
+) -> None:
+    """δ never rises: what is proved at one ε holds at every larger one, and so does the inverse."""
+    curve = sdp.amplify(sdp.VariationRatio.of_ldp(local), users, bound=f"blanket-{inequality}-generic")
+    points = np.linspace(0.0, local, 4001)[1:-1]
+    least = np.minimum(1.0, np.minimum.accumulate(published(inequality, local, users, points)))
+    for k in range(0, len(points), 133):
+        assert curve.delta(points[k]).upper == pytest.approx(least[k], rel=1e-5)
+    for delta in (0.9, 0.5, 0.2, 0.1, 0.01, 1e-4):
+        met = np.flatnonzero(least <= delta)
+        wanted = points[met[0]] if len(met) else local
+        found = curve.epsilon(delta)
+        assert found.upper == pytest.approx(wanted, abs=local / 3000)
+        assert found.slack <= 1e-6 * local
+
+
+@pytest.mark.parametrize("bound", TAIL_BOUNDS)
+@pytest.mark.parametrize(
+    "randomizer",
+    [sdp.KRR(1.0, 2), sdp.KRR(5.0, 10), sdp.Laplace(2.0, grid=16), sdp.Exponential([[0.0, 3.0], [3.0, 0.0]])],
+    ids=str,
+)
+@pytest.mark.parametrize("users", [1, 30, 2000])
+def test_tail_bounds_never_rise(bound: str, randomizer: sdp.Mechanism, users: int) -> None:
+    """From 0 to beyond ε0, and their inverse is met where it says and nowhere before, within its slack."""
+    curve = sdp.amplify(randomizer, users, bound=bound)
+    epsilons = np.concatenate([np.geomspace(1e-3, 6.0, 60), [0.999, 1.0, 4.99, 4.999999, 5.0]])
+    values = [curve.delta(float(epsilon)).upper for epsilon in np.sort(epsilons)]
+    assert all(after <= before for before, after in itertools.pairwise(values))
+    for delta in (0.3, 1e-3, 1e-9):
+        found = curve.epsilon(delta)
+        assert curve.delta(found.upper).upper <= delta
+        before = (found.upper - found.slack) * (1 - 1e-9)
+        assert before <= 0 or curve.delta(before).upper >= delta

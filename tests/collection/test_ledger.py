@@ -19,6 +19,7 @@ from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.ledger import Ledger
+from shuffledp.document import rounded_up
 from shuffledp.version import __version__
 from tests.collection import data_of, everything_under, new_ledger, plan_of, write_table
 
@@ -314,7 +315,7 @@ def test_too_few_users_are_noticed_before_anything_is_released(tmp_path: Path, r
     assert achieved > plan.epsilon
     new_ledger(tmp_path / "ledger.sqlite")
     request = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite")
-    with pytest.raises(TooWeak, match=rf"400 users took part where 3000 were planned.*ε = {achieved:.6g}"):
+    with pytest.raises(TooWeak, match=rf"400 users took part where 3000 were planned.*ε = {rounded_up(achieved)}"):
         run(request, engine_of("embedded"))
     assert everything_under(tmp_path) == ["data.parquet", "ledger.sqlite"]
     weaker = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)

@@ -17,6 +17,7 @@ from shuffledp.numerics.ball import precision
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.privacy.curve import NumericCurve, Source
 from shuffledp.privacy.variation_ratio import VariationRatio
+from shuffledp.sampling import rounding
 from tests.oracle import exact
 
 
@@ -278,3 +279,59 @@ def test_near_numbers_are_better_protected() -> None:
     assert values[3] == pytest.approx(whole, rel=1e-6)
     assert values[2] <= sdp.amplify(mechanism, users, diameter=0.1).epsilon(delta).upper < whole
     assert sdp.amplify(mechanism, users, diameter=5.0).epsilon(delta).upper == whole
+
+
+@pytest.mark.parametrize(
+    ("grid", "diameter", "users"),
+    [
+        (1, 0.1, 1),
+        (1, 0.1, 3),
+        (1, 0.75, 2),
+        (2, 0.3, 2),
+        (2, 0.9, 1),
+        (3, 0.7, 2),
+        (3, 0.2, 1),
+        (1, 1.0, 2),
+        (2, 2.0, 2),
+    ],
+)
+def test_what_is_known_of_a_diameter_from_below_is_attained(grid: int, diameter: float, users: int) -> None:
+    """Real datasets of numbers that are that near, exactly to 2^-200: some attains the lower bound, none the upper.
+
+    Before rounding to the grid, that is: on the grid two numbers may be far apart, but only now and then.
+    """
+    mechanism = Laplace(2.0, grid=grid)
+    points = point_rows(mechanism)
+    low = Fraction(min(1.0, diameter))
+    numbers = [Fraction(0), low, 1 - low, Fraction(1, 2), Fraction(1)]
+
+    def law(number: Fraction) -> list[Fraction]:
+        below = min(int(number * grid), grid - 1)
+        up = number * grid - below
+        return [(1 - up) * a + up * b for a, b in zip(points[below], points[below + 1], strict=True)]
+
+    rows = [law(number) for number in numbers]
+    near = [(a, b) for a, b in itertools.permutations(range(5), 2) if abs(numbers[a] - numbers[b]) <= diameter]
+    curve = sdp.amplify(mechanism, users, diameter=diameter)
+    for ratio in (Fraction(1), Fraction(9, 8), Fraction(2)):
+        truth = max(
+            exact.shuffled_divergence([rows] * users, first, second, others, ratio)
+            for first, second in near
+            for others in itertools.combinations_with_replacement(range(5), users - 1)
+        )
+        value = curve.delta(math.log(ratio))
+        assert value.lower is not None
+        # The logarithm of the ratio is off by an ulp.
+        assert value.lower * (1 - 1e-12) - 1e-15 <= truth <= value.upper * (1 + 1e-12)
+        if users == 1:
+            assert value.lower == pytest.approx(float(truth), rel=1e-9, abs=1e-15)
+
+
+def test_the_number_of_a_diameter_is_not_beyond_it() -> None:
+    """Sums in floats may be rounded up; the number is the last one that is near enough, in exact terms."""
+    for low, size, high in ((0.1, 0.2, 1.0), (-1e9, 1e-7, 5.0), (0.3, 1e-30, 0.4), (-3.0, 7.5, 4.0), (0.0, 2.0, 1.0)):
+        found = rounding.farthest_within(size, low, high)
+        assert low <= found <= high
+        assert Fraction(found) - Fraction(low) <= Fraction(size)
+        beyond = math.nextafter(found, math.inf)
+        assert beyond > high or Fraction(beyond) - Fraction(low) > Fraction(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -127,3 +128,42 @@ def test_bad_points() -> None:
         mechanism.encode([[0.0, 0.0], [2.0, 0.0]])
     with pytest.raises(ValueError, match="expected two coordinates per user, got 3"):
         mechanism.encode([[0.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("diameter", [0.1, 0.25, 0.3, 0.5, 1e-300])
+def test_a_diameter_is_attacked_with_places_that_are_that_near(diameter: float) -> None:
+    """Alone in a row of four cells: the largest total variation over all places of a fine lattice that are so near.
+
+    Cells are half open: with a diameter of one cell, no two places of the first and the third are near enough.
+    """
+    mechanism = sdp.PlanarLaplace(2.0, columns=4, rows=1)
+    lattice = np.linspace(0.0, 1.0, 4 * 16 + 1)
+    places = np.sort(np.concatenate([lattice, np.nextafter(lattice[1:-1], 0.0)]))
+    cells = mechanism.map.cells(np.stack([places, np.full(len(places), 0.5)], axis=1))
+    rows = mechanism.executed.units / mechanism.executed.whole
+    held = list(zip(map(Fraction, places.tolist()), cells.tolist(), strict=True))
+    pairs = {(a, b) for x, a in held for y, b in held if 0 <= y - x <= Fraction(diameter)}
+    truth = max(float(np.maximum(rows[a] - rows[b], 0).sum()) for a, b in pairs)
+    found = sdp.amplify(mechanism, 1, diameter=diameter).delta(0.0)
+    if diameter == 1e-300:
+        assert found.lower is None
+    else:
+        assert found.lower == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        sdp.PlanarLaplace(2.0, columns=4, rows=2),
+        sdp.PlanarLaplace(2.0, columns=5, **CITY),
+        sdp.PlanarLaplace(2.0, west=-3.0, east=1e3, south=1e5, north=1e5 + 1, columns=7, rows=3),
+    ],
+    ids=str,
+)
+def test_places_on_both_sides_of_an_edge(mechanism: sdp.PlanarLaplace) -> None:
+    """They lie in the cells asked for, and are as far apart as the cells are."""
+    region = mechanism.map
+    for a, b in mechanism.space.pairs():
+        points = region.nearest_points(a, b)
+        assert region.cells(points).tolist() == [a, b]
+        assert region.distance(points) == pytest.approx(region.least_distance(a, b), rel=1e-6, abs=1e-7)

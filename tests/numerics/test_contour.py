@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from flint import acb, arb
 from hypothesis import assume, given, settings, strategies as st
+from mpmath import mp, mpf
 
 from shuffledp.numerics import contour, walk
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.contour import ContourPlan
+from shuffledp.numerics.expectation import positive_part_mean
 from shuffledp.numerics.finite_law import FiniteLaw
+from shuffledp.numerics.tilted import TiltedLaw
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 from .exact_law import KINDS, ExactLaw, encloses, laws, least, most, overlap, random_law, relative_width
@@ -249,3 +252,65 @@ def test_has_positive_value() -> None:
     """Only a value above 0 counts."""
     assert contour.has_positive_value(ExactLaw((Fraction(1, 10**9), Fraction(-1)), (Fraction(1, 2),) * 2).finite)
     assert not contour.has_positive_value(ExactLaw((Fraction(0), Fraction(-1)), (Fraction(1, 2),) * 2).finite)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_node_is_enough_for_a_bound(kind: str) -> None:
+    """Where no plan is affordable: above the exact value, and within twice of Chernoff's bound."""
+    rng, tried = Random(kind), 0
+    while tried < 20:
+        law, count = random_law(rng, rng.randint(2, 5), kind), rng.randint(1, 6)
+        if not law.has_positive_value:
+            continue
+        tried += 1
+        tilted = TiltedLaw(law.finite, count)
+        tau = tilted.saddle(0.0)
+        found = contour.bracket(law.finite, count, contour._one_node(tilted, tau))
+        assert encloses(found, law.positive_part_mean(count))
+        chernoff = tilted.log_moment(tau) - 1 - math.log(tau) + math.log(tilted.scale)
+        assert found.log_upper() <= chernoff + math.log(2)
+
+
+RARE = VariationRatio(39.511971864058076, 1e-17, (43.974252970533875, 39.51197186405822), 39.5119835733159)
+MANY = 2_674_532_936
+
+
+@pytest.mark.parametrize("epsilon", [1.0e-7, 1.1e-7, 1.28e-7])
+def test_many_summands_of_which_few_are_large(epsilon: float) -> None:
+    """Values of probability 1e-19 decide, among 2.7e9 summands: a plan ends, and bounds the mean from above.
+
+    The other route is a bound from below: given the numbers of rare values, E(S)_+ ≥ (E S)_+. A number of k of them has
+    probability C(n, k)·w^k·(1 − w)^(n−k), and what is left of the drift is its mean.
+    """
+    law = RARE.pair(epsilon).law(epsilon)
+    found = positive_part_mean(law, MANY)
+    assert found.upper.is_finite()
+    with mp.workdps(60):
+        (top, w), (_, _), *rest = [
+            (mpf(v.mid().str(50, radius=False)), mpf(w.mid().str(50, radius=False))) for v, w in precise(law)
+        ]
+        drift = sum(v * w for v, w in rest) / sum(w for _, w in rest)
+        below = mpf(0)
+        for k in range(1, 60):
+            chance = mp.binomial(MANY, k) * w**k * sum(w for _, w in rest) ** (MANY - k)
+            below += chance * max(mpf(0), k * top + (MANY - k) * drift)
+        assert below > 0
+        upper = mpf(found.upper.str(40, radius=False))
+        # What the two leave open is what the number of common values varies by.
+        assert below <= upper <= below * mp.exp(2)
+
+
+def precise(law: FiniteLaw) -> list[tuple[arb, arb]]:
+    """The atoms to many digits."""
+    with precision(256):
+        return list(law.atoms())
+
+
+def test_a_node_where_the_moment_vanishes() -> None:
+    """A fair coin at the angle π: the logarithm is minus infinity, and no part of it is NaN."""
+    law = ExactLaw((Fraction(0), Fraction(1)), (Fraction(1, 2), Fraction(1, 2))).finite
+    tilted = TiltedLaw(law, 10)
+    found = contour._log_ratio(tilted, np.array([0.5, 0.5]), 0.0, 1.0, np.array([0.0, math.pi, 1.0]))
+    assert not np.isnan(found).any()
+    assert found.real[0] == 0.0
+    assert found.real[1] < -300

@@ -14,6 +14,7 @@ from mpmath import mp
 
 from shuffledp import BoundValue, PrivacyCurve, VariationRatio, amplify
 from shuffledp.errors import NotApplicable
+from shuffledp.numerics.ball import precision
 from shuffledp.privacy.attack import AttackCurve
 from shuffledp.privacy.curve import ClosedFormCurve, DeltaFormCurve, NumericCurve, Source
 from shuffledp.privacy.pair import exact_pair
@@ -439,3 +440,25 @@ def test_a_delta_form_is_inverted() -> None:
         assert curve.delta(value.upper).upper <= delta
         assert value.upper == pytest.approx(math.log(4 / delta) / 50, rel=1e-8)
     assert curve.epsilon(1e-60).upper == 1.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "users", "delta"),
+    [
+        ((1.000000000000169, 8.448797217396728e-14, (1.0000000000173304, 1.00007236), 1.000000000001213), 6, 2e-98),
+        ((1.000000000000048, 2.3980817331902807e-14, (1.0001924866789884, 21.03064930760997), None), 1260, 8e-64),
+        ((1.0000000000000384, 2.278964928036716e-15, (4.273508007215018, 1.0000000000040143), None), 129, 2e-87),
+    ],
+)  # fmt: skip
+def test_ratios_a_hair_above_one(parameters: tuple[Any, ...], users: int, delta: float) -> None:
+    """At ε = log p, rounded up, the largest value is below 0 by less than 1e-29: it is not taken for a positive one.
+
+    By the other route, the largest ε is log p from both sides: below it user 1's likeliest message alone gives more.
+    """
+    curve = amplify(VariationRatio(*parameters), users, bound="variation-ratio")
+    value = curve.epsilon(delta)
+    with precision(200):
+        largest = arb(parameters[0]).log()
+        assert largest * (1 - arb(1e-9)) <= arb(value.upper) <= largest * (1 + arb(1e-12))
+    assert curve.delta(value.upper).upper <= delta
+    assert curve.delta(value.upper * (1 - 1e-6)).upper > delta

@@ -55,9 +55,7 @@ def amplify(
     >>> older.epsilon(delta=1e-8).bound
     'analytic'
     """
-    total = argument.count("amplify", "users", users)
-    if total > MOST_USERS:
-        raise ValueError(f"amplify: users must be at most {MOST_USERS:.0e}, got a number of {len(str(total))} digits.")
+    total = argument.count("amplify", "users", users, at_most=MOST_USERS)
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
     if lost >= total:
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")

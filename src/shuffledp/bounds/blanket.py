@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 from flint import arb
 
 from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.clone import local_ratio
 from shuffledp.errors import NotApplicable
-from shuffledp.privacy.curve import DeltaFormCurve, NumericCurve, PrivacyCurve
+from shuffledp.numerics.ball import precision
+from shuffledp.numerics.root import find_crossing
+from shuffledp.privacy.curve import FORMULA_BITS, LARGEST_EPSILON, DeltaFormCurve, NumericCurve, PrivacyCurve
 from shuffledp.privacy.pair import AtEvery, HidingPair
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.record import Record
 from shuffledp.privacy.variation_ratio import VariationRatio
+
+TURN_STEP = 1e-6
+"""Relative step in ε by which a formula is seen to fall or to rise."""
 
 
 def blankets_of(bound: Bound, randomizer: Randomizer) -> list[HidingPair]:
@@ -91,44 +99,74 @@ class _Moments:
 
 
 @dataclass(frozen=True)
-class _MomentsOfPairs:
-    """The exact moments of some pairs, at any e^ε."""
+class _MomentsOfPair:
+    """The exact moments of a pair, at any e^ε; ``largest`` is an ε at which its δ is 0."""
 
-    pairs: tuple[HidingPair, ...]
+    pair: HidingPair
+    largest: float
 
-    def __call__(self, ratio: arb) -> list[_Moments]:
-        return [_Moments.of_pair(pair, ratio) for pair in self.pairs]
+    def __call__(self, ratio: arb) -> _Moments:
+        return _Moments.of_pair(self.pair, ratio)
 
 
 @dataclass(frozen=True)
 class _GenericMoments:
-    """Moments that hold for every randomizer with e^ε0 = ``local``, at any e^ε."""
+    """Moments that hold for every randomizer with e^ε0 = ``local``, at any e^ε; ``largest`` is ε0."""
 
     local: float
     published: bool
+    largest: float
 
-    def __call__(self, ratio: arb) -> list[_Moments]:
+    def __call__(self, ratio: arb) -> _Moments:
         make = _Moments.published if self.published else _Moments.generic
-        return [make(arb(self.local), ratio)]
+        return make(arb(self.local), ratio)
 
 
 @dataclass(frozen=True)
-class _TailFormula:
-    """δ(ε) of a tail bound: the worst of all moments."""
+class _TailFormula(Record):
+    """δ(ε) of a tail bound: the worst of all moments.
+
+    Each one's δ falls to its least value and may rise from there, where the inequality is loose, until it is 0 at its
+    largest ε. The divergence that it bounds never rises with ε: where the formula does, its least value is a bound too.
+    """
 
     bound: _TailBound
-    moments: _MomentsOfPairs | _GenericMoments
+    moments: tuple[_MomentsOfPair | _GenericMoments, ...]
     users: int
 
     def __call__(self, epsilon: arb) -> arb:
-        ratio = epsilon.exp()
         worst = arb(0)
-        for moment in self.moments(ratio):
-            if not moment.drift > 0:
+        for moments, turn in zip(self.moments, self._turns, strict=True):
+            here = moments(epsilon.exp())
+            if not here.drift > 0:
                 return arb(1)
-            if not moment.top <= 0:
-                worst = worst.max(self.bound.delta(moment, self.users))
+            if not here.top <= 0:
+                least = here if epsilon <= turn else moments(arb(turn).exp())
+                worst = worst.max(self.bound.delta(least if least.drift > 0 else here, self.users))
         return worst
+
+    @cached_property
+    def _turns(self) -> tuple[float, ...]:
+        """Where each one's δ turns, from below; a wrong place would not harm: a smaller ε asks for more."""
+        with precision(FORMULA_BITS):
+            return tuple(self._turn(moments) for moments in self.moments)
+
+    def _turn(self, moments: _MomentsOfPair | _GenericMoments) -> float:
+        """Infinity where δ still falls just before the largest ε."""
+        last = min(moments.largest, LARGEST_EPSILON) / (1 + 2 * TURN_STEP)
+        if self._rise(moments, last) <= 0:
+            return math.inf
+        # Where it falls nowhere, there is nothing before that would be less.
+        return find_crossing(partial(self._rise, moments), 0.0, last, relative=TURN_STEP).below or math.inf
+
+    def _rise(self, moments: _MomentsOfPair | _GenericMoments, epsilon: float) -> float:
+        """The growth of log δ over a short step."""
+        here, there = (moments(arb(x).exp()) for x in (epsilon, epsilon * (1 + TURN_STEP)))
+        if not (here.drift > 0 and here.top > 0 and there.top > 0):
+            return 0.0
+        before, after = (self.bound.delta(each, self.users) for each in (here, there))
+        growth = (after / before).log()
+        return float(growth) if growth.is_finite() else 0.0
 
 
 class _TailBound(Bound):
@@ -140,24 +178,23 @@ class _TailBound(Bound):
     def delta(self, moments: _Moments, users: int) -> arb:
         """δ as a ball, for a positive drift."""
 
-    def moments(self, randomizer: Randomizer) -> tuple[_MomentsOfPairs | _GenericMoments, float]:
-        """What is known of G at e^ε, for each kind of input pair, and an ε at which δ = 0."""
+    def moments(self, randomizer: Randomizer) -> tuple[_MomentsOfPair | _GenericMoments, ...]:
+        """What is known of G at e^ε, for each kind of input pair."""
         if not randomizer.blankets():
             return generic_moments(self, randomizer, published=False)
-        pairs = blankets_of(self, randomizer)
-        largest = max(pair.largest_log_ratio() for pair in pairs)
-        return _MomentsOfPairs(tuple(pairs)), largest
+        return tuple(_MomentsOfPair(pair, pair.largest_log_ratio()) for pair in blankets_of(self, randomizer))
 
     def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
-        moments, largest = self.moments(randomizer)
+        moments = self.moments(randomizer)
+        largest = max(each.largest for each in moments)
         return DeltaFormCurve(self.source(users), _TailFormula(self, moments, users), largest)
 
 
-def generic_moments(bound: Bound, randomizer: Randomizer, *, published: bool) -> tuple[_GenericMoments, float]:
+def generic_moments(bound: Bound, randomizer: Randomizer, *, published: bool) -> tuple[_GenericMoments]:
     """The moments that hold for every randomizer with this local ratio."""
     local = local_ratio(bound, randomizer)
     largest = VariationRatio(p=local, beta=0.0, q=local).largest_log_ratio()
-    return _GenericMoments(local, published), largest
+    return (_GenericMoments(local, published, largest),)
 
 
 class BlanketHoeffdingBound(_TailBound):
@@ -166,6 +203,7 @@ class BlanketHoeffdingBound(_TailBound):
     Theorem: [PB] Lemma 5.3 with Hoeffding: δ = b²/(4aγn)·(1 − γ(1 − e^(−2a²/b²)))ⁿ, a = e^ε − 1.
     Requires: a blanket, or e^ε0 = max(p, q0, q1, q_common) finite (then γ = e^-ε0 and generic constants).
     Returns: a certified upper bound.
+    Deviates: where the formula rises with ε, its least value before.
     """
 
     name = "blanket-hoeffding"
@@ -186,6 +224,7 @@ class BlanketBennettBound(_TailBound):
     κ = (c/b₊²)·((1+u)·log(1+u) − u).
     Requires: a blanket, or e^ε0 = max(p, q0, q1, q_common) finite (then γ = e^-ε0 and generic constants).
     Returns: a certified upper bound.
+    Deviates: where the formula rises with ε, its least value before.
     """
 
     name = "blanket-bennett"
@@ -208,6 +247,7 @@ class GenericHoeffdingBound(BlanketHoeffdingBound):
     Theorem: [PB] Theorem 3.1 with Hoeffding: γ = e^-ε0, b = (e^ε+1)(e^ε0 − e^-ε0).
     Requires: e^ε0 = max(p, q0, q1, q_common) finite.
     Returns: a certified upper bound.
+    Deviates: where the formula rises with ε, its least value before.
     """
 
     name = "blanket-hoeffding-generic"
@@ -215,7 +255,7 @@ class GenericHoeffdingBound(BlanketHoeffdingBound):
     summary = "any ε0-LDP randomizer; closed form"
     guarantees = True
 
-    def moments(self, randomizer: Randomizer) -> tuple[_GenericMoments, float]:
+    def moments(self, randomizer: Randomizer) -> tuple[_GenericMoments]:
         return generic_moments(self, randomizer, published=True)
 
 
@@ -225,6 +265,7 @@ class GenericBennettBound(BlanketBennettBound):
     Theorem: [PB] Theorem 3.1 with Bennett: γ = e^-ε0, b₊ = e^ε0(1 − e^(ε−2ε0)), c = e^ε0(e^2ε+1) − 2e^(ε−3ε0).
     Requires: e^ε0 = max(p, q0, q1, q_common) finite.
     Returns: a certified upper bound.
+    Deviates: where the formula rises with ε, its least value before.
     """
 
     name = "blanket-bennett-generic"
@@ -232,5 +273,5 @@ class GenericBennettBound(BlanketBennettBound):
     summary = "any ε0-LDP randomizer; closed form"
     guarantees = True
 
-    def moments(self, randomizer: Randomizer) -> tuple[_GenericMoments, float]:
+    def moments(self, randomizer: Randomizer) -> tuple[_GenericMoments]:
         return generic_moments(self, randomizer, published=True)

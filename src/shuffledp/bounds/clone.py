@@ -63,6 +63,8 @@ class CloneBound(Bound):
     def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
         ratio = local_ratio(self, randomizer)
         hiding = above(2 * Fraction(ratio) ** 2 / (Fraction(ratio) + 1))
+        if math.isinf(hiding):
+            raise NotApplicable(self.name, f"needs 2p²/(p+1) in the range of floats, got p = {ratio:g}.")
         return numeric_curve(self, VariationRatio(p=ratio, beta=(ratio - 1.0) / (ratio + 1.0), q=hiding), users)
 
 

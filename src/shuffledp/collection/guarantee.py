@@ -114,8 +114,8 @@ class Guarantee:
             who = "users" if self.per_person == 1 else f"rows, up to {self.per_person} of one person,"
             raise TooWeak(
                 f"collect: {self.users} {who} took part where {self.plan.users} were planned, which gives "
-                f"{epsilon_is(self.epsilon)}{rounds} at δ = {self.plan.delta:g}, above the target {self.plan.epsilon:g}; "
-                f"nothing was released; add --allow-weaker to accept that."
+                f"{epsilon_is(self.epsilon)}{rounds} at δ = {self.plan.delta:g}, above the target "
+                f"{self.plan.epsilon:g}; nothing was released; add --allow-weaker to accept that."
             )
 
     def claim(self) -> Claim:

@@ -125,6 +125,7 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     The number drawn is that of all who send, colluding ones included. If K people of the population collude, at most K
     of the drawn do, and fewer hide more. They know whether they were drawn, and with that how many of the others were:
     at most all that are drawn, of those who do not collude. Of several rounds the one with the most people counts.
+    Nothing is known from below: an attack on the curve counts on its victim being drawn.
 
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
@@ -143,7 +144,9 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
         return curve
     colluding = curve.source.colluding
     if total - colluding <= drawn:
-        return curve.sent_by(total, colluding)
+        # The colluders may learn that all others were drawn: the curve is still above. What is attained is less: it is
+        # attained where the victim is surely drawn and as few as can be hide it, which no draw of so many people does.
+        return curve.attacked_by(None).sent_by(total, colluding)
     known = f", {colluding} of whom tell whether they were," if colluding else ""
     theorem = f"{drawn} of {total} sampled without replacement{known} [VR Prop. 2], then: {curve.theorem}"
     source = dataclasses.replace(curve.source, theorem=theorem, attack=None, users=total)

@@ -21,6 +21,8 @@ Exact = int | float | Fraction
 
 MOST_BITS = 1 << 15
 RELATIVE_WIDTH = 1e-17
+LARGEST = math.nextafter(math.inf, 0.0)
+"""The largest float."""
 
 _LOCK = threading.RLock()
 
@@ -41,8 +43,11 @@ def rational(number: Exact) -> fmpq:
 
 
 def above(number: Exact) -> float:
-    """The smallest float that is not below an exact number."""
-    nearest = float(number)
+    """The smallest float that is not below an exact number; infinity where it is beyond them."""
+    try:
+        nearest = float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -LARGEST
     return nearest if Fraction(nearest) >= Fraction(number) else math.nextafter(nearest, math.inf)
 
 

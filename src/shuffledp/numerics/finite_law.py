@@ -11,11 +11,13 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.numerics.ball import precision, round_down, round_up
+from shuffledp.numerics.ball import LARGEST, precision, round_down, round_up
 
 Atoms = Sequence[tuple[arb, arb]]
 FLOAT_VIEW_BITS = 96
-"""Enough to round each value and weight correctly to a float."""
+"""Enough to round each value and weight correctly to a float, but for values that nearly cancel."""
+MOST_VIEW_BITS, VIEW_WIDTH = 16 * FLOAT_VIEW_BITS, 1e-9
+"""How far the precision is raised for these, and the relative width with which they are told; what is not, is 0."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,22 @@ class FiniteLaw:
 
     @cached_property
     def _floats(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        with precision(FLOAT_VIEW_BITS):
-            pairs = self.atoms()
-            values = np.array([float(value.mid()) for value, _ in pairs])
-            weights = np.array([float(weight.mid()) for _, weight in pairs])
+        bits = FLOAT_VIEW_BITS
+        while True:
+            with precision(bits):
+                pairs = self.atoms()
+                if bits >= MOST_VIEW_BITS or all(_is_told(value) for value, _ in pairs):
+                    break
+            bits *= 4
+        values = np.array([float(value.mid()) if _is_told(value) else 0.0 for value, _ in pairs])
+        values = np.clip(values, -LARGEST, LARGEST)
+        weights = np.array([float(weight.mid()) for _, weight in pairs])
         return values, weights
+
+
+def _is_told(value: arb) -> bool:
+    """Whether its sign and its size are known: a value of the wrong sign would send a search after nothing."""
+    return bool(value.rad() <= abs(value.mid()) * VIEW_WIDTH)
 
 
 def from_the_top(atoms: Atoms) -> list[tuple[arb, arb]]:

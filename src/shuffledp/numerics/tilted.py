@@ -11,6 +11,9 @@ from shuffledp.numerics.finite_law import FiniteLaw
 from shuffledp.numerics.root import find_crossing
 
 LOWEST = -1e60
+LARGEST_EXPONENT = 1023
+FAR_OFF = 0.1
+"""A saddle point whose logarithm is off by more is looked for again."""
 
 
 class TiltedLaw:
@@ -19,9 +22,10 @@ class TiltedLaw:
     def __init__(self, law: FiniteLaw, count: int) -> None:
         values, weights = law.floats()
         positive = float(values.max())
-        self.scale = 2.0 ** math.ceil(math.log2(positive)) if positive > 0 else 1.0
+        self.scale = 2.0 ** min(math.ceil(math.log2(positive)), LARGEST_EXPONENT) if positive > 0 else 1.0
         # Far below, a value's weight vanishes under any tilt that matters; clipping keeps squares finite.
-        self.values = np.maximum(values / self.scale, LOWEST)
+        with np.errstate(over="ignore"):
+            self.values = np.maximum(values / self.scale, LOWEST)
         self.below_top = self.values - self.values.max()
         self.weights = weights
         self.count = count
@@ -59,4 +63,14 @@ class TiltedLaw:
         crossing = find_crossing(
             slope, -80.0, 80.0, guess=math.log(guess), slope=max(2.0, steepness), relative=0.0, absolute=1e-3
         )
-        return math.exp(crossing.above if math.isinf(crossing.f_below) else crossing.middle)
+        found = math.exp(crossing.above if math.isinf(crossing.f_below) else crossing.middle)
+        if self._off(found, slope(math.log(found))) <= FAR_OFF:
+            return found
+        # Where very rare values decide, that slope is far too steep and the search stops at once.
+        return math.exp(find_crossing(slope, -80.0, 80.0, relative=0.0, absolute=1e-3).middle)
+
+    def _off(self, t: float, slope: float) -> float:
+        """About how far log t is from the minimum, by the slope there and the curvature."""
+        weights = self.tilt_weights(t)
+        spread = self.values - float(np.dot(weights, self.values))
+        return abs(slope) / max(2.0, self.count * t * t * float(np.dot(weights, spread**2)))

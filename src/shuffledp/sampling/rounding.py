@@ -44,6 +44,14 @@ def steps_within(size: float, low: float, high: float, steps: int) -> int:
     return min(steps, math.ceil(share * steps))
 
 
+def farthest_within(size: float, low: float, high: float) -> float:
+    """The largest float of [low, high] that is at most ``size`` above low, exactly."""
+    farthest = min(high, low + size)
+    while Fraction(farthest) - Fraction(low) > Fraction(size):
+        farthest = math.nextafter(farthest, -math.inf)
+    return farthest
+
+
 def units_of_signed(values: NDArray[np.float64]) -> Integers:
     """Values of [−1, 1] in units of 2^-52 above −1, rounded to the nearest."""
     return np.rint(values * (WHOLE // 2)).astype(np.int64) + WHOLE // 2

@@ -57,8 +57,6 @@ class KRR(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("KRR", self.epsilon))
         object.__setattr__(self, "options", argument.count("KRR", "options", self.options, at_least=2))
-        if self.region.uniform_share == 1:
-            raise ValueError(f"KRR: epsilon is too small to tell {self.options} options apart, got {self.epsilon!r}.")
 
     @cached_property
     def region(self) -> OwnRegion:

@@ -225,17 +225,17 @@ def best_base(epsilon: float, options: int) -> int:
     That variance depends on the number of points hardly at all and is least near q = e^ε + 1; besides the primes there,
     those that have the fewest points for some number of coordinates are tried.
     """
-    ratio = math.exp(min(epsilon, LARGEST_EXPONENT))
+    excess = math.expm1(min(epsilon, LARGEST_EXPONENT))
     largest = prime_at_least(max(2, options - 1))
     tried = {largest}
-    below = above = min(math.floor(ratio) + 1, largest)
+    below = above = min(math.floor(excess + 1) + 1, largest)
     for _ in range(PRIMES_EACH_WAY):
         tried |= {below := prime_at_most(max(2, below)), above := prime_at_least(max(2, above))}
         below, above = below - 1, above + 1
     for coordinates in range(2, options.bit_length() + 1):
         tried.add(prime_at_least(max(2, math.floor(options ** (1 / (coordinates - 1))) - 1)))
     allowed = [base for base in tried if points(base, _coordinates(base, options)) <= MOST_POINTS]
-    return min(allowed, key=lambda base: (_other_variance(ratio, base, options), base))
+    return min(allowed, key=lambda base: (_other_variance(excess, base, options), base))
 
 
 def _coordinates(base: int, options: int) -> int:
@@ -246,10 +246,10 @@ def _coordinates(base: int, options: int) -> int:
     return coordinates
 
 
-def _other_variance(ratio: float, base: int, options: int) -> float:
-    """r(1−r)/(s−r)²: per user, for an option that is not held."""
+def _other_variance(excess: float, base: int, options: int) -> float:
+    """r(1−r)/(s−r)²: per user, for an option that is not held; ``excess`` is e^ε − 1."""
     t = _coordinates(base, options)
     every, one, two = points(base, t), points(base, t - 1), points(base, t - 2)
-    weight = 1 / ((ratio - 1) * one + every)
-    own, other = ratio * one * weight, weight * (ratio * two + one - two)
-    return other * (1 - other) / (own - other) ** 2
+    weight = 1 / (excess * one + every)
+    other = weight * (excess * two + one)
+    return other * (1 - other) / (weight * excess * (one - two)) ** 2

@@ -175,9 +175,13 @@ class Laplace(Mechanism, HasNeighbours):
         return self.law.between(a, b, far=0 if sum(numbers.tolist()) > self.low + self.high else rounding.WHOLE)
 
     def within(self, diameter: float) -> Neighbours:
-        """Numbers at most this far apart are mixtures of points at most so many steps apart, rounded up."""
+        """Numbers at most this far apart are mixtures of points at most so many steps apart, rounded up.
+
+        What is known from below is for two numbers that are at most this far apart themselves.
+        """
         size = argument.positive_finite("Laplace", "diameter", diameter, up=True)
-        return self.law.within(rounding.steps_within(size, self.low, self.high, self.grid))
+        (apart,) = self._units(np.array([rounding.farthest_within(size, self.low, self.high)])).tolist()
+        return self.law.within(rounding.steps_within(size, self.low, self.high, self.grid), apart)
 
     # --- for tests and the catalogue --------------------------------------------------------------------------
 

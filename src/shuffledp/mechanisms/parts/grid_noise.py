@@ -6,7 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 
@@ -202,13 +202,29 @@ class GridNoiseLaw(Law):
         attacks = [attack_of(TwoNumbers(self.noise, first, second, others)) for others in (far, self.middle)]
         return of_one_pair(TwoNumbers(self.noise, first, second, None), attacks)
 
-    def within(self, steps: int) -> Neighbours:
-        """Any two points at most this many steps apart, and mixtures of such."""
+    def within(self, steps: int, apart: int) -> Neighbours:
+        """Any two points at most this many steps apart, and mixtures of such; attacked with numbers ``apart`` units.
+
+        Requires: every two numbers that are meant are mixtures of such points, and 0 and ``apart`` are two of them.
+        Rounding puts near numbers on far points, but never surely: d of a step apart, their laws differ by d times what
+        the points' laws do. So an attack with the points themselves is none. Here user 1 holds the number 0 or
+        ``apart``, whose exact laws (``of_unit``) mix the points' laws, and the others the far end, or the middle: a
+        real dataset, of which the attacker sees every message, or groups of them, and so at most what there is.
+        """
+        attacks = self._near_attacks(apart)
         if steps == self.noise.grid:
-            return Neighbours(self.variation_ratio(), tuple(self.blankets()), tuple(self.attacks()))
+            return Neighbours(self.variation_ratio(), tuple(self.blankets()), attacks)
         with precision(PARAMETER_BITS):
             ratio, far = (round_up(1 / self.noise.power(d)) for d in (steps, self.noise.grid))
-            return of_parameters(ratio, round_up(self.noise.total_variation(steps)), far)
+            parameters = of_parameters(ratio, round_up(self.noise.total_variation(steps)), far)
+        return replace(parameters, attacking=attacks)
+
+    def _near_attacks(self, apart: int) -> tuple[HidingPair, ...]:
+        """Two numbers at the low end, as far apart as they may be."""
+        if apart == rounding.WHOLE:
+            return tuple(self.attacks())
+        crowds = (rounding.WHOLE, self.middle) if apart else ()
+        return tuple(attack_of(TwoNumbers(self.noise, 0, apart, others)) for others in crowds)
 
 
 def _divided(points: Sequence[MessageClass], kept: Sequence[int]) -> list[MessageClass]:

@@ -17,6 +17,11 @@ from shuffledp.mechanisms.parts.table_reading import TableReading
 from shuffledp.mechanisms.parts.user_values import UserValues, reals
 from shuffledp.privacy.distance import EARTH_RADIUS
 
+ROUNDING = 1e-12
+"""More than the relative rounding of distances in floats."""
+HAIR = 1e-15
+"""Relative distance from an edge on which side of it a place is told in floats."""
+
 
 @dataclass(frozen=True)
 class MapGrid:
@@ -84,6 +89,24 @@ class MapGrid:
         along = max(0, abs(a // self.columns - b // self.columns) - 1) * height
         return math.hypot(across, along)
 
+    def nearest_points(self, a: int, b: int) -> Floats:
+        """A place in each of two cells, a hair from where the cells are nearest to each other."""
+        places = np.empty((2, 2))
+        for axis, (low, high, count) in enumerate(
+            ((self.west, self.east, self.columns), (self.south, self.north, self.rows))
+        ):
+            hair = HAIR * max(abs(low), abs(high))
+            one, other = (cell // self.columns if axis else cell % self.columns for cell in (a, b))
+            edges = low + (high - low) * np.array([max(one, other), min(one, other) + 1]) / count
+            beside = [edges[0] + hair, edges[1] - hair] if one > other else [edges[1] - hair, edges[0] + hair]
+            places[:, axis] = beside if one != other else edges.mean()
+        return np.ascontiguousarray(places[:, self.order])
+
+    def distance(self, points: Floats) -> float:
+        """Of two places, in the unit of distance."""
+        x, y = (points[1] - points[0])[self.order]
+        return math.hypot(x * self.size[0] / (self.east - self.west), y * self.size[1] / (self.north - self.south))
+
 
 @dataclass(frozen=True)
 class MapPoint(UserValues):
@@ -115,7 +138,14 @@ class MapLaw(MetricLaw):
 
     def near(self, diameter: float) -> Iterator[tuple[int, int]]:
         """Cells that hold two points at most this far apart."""
-        return ((a, b) for a, b in self.space.pairs() if self.map.least_distance(a, b) <= diameter * (1 + 1e-12))
+        return ((a, b) for a, b in self.space.pairs() if self.map.least_distance(a, b) <= diameter * (1 + ROUNDING))
+
+    def surely_near(self, a: int, b: int, diameter: float) -> bool:
+        """Cells are half open: where the diameter is just their distance, no two of their points are that near."""
+        points = self.map.nearest_points(a, b)
+        if self.map.cells(points).tolist() != [a, b]:
+            return False
+        return self.map.distance(points) <= diameter * (1 - ROUNDING)
 
 
 @dataclass(frozen=True)

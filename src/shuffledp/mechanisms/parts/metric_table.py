@@ -108,19 +108,22 @@ class MetricLaw(TableLaw):
         return [attack_of(self._classes(a, b, crowd, total)) for crowd, total in crowds]
 
     def within(self, diameter: float) -> Neighbours:
-        """Every two inputs at most this far apart."""
+        """Every two inputs at most this far apart; attacked with those of them, surely so near, that differ most."""
         near = list(self.near(argument.positive_finite(self.who, "diameter", diameter, up=True)))
         if not near:
             raise ValueError(
                 f"{self.who}: diameter must be at least the smallest distance {self.space.smallest!r}, "
                 f"got {diameter!r}."
             )
-        worst = max(near, key=lambda pair: self._variation(*pair))
+        near.sort(key=lambda pair: self._variation(*pair), reverse=True)
+        worst = near[0]
         with precision(2 * RATIO_BITS):
             p = round_up(arb(max(float(self.space.matrix[pair]) for pair in near)).exp())
         found = of_parameters(p, above(Fraction(self._variation(*worst), self.table.whole)), self.variation_ratio().p)
         pairs = self._kinds(near) or found.blankets()
-        return Neighbours(found.parameters, tuple(pairs), tuple(self._attacks(*worst)))
+        attacked = next((pair for pair in near if self.surely_near(*pair, diameter)), None)
+        attacks = () if attacked is None else tuple(self._attacks(*attacked))
+        return Neighbours(found.parameters, tuple(pairs), attacks)
 
     def _variation(self, a: int, b: int) -> int:
         """The total variation of two inputs in units."""
@@ -129,6 +132,10 @@ class MetricLaw(TableLaw):
     def near(self, diameter: float) -> Iterator[tuple[int, int]]:
         """The pairs of inputs at most this far apart."""
         return ((a, b) for a, b in self.space.pairs() if self.space.matrix[a, b] <= diameter)
+
+    def surely_near(self, a: int, b: int, diameter: float) -> bool:
+        """Whether two such inputs are known that are at most this far apart: by their matrix, always."""
+        return True
 
 
 def private_table(space: DistanceMatrix, weights: Sequence[Sequence[arb]]) -> UnitTable:

@@ -40,7 +40,8 @@ class OwnRegion:
     own_uniform_share: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.uniform_share == 1:
+        # A γ that cannot be told from 1 is rounded up beyond it.
+        if self.uniform_share >= 1:
             raise ValueError(
                 f"{self.who}: epsilon must be large enough for a coin of 64 bits to show it, got {self.epsilon!r}."
             )

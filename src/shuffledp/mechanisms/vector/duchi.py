@@ -26,6 +26,8 @@ from shuffledp.sampling.random import RandomSource
 
 COINS_AT_ONCE = 1 << 17
 MOST_COORDINATES_OF_A_TABLE = 8
+MOST_DIMENSION = 1 << 17
+"""Probabilities are exact, with as many binary digits as there are coordinates."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class Duchi(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("Duchi", self.epsilon))
-        object.__setattr__(self, "dimension", argument.count("Duchi", "dimension", self.dimension))
+        object.__setattr__(
+            self, "dimension", argument.count("Duchi", "dimension", self.dimension, at_most=MOST_DIMENSION)
+        )
 
     @cached_property
     def region(self) -> OwnRegion:

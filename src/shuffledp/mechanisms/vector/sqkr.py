@@ -107,12 +107,18 @@ class FrameReading(Reading):
         return np.asarray(counts[1::2] - counts[::2])
 
     def finish(self, total: Array, users: int) -> Estimate:
-        """The mean; its variance as if the signs of a message were independent and all users held the mean."""
+        """The mean, and its variance from above.
+
+        By ``variance`` it is scale²·b/N and w·(N·x² − |a|²) − x² of each user, where |a| ≥ |x| because UUᵀ = I: at
+        most (w·(N−1) − 1)·x². Where that factor is negative all users count as if they held the mean, whose square is
+        no more than theirs on average; where it is positive, as if they held 1.
+        """
         signs = np.asarray(total, dtype=np.float64)[None, :]
         value = self.written.frame.combine(signs)[0] * (self.scale / users)
-        alone = self.scale**2 * self.signs / self.written.frame.size
-        together = self._pair_weight * self.written.frame.size * value**2
-        return Estimate(value, (alone + together - np.clip(value, -1.0, 1.0) ** 2) / users, users)
+        size = self.written.frame.size
+        alone, factor = self.scale**2 * self.signs / size, self._pair_weight * (size - 1) - 1
+        squares = np.clip(value, -1.0, 1.0) ** 2 if factor < 0 else np.ones_like(value)
+        return Estimate(value, (alone + factor * squares) / users, users)
 
     @property
     def _pair_weight(self) -> float:

@@ -1,0 +1,264 @@
+"""Random parameter sets for every bound and every mechanism: what they answer, or the sentence that they refuse with.
+
+``python -m tests.bounds.fuzz 20000 [SEED]`` runs as many cases as one likes and prints each complaint; twenty thousand
+take half an hour of one processor.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import shuffledp as sdp
+from shuffledp.bounds.amplify import bound_names
+from shuffledp.errors import ShuffledpError
+from shuffledp.mechanisms import catalogue
+
+SEED = 2026
+EXTREME = 0.01
+"""How often a number is one that hardly anybody means."""
+STRANGE_REALS = (0.0, -1.0, 5e-324, 1e-300, 1e-17, 1e16, 1e308, 10**400, math.inf, math.nan, 2**53 + 1)
+STRANGE_WHOLES = (0, -1, 2.5, 2**53 + 1, 1e308, 10**400, math.inf, math.nan)
+OURS = (ValueError, TypeError, ShuffledpError)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One generator and the ranges that numbers are drawn from."""
+
+    rng: np.random.Generator
+
+    def log(self, low: float, high: float) -> float:
+        """A number from low to high, evenly in its logarithm."""
+        return math.exp(self.rng.uniform(math.log(low), math.log(high)))
+
+    def real(self, low: float, high: float) -> Any:
+        if self.rng.random() < EXTREME:
+            return self.one_of(*STRANGE_REALS)
+        return self.log(low, high)
+
+    def whole(self, low: int, high: int) -> Any:
+        if self.rng.random() < EXTREME:
+            return self.one_of(*STRANGE_WHOLES)
+        return low - 1 + int(self.log(1, high - low + 1.999))
+
+    def share(self) -> Any:
+        """A probability, often near 0 or near 1."""
+        if self.rng.random() < EXTREME:
+            return self.one_of(*STRANGE_REALS)
+        near = self.log(1e-17, 0.5)
+        return near if self.rng.random() < 0.5 else 1 - near
+
+    def maybe(self, value: Any) -> Any:
+        return value if self.rng.random() < 0.5 else None
+
+    def one_of(self, *values: Any) -> Any:
+        return values[self.rng.integers(len(values))]
+
+
+def parameters(draw: Draw) -> dict[str, Any]:
+    """(p, β, q0, q1, q_common) of a randomizer, often nearly the same at all inputs."""
+    p = draw.one_of(math.inf, 1 + draw.log(1e-16, 1e15), 1 + draw.log(1e-15, 1e-9), draw.log(1.01, 100.0))
+    most = 1.0 if p == math.inf else (p - 1) / (p + 1)
+    beta = draw.one_of(most, most * draw.log(1e-9, 1.0), most * (1 - draw.log(1e-15, 1e-3)))
+    base = 100.0 if p == math.inf else p
+    wide = [base * (1 + draw.log(1e-15, 1e6)) for _ in range(3)]
+    q = draw.one_of(base, wide[0], (wide[0], wide[1]))
+    chosen = {"p": p, "beta": beta, "q": q, "q_common": draw.maybe(wide[2])}
+    if draw.rng.random() < 4 * EXTREME:
+        chosen[draw.one_of(*chosen)] = draw.one_of(*STRANGE_REALS)
+    return chosen
+
+
+def distances(draw: Draw) -> Any:
+    points = np.array([draw.log(1e-6, 30.0) for _ in range(draw.rng.integers(2, 5))])
+    return np.abs(np.subtract.outer(points, points))
+
+
+def table(draw: Draw) -> Any:
+    rows = np.array([[draw.log(1e-9, 1.0) for _ in range(draw.rng.integers(2, 5))]])
+    rows = rows * np.exp(draw.rng.normal(size=(draw.rng.integers(2, 5), rows.shape[1])) * draw.log(1e-9, 5.0))
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def bell(draw: Draw) -> dict[str, Any]:
+    """A density of one hump, of random width, on random cells."""
+    width, apart = draw.log(0.1, 10.0), draw.log(1e-6, 30.0)
+
+    def density(x: Any, y: Any) -> Any:
+        return np.exp(-0.5 * ((y - x) / width) ** 2) / (width * math.sqrt(2 * math.pi))
+
+    reach = draw.log(6.0, 20.0) * width
+    cells = int(draw.log(8, 300))
+    return {"density": density, "inputs": [0.0, apart], "low": -reach, "high": apart + reach, "cells": cells}
+
+
+SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
+    "balcer-cheu": lambda d: {"options": d.whole(1, 300), "coin": d.share(), "coins": d.whole(1, 1000)},
+    "balcer-uniform": lambda d: {"options": d.whole(1, 300), "coins": d.whole(1, 1000)},
+    "balls-into-bins": lambda d: {
+        **{"options": d.whole(1, 300), "bins": d.whole(1, 300)},
+        **{"dummies": d.whole(1, 1000), "share": d.share()},
+    },
+    "cheu-zhilyaev": lambda d: {"options": d.whole(1, 300), "flip": d.share(), "dummies": d.whole(1, 1000)},
+    "collision": lambda d: {"options": d.whole(1, 300), "items": d.whole(1, 20), "length": d.maybe(d.whole(1, 1000))},
+    "density": bell,
+    "duchi": lambda d: {"dimension": d.whole(1, 200)},
+    "exponential": lambda d: {"distances": distances(d)},
+    "hadamard-response": lambda d: {"options": d.whole(1, 300), "blocks": d.whole(1, 64)},
+    "harmony": lambda d: {"dimension": d.whole(1, 300)},
+    "krr": lambda d: {"options": d.whole(1, 10**9)},
+    "laplace": lambda d: {"low": d.real(1e-9, 1.0), "high": d.real(1.0, 1e9), "grid": d.whole(1, 1024)},
+    "local-hash": lambda d: {"options": d.whole(1, 10**6), "length": d.maybe(d.whole(1, 10**4))},
+    "mix-dump": lambda d: {
+        **{"options": d.whole(1, 300), "flip": d.share()},
+        **{"dummies": d.whole(1, 1000), "share": d.share()},
+    },
+    "oue": lambda d: {"options": d.whole(1, 1000)},
+    "padded-exponential": lambda d: {"distances": distances(d)},
+    "parallel": lambda d: {"mechanisms": [mechanism(d, "krr"), mechanism(d, "rappor")]},
+    "pckv": lambda d: {"keys": d.whole(1, 300), "padding": d.whole(1, 30)},
+    "pi-rappor": lambda d: {
+        **{"options": d.whole(1, 10**6), "variant": d.one_of("replacement", "blocks", "fields")},
+        **{"prime": d.maybe(d.one_of(2, 3, 5, 7, 101, 4, d.whole(1, 1000)))},
+    },
+    "piecewise": lambda d: {"grid": d.whole(1, 1024)},
+    "planar-laplace": lambda d: {
+        **{"west": d.real(1e-9, 1.0), "east": d.real(1.0, 1e9), "columns": d.whole(1, 8), "rows": d.whole(0, 8)},
+        **{"coordinates": d.one_of("plane", "plane", "degrees")},
+    },
+    "privhs": lambda d: {"dimension": d.whole(1, 300)},
+    "privkv": lambda d: {"keys": d.whole(1, 300), "share": d.share(), "items": d.whole(1, 20)},
+    "privset": lambda d: {"options": d.whole(1, 300), "items": d.whole(1, 20), "size": d.maybe(d.whole(1, 300))},
+    "privunit": lambda d: {"dimension": d.whole(1, 300)},
+    "privunit-g": lambda d: {"dimension": d.whole(1, 300)},
+    "privunit-optimized": lambda d: {"dimension": d.whole(1, 300)},
+    "projective-geometry": lambda d: {
+        **{"options": d.whole(1, 10**6)},
+        **{"prime": d.maybe(d.one_of(2, 3, 5, 7, 101, 4, d.whole(1, 1000)))},
+    },
+    "pure-dump": lambda d: {"options": d.whole(1, 300), "dummies": d.whole(1, 1000), "share": d.share()},
+    "range-queries": lambda d: {"height": d.whole(1, 4)},
+    "rappor": lambda d: {"options": d.whole(1, 1000)},
+    "repeated": lambda d: {"mechanism": mechanism(d, "privunit"), "runs": d.whole(1, 6)},
+    "sampling-rappor": lambda d: {"options": d.whole(1, 300), "items": d.whole(1, 20)},
+    "sqkr": lambda d: {
+        **{"dimension": d.whole(1, 300), "signs": d.maybe(d.whole(1, 12))},
+        **{"level": d.real(0.1, 30.0), "frame": d.whole(0, 3)},
+    },
+    "subset": lambda d: {"options": d.whole(1, 10**4), "size": d.maybe(d.whole(1, 10**4))},
+    "table": lambda d: {"matrix": table(d)},
+    "wheel": lambda d: {
+        **{"options": d.whole(1, 300), "items": d.whole(1, 20)},
+        **{"arc": d.maybe(d.share()), "circle": d.maybe(d.whole(1, 10**6))},
+    },
+    "witch-hat": lambda d: {"half_width": d.real(1e-6, 1e6), "scale": d.real(1e-3, 1e6), "grid": d.whole(1, 256)},
+}
+"""Settings besides ε, by the mechanism's name; a mechanism without an entry fails the test."""
+
+
+def mechanism(draw: Draw, name: str) -> Any:
+    """The mechanism of a name with random settings; a refusal is raised."""
+    kind = catalogue.all_mechanisms()[name]
+    chosen = SETTINGS[name](draw)
+    if catalogue.takes_epsilon(kind):
+        chosen["epsilon"] = draw.real(1e-9, 100.0)
+    return kind(**chosen)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a case asked, and what is wrong with the answer: nothing, in most."""
+
+    asked: str
+    complaint: str
+    refused: bool
+
+
+def answer(seed: int, number: int) -> Answer:
+    """One case, drawn from its own seed."""
+    draw = Draw(np.random.default_rng([seed, number]))
+    asked: list[str] = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            complaint = _complaint(draw, asked)
+            return Answer("; ".join(asked), complaint, refused=False)
+    except OURS as error:
+        return Answer("; ".join(asked), "" if _is_a_sentence(error) else _last_lines(), refused=True)
+    except Exception:
+        return Answer("; ".join(asked), _last_lines(), refused=True)
+
+
+def _is_a_sentence(error: Exception) -> bool:
+    """Ours name who expects what and end in a full stop; a NumericalError asks for a report, so it is a complaint."""
+    words = str(error)
+    return not isinstance(error, ArithmeticError) and ": " in words and words.endswith(".")
+
+
+def _last_lines() -> str:
+    return traceback.format_exc(limit=-4)
+
+
+def _complaint(draw: Draw, asked: list[str]) -> str:
+    name = draw.one_of("", "", *SETTINGS) if draw.rng.random() < 0.5 else ""
+    asked.append(name or "variation-ratio")
+    if name:
+        randomizer: Any = mechanism(draw, name)
+    else:
+        chosen = parameters(draw)
+        asked.append(repr(chosen))
+        randomizer = sdp.VariationRatio(**chosen)
+    asked.append(repr(randomizer)[:300])
+    users = draw.whole(1, 10**12)
+    colluding = draw.one_of(0, 0, 0, draw.whole(1, 1000))
+    bound = draw.one_of("best", "best", *bound_names())
+    asked.append(f"users={users!r}, colluding={colluding!r}, bound={bound!r}")
+    curve = sdp.amplify(randomizer, users, colluding=colluding, bound=bound)
+    if draw.rng.random() < 0.6:
+        delta = draw.log(1e-100, 1e-3)
+        asked.append(f"epsilon({delta!r})")
+        return _wrong(curve.epsilon(delta), curve.guarantee)
+    epsilon = draw.one_of(0.0, draw.real(1e-9, 50.0), draw.log(1e-3, 10.0) / math.sqrt(curve.messages))
+    asked.append(f"delta({epsilon!r})")
+    value = curve.delta(epsilon)
+    (upper,) = curve.profile([epsilon]).upper
+    if not 0 <= upper <= 1:
+        return f"profile says {upper!r}"
+    return "above 1" if value.upper > 1 else _wrong(value, curve.guarantee)
+
+
+def _wrong(value: Any, guarantee: bool) -> str:
+    """What a value that answers may not be."""
+    if not (value.upper >= 0 and value.slack >= 0):
+        return f"upper {value.upper!r}, slack {value.slack!r}"
+    lower = value.lower
+    if lower is not None and not lower >= 0:
+        return f"lower {lower!r}"
+    if guarantee and lower is not None and lower > value.upper:
+        return f"lower {lower!r} above upper {value.upper!r}"
+    return ""
+
+
+def complaints(cases: int, seed: int = SEED) -> Iterator[tuple[int, Answer]]:
+    """The cases whose answer is wrong, each with its number."""
+    for number in range(cases):
+        found = answer(seed, number)
+        if found.complaint:
+            yield number, found
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1])
+    bad = 0
+    for number, found in complaints(count, int(sys.argv[2]) if len(sys.argv) > 2 else SEED):
+        bad += 1
+        print(f"--- {number}: {found.asked}\n{found.complaint}", flush=True)
+    print(f"{count} cases, {bad} complaints")
