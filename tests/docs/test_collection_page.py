@@ -29,7 +29,7 @@ def test_every_command_of_the_page_works(
     colours = pa.array(["red", "green", "blue"] * 200)
     write_table(Path("data.parquet"), colour=colours, who=pa.array(range(600)))
     write_table(Path("mine.csv"), colour=colours)
-    Path("yours.parquet").touch()
+    Path("yours.messages").touch()
     commands = [line.partition("#")[0].split() for kind, text in BLOCKS if not kind for line in text.splitlines()]
     assert {command[1] for command in commands} == {"collect", "encode", "shuffle", "estimate", "ledger"}
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
@@ -37,9 +37,9 @@ def test_every_command_of_the_page_works(
         if arguments[0] == "estimate":
             arguments = ["result2" if word == "result" else word for word in arguments]
         if arguments[0] == "shuffle":
-            other = run("encode", "plan.json", "--input", "mine.csv", "--column", "colour", "--out", "other.parquet")
+            other = run("encode", "plan.json", "--input", "mine.csv", "--column", "colour", "--out", "other.messages")
             assert other.status == 0
-            Path("yours.parquet").write_bytes(Path("other.parquet").read_bytes())
+            Path("yours.messages").write_bytes(Path("other.messages").read_bytes())
         outcome = run(*arguments)
         assert outcome.status == 0, outcome.err
     examples = [text for kind, text in BLOCKS if kind == "python"]

@@ -298,7 +298,7 @@ def about(domain: Any, **changes: Any) -> str:
         (changed(rounds=0), "rounds must be at least 1"),
         (changed(epsilon=0), "epsilon must be above 0"),
         (changed(delta=1), "delta must be between 0 and 1"),
-        (changed(delta=math.nan), "NaN is not a number"),
+        (changed(delta=math.nan), "expected JSON, got: NaN, which is not a number"),
         (changed(bound="bset"), "bound must be one of best"),
         (changed(population=""), "population must be a text"),
         (about({"low": 0, "high": 1}, name="mean"), "the task is 'mean', but krr is a mechanism for 'frequency'"),

@@ -8,12 +8,13 @@
      "mechanism": {"name": "krr", "epsilon": 4.0, "settings": {"options": 3}},
      "population": "visitors", "users": 100000, "rounds": 1,
      "epsilon": 1.0, "delta": 1e-08, "bound": "best",
-     "promise": {"standard_error": 210.0}
+     "promise": {"standard_error": 210.0}, "check": "…"
     }
 
 ``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local. All
 settings that are in force are written down, so that a plan runs as it was planned whatever later defaults are; and
-which version wrote it. Version 1, which named the mechanism's task and not the users', is still read.
+which version wrote it. ``check`` is a SHA-256 of the rest: a file that was changed since is refused, and one that is
+written by hand needs none. Version 1, which named the mechanism's task and not the users', is still read.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ from shuffledp.version import __version__
 
 FORMAT, VERSION = "shuffledp plan", 2
 IDENTITY = b"shuffledp messages of a plan\0"
+CHECK = b"shuffledp plan\0"
 SHARED = ("format", "version", "task", "mechanism", "population", "users", "rounds", "epsilon", "delta", "bound",
           "promise")  # fmt: skip
-FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software", "ledger")}
+FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software", "ledger", "check")}
 """What a file of each version holds."""
 OPTIONAL = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
 NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds")
@@ -127,8 +129,7 @@ class Plan(Readable):
             "task": self.task.document(), "mechanism": self.mechanism.document(), "population": self.population,
             "round": round_number,
         }  # fmt: skip
-        told = json.dumps(parts, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(IDENTITY + told.encode()).hexdigest()
+        return hashlib.sha256(IDENTITY + _canonical(parts)).hexdigest()
 
     def column(self, name: str) -> Column:
         """How a column of this name is read."""
@@ -156,7 +157,8 @@ class Plan(Readable):
 
     def text(self) -> str:
         """The file's text."""
-        return json.dumps(self.document(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        document = self.document()
+        return json.dumps(document | {"check": _check(document)}, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file."""
@@ -190,14 +192,18 @@ class Plan(Readable):
         """The plan of a file's text."""
         try:
             document = json.loads(text, parse_constant=_refuse_constant)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"plan: expected JSON, got: {error}.") from None
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"plan: expected JSON, got: {str(error).rstrip('.')}.") from None
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError(f'plan: expected a file with "format": "{FORMAT}", got something else.')
         version = document.get("version")
         if isinstance(version, bool) or version not in list(FIELDS):
             raise ValueError(f"plan: expected version {' or '.join(map(str, FIELDS))}, got {version!r}.")
-        optional = OPTIONAL if version == 1 else OPTIONAL | {"software": {}, "ledger": {}}
+        if "check" in document and document["check"] != _check(document):
+            raise ValueError(
+                'plan: the file is not as it was written; plan anew, or take the line "check" out to use it as it is.'
+            )
+        optional = OPTIONAL if version == 1 else OPTIONAL | {"software": {}, "ledger": {}, "check": None}
         fields = _fields("the plan", optional | document, FIELDS[version])
         with argument.said_by("plan", domain.TASK):
             task, mechanism = _version_1(fields) if version == 1 else _version_2(fields)
@@ -230,6 +236,18 @@ class Plan(Readable):
     @property
     def heading(self) -> str:
         return f"Plan: {self.task.name}"
+
+
+def _check(document: Mapping[str, Any]) -> str:
+    """What changes with anything in a file; the check itself apart."""
+    rest = {name: value for name, value in document.items() if name != "check"}
+    return hashlib.sha256(CHECK + _canonical(rest)).hexdigest()
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    """One text for one document, however it is laid out."""
+    told = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return told.encode("utf-8", "surrogatepass")
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -276,7 +294,7 @@ def _promised(key: str, number: Any) -> float:
 
 
 def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"plan: {text} is not a number.")
+    raise ValueError(f"{text}, which is not a number")
 
 
 def _mapping(name: str, value: Any) -> dict[str, Any]:
