@@ -77,11 +77,7 @@ def write_whole(path: Path, content: bytes) -> bool:
 
     Returns False, and leaves it alone, if it is there already: of two processes only one succeeds.
     """
-    unfinished = path.with_name(f"{path.name}{UNFINISHED}-{os.urandom(8).hex()}")
-    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
-        file.write(content)
-        file.flush()
-        sync(file.fileno())
+    unfinished = _written(path, content)
     try:
         os.link(unfinished, path)
     except FileExistsError:
@@ -90,6 +86,30 @@ def write_whole(path: Path, content: bytes) -> bool:
         unfinished.unlink()
         sync_path(path.parent)
     return True
+
+
+def replace_whole(path: Path, content: bytes) -> None:
+    """Write a file for its owner only, in place of what had its name: at any time one of the two is there, whole."""
+    unfinished = _written(path, content)
+    try:
+        rename(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def unfinished_name(path: Path) -> Path:
+    """A name that no other process uses, for what is to become this."""
+    return path.with_name(f"{path.name}{UNFINISHED}-{os.urandom(8).hex()}")
+
+
+def _written(path: Path, content: bytes) -> Path:
+    """A file beside the one that is meant, complete on disk."""
+    unfinished = unfinished_name(path)
+    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
+        file.write(content)
+        file.flush()
+        sync(file.fileno())
+    return unfinished
 
 
 @contextmanager
@@ -146,7 +166,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
         if old.name.startswith(f"{path.name}{UNFINISHED}-"):
             shutil.rmtree(old, ignore_errors=True)
     # A name of its own: a worker of a run that was killed may still be writing.
-    unfinished = path.with_name(f"{path.name}{UNFINISHED}-{os.urandom(8).hex()}")
+    unfinished = unfinished_name(path)
     make_directory(path.parent)
     unfinished.mkdir()
     try:

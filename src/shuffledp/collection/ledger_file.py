@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from shuffledp.collection import durable
 from shuffledp.collection.chain import BEGINNING, Event, Head, LedgerFailed, changed, extended, verified
 
 WAIT_SECONDS = 120.0
@@ -36,9 +37,9 @@ class LedgerFile:
         """A new file with its first events; it gets its name only when it is complete on disk."""
         if os.path.lexists(self.path):
             raise LedgerFailed(f"ledger: {self.path} is already there; a ledger is created only once.")
-        unfinished = self.path.with_name(f"{self.path.name}.unfinished-{os.urandom(8).hex()}")
+        unfinished = durable.unfinished_name(self.path)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            durable.make_directory(self.path.parent, 0o700)
             os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as error:
             raise LedgerFailed(f"ledger: cannot create {self.path}: {error.strerror}.") from None
@@ -48,7 +49,7 @@ class LedgerFile:
                     connection.execute(statement)
                 connection.execute("INSERT INTO head VALUES (0, ?)", (BEGINNING,))
                 _append(connection, extended(BEGINNING, 0, payloads))
-            _flush(unfinished)
+            durable.sync_path(unfinished)
             os.link(unfinished, self.path)
         except FileExistsError:
             raise LedgerFailed(f"ledger: {self.path} is already there; a ledger is created only once.") from None
@@ -56,7 +57,7 @@ class LedgerFile:
             raise LedgerFailed(f"ledger: cannot create {self.path}: {error.strerror}.") from None
         finally:
             unfinished.unlink(missing_ok=True)
-        _flush(self.path.parent)
+        durable.sync_path(self.path.parent)
 
     def events(self) -> Sequence[Event]:
         """Every event, each proved to be what was written."""
@@ -137,12 +138,3 @@ def _append(connection: sqlite3.Connection, rows: Iterable[tuple[int, str, str]]
     for row in rows:
         connection.execute("INSERT INTO event VALUES (?, ?, ?)", row)
         connection.execute("UPDATE head SET number = ?, hash = ?", (row[0], row[2]))
-
-
-def _flush(path: Path) -> None:
-    """A file's content, or a directory's names, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from shuffledp.collection import durable
 from shuffledp.collection.chain import Head, LedgerFailed
 
 FOLDER = "ledger-heads"
@@ -66,14 +67,6 @@ class Witness:
     def remember(self, head: Head) -> None:
         """Write it down, whole or not at all. Where that cannot be done there is no witness, and nothing stops."""
         text = json.dumps({"ledger": self.ledger, "last": head.document()}, ensure_ascii=False) + "\n"
-        unfinished = self.path.with_name(f"{self.path.name}.unfinished-{os.urandom(8).hex()}")
         with suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            try:
-                with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                    file.write(text.encode("utf-8", "surrogateescape"))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(unfinished, self.path)
-            finally:
-                unfinished.unlink(missing_ok=True)
+            durable.make_directory(self.path.parent, 0o700)
+            durable.replace_whole(self.path, text.encode("utf-8", "surrogateescape"))
