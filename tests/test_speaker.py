@@ -43,7 +43,6 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: sdp.plan(sdp.tasks.Frequency(4), users=10, epsilon=1, delta=2),
         lambda: sdp.plan(sdp.tasks.Frequency(4), users=0, epsilon=1, delta=0.1),
         lambda: sdp.Plan(sdp.tasks.Frequency(4), KRR, users=0, epsilon=1.0, delta=0.1),
-        lambda: PLAN.curve(0),
         lambda: sdp.Plan.parse(PLAN.text().replace('"count": 4', '"count": 1')),
     ],
     "task": [
@@ -63,7 +62,7 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: sdp.metric.lower_bound(sdp.metric.DistanceMatrix([[0, 1], [1, 0]]), 0, 1, users=0, delta=0.1),
     ],
     "renyi": [lambda: sdp.tradeoff.renyi(NORMAL, 0.5)],
-    "RangeQueries": [lambda: sdp.RangeQueries(-1.0, 3), lambda: sdp.RangeQueries(1e-16, 24)],
+    "RangeQueries": [lambda: sdp.RangeQueries(-1.0, 3), lambda: sdp.RangeQueries(1.0, 99)],
     "simulate": [lambda: sdp.simulate(PLAN, users=0), lambda: sdp.simulate(PLAN, repeats=0)],
     "audit": [lambda: sdp.audit(KRR, samples=1), lambda: sdp.audit(KRR, confidence=1)],
 }

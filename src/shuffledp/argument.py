@@ -59,7 +59,8 @@ def count(who: str, name: str, value: Any, *, at_least: int = 1, at_most: int = 
     if whole < at_least:
         raise ValueError(f"{who}: {name} must be at least {at_least}, got {shown(whole)}.")
     if whole > at_most:
-        raise ValueError(f"{who}: {name} must be at most {at_most}, got {shown(whole)}.")
+        most = f"{at_most:.0e}" if at_most % 10**9 == 0 else at_most
+        raise ValueError(f"{who}: {name} must be at most {most}, got {shown(whole)}.")
     return whole
 
 

@@ -36,8 +36,8 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("arguments", "part"),
     [
         (("amplify", "--users", "1e300", "--delta", "1e-6", "--epsilon-local", "1"), "users must be at most 1e+18"),
-        (("calibrate", "--users", "1e300", "--delta", "1e-6", "--epsilon", "1"), "users must be at most 1e+18"),
-        (("amplify", *ANY, "--rounds", "1e300"), "rounds are too many"),
+        (("calibrate", "--users", "1e300", "--delta", "1e-6", "--epsilon", "1"), "users must be at most "),
+        (("amplify", *ANY, "--rounds", "1e300"), "rounds must be at most "),
         (("amplify", *CROWD, "--table", "table.csv", "--set", "options=3"), "--table does not go with --set"),
         (("amplify", *LAPLACE, "--set", "grid=8", "--set", "grid=16"), "--set grid must be given once"),
         (("amplify", *LAPLACE, "--pair", "0", "--pair", "true"), "--pair must be a number or a JSON list, got 'true'"),

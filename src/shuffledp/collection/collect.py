@@ -114,6 +114,7 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
     """A new job, if all values are good and the target is met."""
     plan, table = request.plan, request.table
     plan.identity(request.round_number)
+    engine.prepare()
     source = table.fingerprint()
     users = engine.check(table, plan.column(request.column))
     if users == 0:

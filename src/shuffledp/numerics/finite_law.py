@@ -16,7 +16,7 @@ from shuffledp.numerics.ball import LARGEST, precision, round_down, round_up
 Atoms = Sequence[tuple[arb, arb]]
 FLOAT_VIEW_BITS = 96
 """Enough to round each value and weight correctly to a float, but for values that nearly cancel."""
-MOST_VIEW_BITS, VIEW_WIDTH = 16 * FLOAT_VIEW_BITS, 1e-9
+MOST_VIEW_BITS, VIEW_WIDTH = 16 * FLOAT_VIEW_BITS, 1e-3
 """How far the precision is raised for these, and the relative width with which they are told; what is not, is 0."""
 
 

@@ -32,6 +32,10 @@ class Engine(ABC):
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
 
+    def prepare(self) -> None:
+        """Fail now where it cannot run at all: before anything is looked at or written."""
+        return None
+
     @abstractmethod
     def check(self, table: Table, column: Column) -> int:
         """How many rows there are, if every value is good; a sentence otherwise. Writes nothing."""

@@ -94,6 +94,10 @@ class Spark(Engine):
             shutil.rmtree(self._room, ignore_errors=True)
             self._room = None
 
+    def prepare(self) -> None:
+        """A session that may be given the key."""
+        _ = self.session
+
     def check(self, table: Table, column: Column) -> int:
         if not _is_for_spark(table, column):
             # Nothing may be written before every value is good.
