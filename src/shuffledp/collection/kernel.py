@@ -79,10 +79,12 @@ def accumulate(mechanism: Mechanism, batches: Iterable[Bytes]) -> Total | None:
     total: Total | None = None
     refused = 0
     for wire in batches:
-        good, bad = sifted(mechanism, wire)
-        refused += bad
-        if len(good):
-            part = Total(np.asarray(mechanism.accumulate(mechanism.unpack(good))), len(good), 0)
+        messages, good = mechanism.wire.read(mechanism.wire.rows(wire))
+        found = int(np.count_nonzero(good))
+        refused += len(good) - found
+        if found:
+            sent = messages if found == len(good) else messages[good]
+            part = Total(np.asarray(mechanism.accumulate(sent)), found, 0)
             total = part if total is None else total + part
     return None if total is None else replace(total, refused=refused)
 
