@@ -125,5 +125,5 @@ def test_ranges_refuse_what_only_fills_the_tree(value: int) -> None:
     plan = Plan(Ranges(5), RangeQueries(3.0, 3), 9, 1.0, 1e-6)
     column = plan.column("value")
     assert column.values(pa.array([0, 4])).tolist() == [0, 4]
-    with pytest.raises(ValueError, match=f"expected whole numbers from 0 to 4, got {value}"):
+    with pytest.raises(ValueError, match="expected whole numbers from 0 to 4, got something else in 1 of 3"):
         column.values(pa.array([1, value, 2]))

@@ -85,7 +85,7 @@ def test_encoding_the_same_people_again_is_refused(tmp_path: Path) -> None:
 def test_a_bad_table_leaves_no_messages(tmp_path: Path) -> None:
     """Not even a part of them."""
     path = write_table(tmp_path / "data.parquet", value=pa.array(["red", "pink"]))
-    with pytest.raises(ValueError, match="got 'pink'"):
+    with pytest.raises(ValueError, match="got something else in 1 of 2 values"):
         collection.encode(PLAN, path, "value", out=tmp_path / "out.messages")
     empty = write_table(tmp_path / "empty.parquet", value=pa.array([], pa.string()))
     with pytest.raises(ValueError, match="at least one row"):

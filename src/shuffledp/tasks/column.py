@@ -52,7 +52,9 @@ class Column:
         try:
             return self.mechanism.check(values)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"column {self.name!r}: {error}") from None
+            # What the mechanism found may be somebody's value.
+            expected, found, _ = str(error).partition(", got ")
+            raise ValueError(f"column {self.name!r}: {f'{expected}, got others.' if found else expected}") from None
 
     def without_nulls(self, array: pa.Array) -> pa.Array:
         if array.null_count:
@@ -76,16 +78,15 @@ class Column:
             raise self.refuse(f"expected texts from the plan's categories, got {array.type}")
         places = pc.index_in(array, value_set=pa.array(labels, type=array.type))
         if places.null_count:
-            bad = array.filter(pc.is_null(places))[0].as_py()
-            raise self.refuse(f"expected one of the plan's {len(labels)} categories, got {bad!r}")
+            raise self.refuse(f"expected one of the plan's {len(labels)} categories{_others(places.null_count, array)}")
         return np.asarray(places.to_numpy())
 
     def _in_domain(self, numbers: Array) -> Array:
         """A mechanism may have more options than the domain: a range of values is filled up to a power of two."""
         size = self.task.domain.size
         if size is not None and len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
-            bad = numbers[(numbers < 0) | (numbers >= size)][0]
-            raise self.refuse(f"expected whole numbers from 0 to {size - 1}, got {bad}")
+            bad = int(np.count_nonzero((numbers < 0) | (numbers >= size)))
+            raise self.refuse(f"expected whole numbers from 0 to {size - 1}{_others(bad, numbers)}")
         return numbers
 
     def numbers(self, array: pa.Array, interval: Interval) -> Floats:
@@ -97,7 +98,7 @@ class Column:
         outside = numbers[~((numbers >= interval.low) & (numbers <= interval.high))]
         if outside.size:
             raise self.refuse(
-                f"expected numbers from {interval.low:g} to {interval.high:g}, got {float(outside[0])!r}; "
+                f"expected numbers from {interval.low:g} to {interval.high:g}{_others(outside.size, numbers)}; "
                 f"clip them, or plan for a wider domain"
             )
         low, high = self.mechanism.value_range
@@ -125,6 +126,11 @@ class Column:
         if len(sizes) and (sizes != sizes[0]).any():
             raise self.refuse("expected lists of one length, got lists of different lengths")
         return len(sizes), entries
+
+
+def _others(bad: int, rows: Any) -> str:
+    """What was found instead: how many, and never whose or what."""
+    return f", got something else in {bad:,} of {len(rows):,} values"
 
 
 def is_numeric(array: pa.Array) -> bool:
