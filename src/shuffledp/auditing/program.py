@@ -30,10 +30,14 @@ class Allowance:
 
     def beyond(self, written: bytearray, lines: int) -> str | None:
         """What is too much of what was written so far; None where all is well."""
-        if lines > self.lines or len(written) > self.lines * (self.width + 2):
+        full = len(written) > self.lines * (self.width + 2)
+        # Lines may also end without the sign that was counted.
+        if lines > self.lines or (full and len(written.splitlines()) > self.lines):
             return f"the command was given {self.lines} values and wrote more messages"
         end = written[-self.width - 1 :]
-        if len(end) > self.width and b"\n" not in end and b"\r" not in end:
+        endless = len(end) > self.width and b"\n" not in end and b"\r" not in end
+        # So many bytes in no more lines than are allowed: one of them is too long.
+        if endless or full:
             return f"messages may have at most {self.width} bytes, got a longer one"
         return None
 
