@@ -50,3 +50,12 @@ def test_extremes_that_are_answered() -> None:
         sdp.amplify(sdp.VariationRatio(1e308, 1e-4, 1.001), 10, bound="clone")
     mechanism = sdp.ProjectiveGeometry(1e-17, options=10)
     assert 0 <= sdp.amplify(mechanism, 10).delta(0.0).upper < 1e-17
+
+
+def test_corners_of_the_floats() -> None:
+    """A β that is lost among floats is raised; a hat far narrower than its grid is refused in a sentence."""
+    tiny = sdp.VariationRatio(435969403655933.0, 5e-324, 435971971315630.44, q_common=5132496319612798.0)
+    assert tiny.beta == 1e-250
+    assert 0 <= sdp.amplify(tiny, 50016029, bound="variation-ratio").delta(1e-5).upper < 1e-20
+    with pytest.raises(ValueError, match=r"^WitchHat: expected a grid step that is small against the scale"):
+        sdp.amplify(sdp.WitchHat(2e-6, half_width=1443.0, scale=1e-300, grid=12), 1000)

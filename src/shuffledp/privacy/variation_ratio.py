@@ -18,6 +18,7 @@ from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.record import Record
 
+LEAST_BETA = 1e-250
 SNAP = 1e-12
 """Relative distance within which β is its maximum, and the condition on the q's holds with equality."""
 
@@ -57,6 +58,9 @@ class VariationRatio(Randomizer, Record):
         if p <= 1.0:
             raise ValueError(f"{_WHO}: p must be above 1 (infinity is allowed), got {p!r}.")
         beta = argument.real(_WHO, "beta", self.beta, up=True)
+        if 0.0 < beta < LEAST_BETA:
+            # A larger β claims less; what is smaller is lost among floats.
+            beta = LEAST_BETA
         most = 1.0 if math.isinf(p) else (p - 1.0) / (p + 1.0)
         if not 0.0 <= beta <= most * (1 + SNAP):
             raise ValueError(f"{_WHO}: beta must be between 0 and (p-1)/(p+1) = {most!r} for p = {p!r}, got {beta!r}.")

@@ -26,6 +26,7 @@ from shuffledp.sampling.random import RandomSource
 
 Chances = Sequence[Fraction]
 UNITS = 1 << 61
+MOST_STEP = 1 << 20
 RATIO_BITS = 100
 
 
@@ -61,6 +62,8 @@ class Hat:
             scale = arb(UNITS) / arb(float(total.mid()))
             wished = [whole_below(fall * scale) for fall in falls]
             lowest = 1 + whole_below(brim * scale)
+            if self.step_distance > MOST_STEP:
+                raise ValueError("WitchHat: expected a grid step that is small against the scale, got one far larger.")
             step, most = (_ratio_below(arb(rational(d))) for d in (self.step_distance, Fraction(self.epsilon)))
         result = [lowest]
         for wish in reversed(wished):
