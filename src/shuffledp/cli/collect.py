@@ -106,6 +106,8 @@ def shuffle(
         typer.echo(json_text({"messages": messages, "out": str(out)}))
     else:
         typer.echo(f"{messages:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in.")
+        if plan is None:
+            typer.echo("Without --plan it was not looked at whether they are enough, and no ledger was kept.")
 
 
 def estimate(

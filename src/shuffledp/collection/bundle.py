@@ -32,6 +32,8 @@ LONGEST_HEADER = 4096
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 WIDEST = 1 << 26
 """No mechanism sends messages of more bytes."""
+MOST = 1 << 62
+"""Nobody has more users; larger numbers would only be work."""
 FIELDS = {"id": str, "plan": str, "users": int, "per_person": int, "width": int}
 SUFFIX = ".messages"
 
@@ -128,8 +130,8 @@ def _fields(path: Path, header: bytes) -> dict[str, Any]:
         isinstance(told, dict)
         and told.keys() == FIELDS.keys()
         and all(type(told[name]) is kind for name, kind in FIELDS.items())
-        and told["users"] >= 0
-        and told["per_person"] >= 1
+        and 0 <= told["users"] <= MOST
+        and 1 <= told["per_person"] <= MOST
         and 1 <= told["width"] <= WIDEST
     )
     if not good:
