@@ -21,6 +21,7 @@ from shuffledp.auditing.empirical import AuditResult as AuditResult, audit as au
 from shuffledp.bounds.amplify import amplify as amplify
 from shuffledp.bounds.bound import Bound as Bound
 from shuffledp.bounds.compare import Comparison as Comparison, compare as compare
+from shuffledp.bounds.subsampling import poisson as poisson, subsample as subsample
 from shuffledp.calibration.calibrate import Calibration as Calibration, calibrate as calibrate
 from shuffledp.calibration.risk_target import RiskTarget as RiskTarget
 from shuffledp.calibration.target import Target as Target
@@ -34,7 +35,6 @@ from shuffledp.composition.gaussian_limit import gaussian_limit as gaussian_limi
 from shuffledp.composition.group import group as group
 from shuffledp.composition.renyi import renyi as renyi
 from shuffledp.composition.sequential import compose as compose
-from shuffledp.composition.subsampling import poisson as poisson, subsample as subsample
 from shuffledp.errors import (
     NotApplicable as NotApplicable,
     NumericalError as NumericalError,

@@ -17,8 +17,10 @@ from shuffledp.bounds.clone import (
 )
 from shuffledp.bounds.clone_mixture import MixtureBound
 from shuffledp.bounds.closed_form import AnalyticBound, AsymptoticBound, PublishedAnalyticBound
+from shuffledp.bounds.composed_parts import ComposedPartsBound
 from shuffledp.bounds.exact_binary import ExactBinaryBound
 from shuffledp.bounds.noisy_crowd import NoisyCrowdBound
+from shuffledp.bounds.own_noise import OwnNoiseBound
 from shuffledp.bounds.protocol import ProtocolPublishedBound
 from shuffledp.bounds.reduction import PublishedVariationRatioBound, VariationRatioBound
 
@@ -32,11 +34,13 @@ BOUNDS: tuple[Bound, ...] = (
     GenericHoeffdingBound(),
     CloneBound(),
     CloneAnalyticBound(),
+    ComposedPartsBound(),
     Efmrtt19Bound(),
     ExactBinaryBound(),
     MixtureBound(),
     NoisyCrowdBound(),
     OptimalBound(),
+    OwnNoiseBound(),
     ProtocolPublishedBound(),
     StrongerCloneBound(),
     StrongerCloneAnalyticBound(),

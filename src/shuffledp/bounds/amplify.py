@@ -9,10 +9,11 @@ from shuffledp import argument
 from shuffledp.bounds import BOUND_OF, BOUNDS, best, exact_binary
 from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.own import curve_of, demand_own_names
-from shuffledp.privacy.attack import AttackCurve
+from shuffledp.privacy.attack import Attack, AttackCurve
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.neighbours import Neighbours
-from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
+from shuffledp.privacy.own_loss import OwnLossAttack
+from shuffledp.privacy.randomizer import HasNeighbours, HasOwnLoss, Randomizer
 
 MOST_USERS = 10**18
 """More than anybody can have; sums over far larger crowds leave the range of floats."""
@@ -109,8 +110,11 @@ def chosen_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diameter: 
     return randomizer.between(pair[0], pair[1])
 
 
-def _attack(randomizer: Randomizer, users: int) -> AttackCurve | None:
+def _attack(randomizer: Randomizer, users: int) -> Attack | None:
     """What is known from below, for every bound of this randomizer."""
+    if isinstance(randomizer, HasOwnLoss):
+        loss = randomizer.own_loss(users)
+        return OwnLossAttack(loss) if loss.attained else None
     pairs, coin = tuple(randomizer.attacks()), randomizer.coin_range()
     crowds = () if coin is None else tuple(c for way in exact_binary.directions_of(coin, users) for c in way.attacks())
     return AttackCurve(pairs, users, crowds) if pairs or crowds else None

@@ -11,13 +11,13 @@ import typer
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
 from shuffledp.bounds.best import NAME as BEST
+from shuffledp.bounds.subsampling import subsample
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import Claim
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.composition.sequential import compose
-from shuffledp.composition.subsampling import subsample
 from shuffledp.document import json_text
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve

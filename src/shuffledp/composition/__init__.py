@@ -1,1 +1,1 @@
-"""Several rounds or queries together, sampled users, and the settings that keep them within a budget."""
+"""Several privacy curves together: rounds, queries, a person with several values."""

@@ -16,6 +16,7 @@ from flint import arb
 
 if TYPE_CHECKING:
     from shuffledp.privacy.neighbours import Neighbours
+    from shuffledp.privacy.own_loss import OwnLoss
     from shuffledp.privacy.pair import HidingPair
     from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -100,7 +101,26 @@ class HasNeighbours(ABC):
         """What holds for every two inputs at most this far apart, in the unit of the inputs."""
 
 
-ABILITIES: tuple[type, ...] = (HasNoisyOthers, HasPublishedGuarantee, HasNeighbours)
+class HasOwnLoss(ABC):
+    """Hides a value by noise that honest users, or the shuffler, add together: its law says what all messages tell."""
+
+    @abstractmethod
+    def own_loss(self, honest: int) -> OwnLoss:
+        """The privacy loss of all messages where this many honest users take part, or NotApplicable."""
+
+
+class HasParts(ABC):
+    """Answers several questions by messages that say which question they answer, each hidden by a crowd of its own."""
+
+    @abstractmethod
+    def parts(self) -> Sequence[tuple[Randomizer, int]]:
+        """What answers a question, and how many are answered so; a changed value may change every answer.
+
+        Each part's randomness is its own, so that the guarantee is that of all parts composed.
+        """
+
+
+ABILITIES: tuple[type, ...] = (HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts)
 
 
 def _names_of(kind: type) -> set[str]:

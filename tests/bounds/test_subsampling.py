@@ -12,11 +12,11 @@ import pytest
 from mpmath import mp, mpf
 
 import shuffledp as sdp
-from shuffledp.composition.subsampling import poisson, subsample
+from shuffledp.bounds.subsampling import poisson, subsample
 
+from ..composition.cases import SOURCE, GaussianCurve
 from ..oracle.composition import divergence, gaussian_delta
 from ..oracle.exact import krr_table, shuffled_law
-from .cases import SOURCE, GaussianCurve
 
 Law = dict[object, Fraction]
 
