@@ -13,7 +13,7 @@ from scipy import stats
 
 from shuffledp.array import Words
 from shuffledp.sampling.random import WORD, RandomSource, SeededSource
-from shuffledp.sampling.real_law import Choice, LogarithmicLaw, PoissonLaw, RealLaw
+from shuffledp.sampling.real_law import ChoiceLaw, LogarithmicLaw, PoissonLaw, RealLaw
 
 DRAWS = 400_000
 
@@ -44,7 +44,7 @@ LAWS: dict[str, tuple[RealLaw, Callable[[int], float]]] = {
     "poisson 60": (PoissonLaw(lambda: arb(60)), poisson(60.0)),
     "logarithmic 0.5": (LogarithmicLaw(lambda: arb(0.5)), logarithmic(0.5)),
     "logarithmic 0.97": (LogarithmicLaw(lambda: arb(0.97)), logarithmic(0.97)),
-    "choice": (Choice((lambda: arb(1), lambda: arb(2), lambda: arb(4))), lambda k: (1 << k) / 7 if k < 3 else 0.0),
+    "choice": (ChoiceLaw((lambda: arb(1), lambda: arb(2), lambda: arb(4))), lambda k: (1 << k) / 7 if k < 3 else 0.0),
 }
 
 

@@ -54,7 +54,8 @@ class RealLaw(ABC):
         bits = 2 * WORD_BITS + GUARD_BITS
         while True:
             with precision(bits):
-                total, found = arb(0), []
+                total = arb(0)
+                found: list[int] = []
                 for chance in self.chances():
                     total += chance
                     if total > 1 - arb(2) ** -WORD_BITS:
@@ -124,7 +125,7 @@ class LogarithmicLaw(RealLaw):
 
 
 @dataclass(frozen=True)
-class Choice(RealLaw):
+class ChoiceLaw(RealLaw):
     """One of a few kinds, with probabilities in proportion to these weights."""
 
     weights: tuple[Real, ...] = field(repr=False)
