@@ -32,8 +32,8 @@ def test_every_task_is_planned_and_simulated(task: str, tmp_path: Path) -> None:
     outcome = run("plan", "--task", task, *TASKS[task], *TARGET, "--out", str(path), "--json")
     assert (outcome.status, outcome.err) == (0, "")
     document = json.loads(outcome.out)
-    best = document["mechanisms"][0]
-    assert document["best"] == best["name"]
+    (best,) = (offer for offer in document["mechanisms"] if offer["name"] == document["best"])
+    assert document["best"] == document["best_local"]
     assert best["epsilon"]["upper"] <= 1.0
     assert best["certified"]
     written = json.loads(path.read_text("utf-8"))
@@ -58,7 +58,28 @@ def test_the_table_says_what_counts() -> None:
     assert "users spread evenly over the options" in text
     assert "trusted curator's error (Laplace noise)" in text
     assert "pure-dump, mix-dump" in text or "sends 2 messages a user." in text
-    assert any(line.startswith("krr ") and line.rstrip().endswith("shuffler") for line in lines)
+    assert any(line.startswith("krr ") and line.rstrip().endswith("local ε") for line in lines)
+
+
+def test_what_rests_on_the_shuffler_alone_must_be_asked_for(tmp_path: Path) -> None:
+    """Without the option nothing is written, and a sentence says what to ask for; a table alone is shown."""
+    path = tmp_path / "plan.json"
+    asked = ("plan", "--task", "frequency", "--domain", "8", *TARGET, "--mechanism", "pure-dump")
+    refused = run(*asked, "--out", str(path))
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err.startswith("shuffledp: plan: no mechanism that meets the target keeps a local ε")
+    assert refused.err.endswith("--rests-on shuffler for pure-dump, which rests on the shuffler alone.\n")
+    assert refused.err.count("\n") == 1
+    assert not path.exists()
+    shown = run(*asked)
+    assert (shown.status, shown.err) == (0, "")
+    assert "No plan: no mechanism that meets the target keeps a local ε" in " ".join(shown.out.split())
+    told = json.loads(run(*asked, "--json").out)
+    assert (told["plan"], told["best"], told["best_by_shuffler"]) == (None, None, "pure-dump")
+    written = run(*asked, "--rests-on", "shuffler", "--out", str(path))
+    assert (written.status, written.err) == (0, "")
+    assert f"The plan with pure-dump is in {path}" in " ".join(written.out.split())
+    assert Plan.load(path).mechanism.local_epsilon is None
 
 
 def test_a_plot_is_drawn(tmp_path: Path) -> None:
@@ -76,7 +97,8 @@ def test_collect_takes_the_plan(tmp_path: Path) -> None:
     names.write_text("red\ngreen\nblue\n", encoding="utf-8")
     plan = tmp_path / "plan.json"
     asked = ("--task", "frequency", "--categories", str(names), "--users", "3000", "--epsilon", "1", "--delta", "1e-6")
-    assert run("plan", *asked, "--mechanism", "pure-dump", "--out", str(plan), "--population", "painters").status == 0
+    assert run("plan", *asked, "--mechanism", "pure-dump", "--rests-on", "shuffler", "--out", str(plan),
+               "--population", "painters").status == 0  # fmt: skip
     assert Plan.load(plan).population == "painters"
     rng = np.random.default_rng(5)
     data = write_table(tmp_path / "data.parquet", colour=rng.choice(["red", "green", "blue"], 3000).tolist())
@@ -114,6 +136,7 @@ BAD = [
     (("--task", "location", "--west", "0"), "needs --east"),
     (("--task", "frequency", "--categories", "nowhere.txt"), "cannot read nowhere.txt"),
     (("--task", "frequency", "--domain", "8", "--mechanism", "laplace"), "mechanism must be one of"),
+    (("--task", "frequency", "--domain", "8", "--rests-on", "nothing"), "rests-on must be local or shuffler, got"),
     (("--task", "frequency", "--domain", "8", "--max-bits", "0"), "max-bits must be at least 1"),
     (("--task", "frequency", "--domain", "8", "--plot", "plot.txt"), "--plot must end in .png"),
     (("--task", "frequency", "--domain", "8", "--out", "nowhere/plan.json"), "in an existing directory"),

@@ -14,6 +14,10 @@ from shuffledp.planner.yardstick import Yardstick, yardstick
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.task import Task
 
+LOCAL, SHUFFLER = "local", "shuffler"
+RESTS = (LOCAL, SHUFFLER)
+"""What a plan may rest on: a local ε that even the shuffler meets with, or the shuffler alone."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -71,8 +75,12 @@ class Goal:
     limits: Limits = field(default_factory=Limits)
     population: str = "everyone"
     """What the ledger calls them."""
+    rests_on: str = LOCAL
+    """Which of the two winners is the plan: the best that keeps a local ε, or the best by the shuffler alone."""
 
     def __post_init__(self) -> None:
+        if self.rests_on not in RESTS:
+            raise ValueError(f"{WHO}: rests-on must be {' or '.join(RESTS)}, got {argument.shown(self.rests_on)}.")
         object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
         object.__setattr__(self, "rounds", argument.count(WHO, "rounds", self.rounds))
 

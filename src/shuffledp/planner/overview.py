@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from shuffledp.document import rounded_up
-from shuffledp.planner.goal import Goal
+from shuffledp.planner.goal import LOCAL, SHUFFLER, Goal
 from shuffledp.planner.trial import Offer
 
 HEAD = ("mechanism", "error", "local ε", "bits", "msgs", "client", "server", "rests on")
 NUMBERS = HEAD[1:-1]
 """The columns that stand to the right."""
+WIDTH = 100
+"""Columns of a terminal that lines are made for."""
+MARK = "*"
+"""Of a winner."""
 
 
 def title(goal: Goal) -> str:
@@ -19,11 +25,11 @@ def title(goal: Goal) -> str:
     return f"{goal.task.name}: {goal.users:,} users, {target}{rounds}{limits}"
 
 
-def cells(offer: Offer) -> list[str]:
-    """The row of one mechanism, under ``HEAD``."""
+def cells(offer: Offer, wins: bool) -> list[str]:
+    """The row of one mechanism, under ``HEAD``; winners have a mark."""
     local = offer.mechanism.local_epsilon
     return [
-        offer.name,
+        f"{offer.name} {MARK}" if wins else offer.name,
         f"{offer.standard_error:.4g}",
         "–" if local is None else f"{float(rounded_up(local, 3)):.3g}",
         f"{offer.bits:,}",
@@ -34,17 +40,61 @@ def cells(offer: Offer) -> list[str]:
     ]
 
 
-def notes(best: Offer) -> list[str]:
-    """What the columns mean, and how far the best is from a trusted curator."""
-    goal, central = best.goal, best.goal.yardstick
-    return [
-        f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
-        f"A trusted curator's error ({central.noise} noise): {central.standard_error:.4g}; "
-        f"{best.name} has {best.standard_error / central.standard_error:.3g} times that.",
-        "local ε: what messages keep even from the shuffler. bits, msgs: sent by each user. client: time to encode one",
-        "user, server: to read all messages, as measured here. rests on: what must hold, that the shuffler hides who",
-        "sent what; where it is the shuffler only, messages promise nothing without it; seeds must be pseudorandom.",
+def notes(goal: Goal, local: Offer | None, by_shuffler: Offer | None) -> list[str]:
+    """The two winners beside a trusted curator, and what the columns mean; in lines of at most ``WIDTH``."""
+    central = goal.yardstick
+    paragraphs = [
+        f"A trusted curator's error ({central.noise} noise): {central.standard_error:.4g}.",
+        _local_words(goal, local, by_shuffler),
+        _shuffler_words(goal, local, by_shuffler),
+        f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates). "
+        "local ε: what messages keep even from the shuffler. bits, msgs: sent by each user. client: time to encode one "
+        "user, server: to read all messages, as measured here. rests on: the central ε always rests on a shuffler that "
+        "hides who sent what; without it there is left the local ε, the same if seeds are pseudorandom, or nothing.",
     ]
+    return [
+        line
+        for paragraph in paragraphs
+        for line in wrap(paragraph, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    ]
+
+
+def missing(first: Offer) -> str:
+    """Why there is no plan of the kind that was asked for, and what to ask for; ``first`` is the best of the others."""
+    if first.keeps_local:
+        return (
+            f"every mechanism that meets the target keeps a local ε, and none rests on the shuffler alone; leave "
+            f"--rests-on out to get {first.name}."
+        )
+    return (
+        f"no mechanism that meets the target keeps a local ε even from the shuffler; ask by --rests-on shuffler for "
+        f"{first.name}, which rests on the shuffler alone."
+    )
+
+
+def _local_words(goal: Goal, local: Offer | None, by_shuffler: Offer | None) -> str:
+    if local is None:
+        assert by_shuffler is not None, "one of them wins"
+        return f"No plan: {missing(by_shuffler)}" if goal.rests_on == LOCAL else "None keeps a local ε."
+    ending = "; this is the plan." if goal.rests_on == LOCAL else "."
+    return (
+        f"{MARK} {local.name} is the best that keeps a local ε even from the shuffler: {_beside_curator(local)}{ending}"
+    )
+
+
+def _shuffler_words(goal: Goal, local: Offer | None, by_shuffler: Offer | None) -> str:
+    if by_shuffler is None:
+        assert local is not None, "one of them wins"
+        return f"No plan: {missing(local)}" if goal.rests_on == SHUFFLER else "None rests on the shuffler alone."
+    ending = "this is the plan" if goal.rests_on == SHUFFLER else f"it must be asked for: --rests-on {SHUFFLER}"
+    return (
+        f"{MARK} {by_shuffler.name} is the best that rests on the shuffler alone: {_beside_curator(by_shuffler)}. Its "
+        f"messages tell the true value to whoever links them to their sender; {ending}."
+    )
+
+
+def _beside_curator(offer: Offer) -> str:
+    return f"error {offer.standard_error:.4g}, {offer.times_curator:.3g} times the curator's"
 
 
 def aligned(rows: list[list[str]]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.planner import overview
-from shuffledp.planner.goal import Goal
+from shuffledp.planner.goal import LOCAL, Goal
 from shuffledp.planner.trial import Offer, Refusal, Trial
 from shuffledp.readable import html_of
 
@@ -74,17 +74,18 @@ def workers_for(waiting: Sequence[Trial]) -> int:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan with the smallest error.
+    """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan.
 
     ``goal``: what was asked for. ``offers``: mechanisms that meet it, each with its plan. ``refusals``: those that do
-    not.
+    not. There are two winners: ``best_local`` keeps a local ε even from the shuffler, ``best_by_shuffler`` rests on the
+    shuffler alone. ``best`` is the first, or the second where the goal asks for it.
 
     >>> import shuffledp as sdp
-    >>> ranking = sdp.plan(sdp.tasks.Frequency(4), users=1000, epsilon=1, delta=1e-6, mechanism="balcer-uniform")
-    >>> ranking.best.plan.mechanism
-    BalcerUniform(options=4, coins=1)
+    >>> ranking = sdp.plan(sdp.tasks.Frequency(4), users=1000, epsilon=1, delta=1e-6, mechanism="krr")
+    >>> ranking.best.plan.mechanism.name, ranking.best == ranking.best_local, ranking.best_by_shuffler
+    ('krr', True, None)
     >>> f"{ranking.best.standard_error:.1f}", ranking.refusals
-    ('15.8', ())
+    ('7.7', ())
     """
 
     goal: Goal
@@ -106,7 +107,30 @@ class Ranking:
 
     @property
     def best(self) -> Offer:
-        return self.offers[0]
+        """The winner that was asked for; a sentence (``ValueError``) where there is none of its kind."""
+        if self.chosen is None:
+            raise ValueError(f"plan: {overview.missing(self.offers[0])}")
+        return self.chosen
+
+    @property
+    def chosen(self) -> Offer | None:
+        """The same, and None where there is none."""
+        return self.best_local if self.goal.rests_on == LOCAL else self.best_by_shuffler
+
+    @property
+    def best_local(self) -> Offer | None:
+        """The least error among those that keep a local ε even from the shuffler."""
+        return next((offer for offer in self.offers if offer.keeps_local), None)
+
+    @property
+    def best_by_shuffler(self) -> Offer | None:
+        """The least error among those that rest on the shuffler alone."""
+        return next((offer for offer in self.offers if not offer.keeps_local), None)
+
+    @property
+    def winners(self) -> tuple[Offer, ...]:
+        """Both, as far as there are such."""
+        return tuple(offer for offer in (self.best_local, self.best_by_shuffler) if offer is not None)
 
     def reasons(self) -> dict[str, list[str]]:
         """Why mechanisms were refused, each reason with the names of all that it holds for."""
@@ -119,16 +143,22 @@ class Ranking:
         """A line for each reason, with those that it holds for."""
         return [f"{', '.join(names)}: {reason}" for reason, names in self.reasons().items()]
 
+    def rows(self) -> list[list[str]]:
+        """A row for each offer, under ``overview.HEAD``; the winners are marked."""
+        return [overview.cells(offer, offer in self.winners) for offer in self.offers]
+
+    def notes(self) -> list[str]:
+        """What stands below the table."""
+        return overview.notes(self.goal, self.best_local, self.best_by_shuffler)
+
     def __str__(self) -> str:
-        lines = [overview.title(self.goal), *overview.aligned([overview.cells(offer) for offer in self.offers])]
-        lines += ["", *overview.notes(self.best)]
+        lines = [overview.title(self.goal), *overview.aligned(self.rows()), "", *self.notes()]
         if self.refusals:
             lines += ["", "Left out:", *(f"  {line}" for line in self.left_out())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = [overview.cells(offer) for offer in self.offers]
-        return html_of(overview.title(self.goal), rows, " ".join(overview.notes(self.best)), overview.HEAD)
+        return html_of(overview.title(self.goal), self.rows(), " ".join(self.notes()), overview.HEAD)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Error against bits, a point for each mechanism; also to a file where ``path`` names one."""
@@ -148,7 +178,10 @@ class Ranking:
             "domain": goal.task.domain.document(),
             "error": {"unit": goal.task.unit, "data": goal.task.data},
             "central": {"standard_error": goal.yardstick.standard_error, "noise": goal.yardstick.noise},
-            "best": self.best.name,
+            "rests_on": goal.rests_on,
+            "best": None if self.chosen is None else self.chosen.name,
+            "best_local": None if self.best_local is None else self.best_local.name,
+            "best_by_shuffler": None if self.best_by_shuffler is None else self.best_by_shuffler.name,
             "mechanisms": [_document(offer, goal.users) for offer in self.offers],
             "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],
         }
@@ -176,5 +209,6 @@ def _document(offer: Offer, users: int) -> dict[str, Any]:
         "certified": proof.certified,
         "guarantee": proof.guarantee,
         "limit": offer.limit,
+        "rests_on": offer.rests_on,
         "assumption": offer.assumption,
     }

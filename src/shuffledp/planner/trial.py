@@ -22,9 +22,8 @@ from shuffledp.privacy.value import BoundValue
 
 NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
-SHUFFLER = "shuffler"
-ONLY_SHUFFLER = "shuffler only"
-PSEUDORANDOM = "shuffler, seeds"
+LOCAL, PSEUDORANDOM, ONLY_SHUFFLER = "local ε", "seeds", "shuffler"
+"""What is left where somebody links messages to their senders: a local ε, one if seeds are pseudorandom, or nothing."""
 BEYOND_GUESS = 1.5
 """How far beyond a guess a search looks where mechanisms stop working for large ε."""
 MOST_LOWERINGS = 8
@@ -63,11 +62,21 @@ class Offer:
         return self.mechanism.messages_per_user
 
     @property
+    def times_curator(self) -> float:
+        """Its error over that of a trusted curator."""
+        return self.standard_error / self.goal.yardstick.standard_error
+
+    @property
+    def keeps_local(self) -> bool:
+        """Whether messages keep a local ε even from the shuffler."""
+        return self.mechanism.local_epsilon is not None
+
+    @property
     def rests_on(self) -> str:
-        """What the guarantee rests on besides honest users, in short."""
-        if self.mechanism.assumption:
-            return PSEUDORANDOM
-        return ONLY_SHUFFLER if self.mechanism.local_epsilon is None else SHUFFLER
+        """What is left without the shuffler, in short."""
+        if not self.keeps_local:
+            return ONLY_SHUFFLER
+        return PSEUDORANDOM if self.mechanism.assumption else LOCAL
 
     @property
     def assumption(self) -> str:
