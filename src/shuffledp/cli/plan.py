@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from shuffledp import figure as figures
@@ -110,16 +109,15 @@ def plot_to(ranking: Ranking, path: Path) -> None:
 
 def show_ranking(ranking: Ranking) -> None:
     """The table, the yardstick, and what does not meet the goal."""
-    title = Text(overview.title(ranking.goal))
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, collapse_padding=True)
-    for name in overview.HEAD:
-        justify: Literal["right", "left"] = "right" if name in overview.NUMBERS else "left"
-        table.add_column(name, justify=justify, no_wrap=name != overview.HEAD[-1])
-    for row in ranking.rows():
-        table.add_row(*row)
     console = Console()
-    console.print(table)
-    console.print("\n" + "\n".join(ranking.notes()), highlight=False, soft_wrap=True)
+    head, *rows = overview.aligned(ranking.rows(), console.width)
+    console.print(Text(overview.title(ranking.goal), style="italic"), soft_wrap=True)
+    console.print(Text(head, style="bold"), soft_wrap=True)
+    for row in rows:
+        console.print(Text(row), soft_wrap=True)
+    console.print()
+    for line in overview.wrapped(ranking.notes(), console.width):
+        console.print(Text(line), soft_wrap=True)
     if ranking.refusals:
         console.print("\nLeft out:", highlight=False)
         for line in ranking.left_out():

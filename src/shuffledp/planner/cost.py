@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -16,6 +17,14 @@ be tried again with more."""
 LEAST_SECONDS = 1e-9
 MOST_USERS = 1 << 18
 SEED = 1
+SEAL_BYTES = 48
+"""What sealing adds to what is sealed: HPKE's one-time X25519 key of 32 bytes, and the cipher's tag of 16."""
+
+
+def sealed_bits(mechanism: Mechanism) -> float:
+    """Bits a user where each message is sealed to the analyst, and all of a user's together to the shuffler."""
+    sealed = mechanism.messages_per_user * (mechanism.message_bytes + SEAL_BYTES)
+    return 8 * (sealed + SEAL_BYTES)
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ def measure(mechanism: Mechanism, values: Array) -> Cost:
             break
         users *= 8
     reading = _reading(mechanism, messages, users)
-    total = mechanism.accumulate(messages[: mechanism.messages_per_user])
+    total = mechanism.accumulate(messages[: math.ceil(mechanism.messages_per_user)])
     begun = time.process_time()
     mechanism.finish(total, 1)
     finishing = time.process_time() - begun
@@ -58,7 +67,7 @@ def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
     read, spent, one = 1, 0.0, 0.0
     while True:
         begun = time.process_time()
-        mechanism.accumulate(messages[: read * mechanism.messages_per_user])
+        mechanism.accumulate(messages[: math.ceil(read * mechanism.messages_per_user)])
         taken = time.process_time() - begun
         spent += taken
         if read == 1:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from shuffledp import argument
 from shuffledp.calibration.target import Target
+from shuffledp.document import average_text
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.yardstick import Yardstick, yardstick
@@ -53,9 +54,9 @@ class Limits:
         each = mechanism.messages_per_user
         bits = each * mechanism.message_bits
         if self.messages is not None and each > self.messages:
-            return f"sends {each:,} messages a user"
+            return f"sends {average_text(each)} messages a user"
         if self.bits is not None and bits > self.bits:
-            return f"sends {bits:,} bits a user"
+            return f"sends {average_text(bits)} bits a user"
         if self.epsilon_local is None:
             return None
         local = mechanism.local_epsilon

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from textwrap import wrap
 
-from shuffledp.document import rounded_up
+from shuffledp.document import average_text, rounded_up
 from shuffledp.planner.goal import LOCAL, SHUFFLER, Goal
 from shuffledp.planner.trial import Offer
 
-HEAD = ("mechanism", "error", "local ε", "bits", "msgs", "client", "server", "rests on")
+HEAD = ("mechanism", "error", "× curator", "local ε", "bits", "sealed", "msgs", "client", "server", "rests on")
 NUMBERS = HEAD[1:-1]
 """The columns that stand to the right."""
 WIDTH = 100
 """Columns of a terminal that lines are made for."""
+LAYOUTS = ((2, HEAD), (1, HEAD), (1, tuple(name for name in HEAD if name not in ("client", "server"))))
+"""Gaps and columns, the first that fits is shown: times are what a narrow terminal can do without."""
 MARK = "*"
 """Of a winner."""
 
@@ -31,9 +34,11 @@ def cells(offer: Offer, wins: bool) -> list[str]:
     return [
         f"{offer.name} {MARK}" if wins else offer.name,
         f"{offer.standard_error:.4g}",
+        _times(offer),
         "–" if local is None else f"{float(rounded_up(local, 3)):.3g}",
-        f"{offer.bits:,}",
-        f"{offer.messages:,}",
+        _size(offer.bits),
+        _size(offer.sealed_bits),
+        average_text(offer.messages),
         _duration(offer.cost.client),
         _duration(offer.cost.server(offer.goal.users)),
         offer.rests_on,
@@ -41,22 +46,26 @@ def cells(offer: Offer, wins: bool) -> list[str]:
 
 
 def notes(goal: Goal, local: Offer | None, by_shuffler: Offer | None) -> list[str]:
-    """The two winners beside a trusted curator, and what the columns mean; in lines of at most ``WIDTH``."""
+    """The two winners beside a trusted curator, and what the columns mean; a paragraph each."""
     central = goal.yardstick
-    paragraphs = [
+    return [
         f"A trusted curator's error ({central.noise} noise): {central.standard_error:.4g}.",
         _local_words(goal, local, by_shuffler),
         _shuffler_words(goal, local, by_shuffler),
-        f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates). "
-        "local ε: what messages keep even from the shuffler. bits, msgs: sent by each user. client: time to encode one "
-        "user, server: to read all messages, as measured here. rests on: the central ε always rests on a shuffler that "
-        "hides who sent what; without it there is left the local ε, the same if seeds are pseudorandom, or nothing.",
+        f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
+        "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
+        "to the shuffler (HPKE, X25519).",
+        "client: time to encode one user, server: to read all messages, as measured here; left out where the terminal "
+        "is narrow.",
+        "rests on: the central ε always rests on a shuffler that hides who sent what; without it there is left the "
+        "local ε, the same if seeds are pseudorandom, or nothing.",
     ]
-    return [
-        line
-        for paragraph in paragraphs
-        for line in wrap(paragraph, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    ]
+
+
+def wrapped(paragraphs: list[str], width: int = WIDTH) -> list[str]:
+    """Paragraphs as lines of at most this width, and of at most ``WIDTH``."""
+    most = min(width, WIDTH)
+    return [line for text in paragraphs for line in wrap(text, most, subsequent_indent="  ", break_on_hyphens=False)]
 
 
 def missing(first: Offer) -> str:
@@ -97,17 +106,43 @@ def _beside_curator(offer: Offer) -> str:
     return f"error {offer.standard_error:.4g}, {offer.times_curator:.3g} times the curator's"
 
 
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Rows under ``HEAD`` as lines of plain text."""
-    table = [list(HEAD), *rows]
-    widths = [max(len(row[place]) for row in table) for place in range(len(HEAD))]
+def aligned(rows: list[list[str]], width: float = math.inf) -> list[str]:
+    """The head and the rows as lines of plain text, laid out so that they fit a terminal of this width if they can."""
+    lines: list[str] = []
+    for gap, names in LAYOUTS:
+        places = [HEAD.index(name) for name in names]
+        lines = _joined([[row[place] for place in places] for row in (list(HEAD), *rows)], gap)
+        if max(map(len, lines)) <= width:
+            break
+    return lines
+
+
+def _joined(table: list[list[str]], gap: int) -> list[str]:
+    """Columns below each other, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
-        "  ".join(
+        (" " * gap)
+        .join(
             cell.rjust(width) if name in NUMBERS else cell.ljust(width)
-            for cell, width, name in zip(row, widths, HEAD, strict=True)
-        ).rstrip()
+            for cell, width, name in zip(row, widths, table[0], strict=True)
+        )
+        .rstrip()
         for row in table
     ]
+
+
+def _times(offer: Offer) -> str:
+    """How many times the curator's error, in three digits."""
+    times = offer.times_curator
+    return f"{times:,.0f}" if times >= 100 else f"{times:.3g}"
+
+
+def _size(bits: float) -> str:
+    """Bits to the last one; from a hundred thousand on in three digits."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if bits >= max(size, 1e5):
+            return f"{bits / size:.3g}{unit}" if bits < 999.5 * size else f"{bits / size:,.0f}{unit}"
+    return average_text(bits)
 
 
 def _duration(seconds: float) -> str:

@@ -29,7 +29,7 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import bound_names
-from shuffledp.document import rounded_up
+from shuffledp.document import average_text, rounded_up
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.readable import Readable
@@ -229,7 +229,7 @@ class Plan(Readable):
             ("target", f"ε = {self.epsilon:g}, δ = {self.delta:g}{rounds}"),
             ("mechanism", f"{self.mechanism.name}" + (f" ({settings})" if settings else "")),
             ("local ε", "none: the shuffler must be trusted" if local is None else rounded_up(local)),
-            ("sends", f"{self.mechanism.message_bits * self.mechanism.messages_per_user:,} bits a user"),
+            ("sends", f"{average_text(self.mechanism.message_bits * self.mechanism.messages_per_user)} bits a user"),
             *([] if promised is None else [("expected error", f"{promised:.4g} {self.task.unit}")]),
         ]
 

@@ -148,11 +148,12 @@ class Ranking:
         return [overview.cells(offer, offer in self.winners) for offer in self.offers]
 
     def notes(self) -> list[str]:
-        """What stands below the table."""
+        """What stands below the table, a paragraph each."""
         return overview.notes(self.goal, self.best_local, self.best_by_shuffler)
 
     def __str__(self) -> str:
-        lines = [overview.title(self.goal), *overview.aligned(self.rows()), "", *self.notes()]
+        lines = [overview.title(self.goal), *overview.aligned(self.rows()), ""]
+        lines += overview.wrapped(self.notes())
         if self.refusals:
             lines += ["", "Left out:", *(f"  {line}" for line in self.left_out())]
         return "\n".join(lines)
@@ -187,7 +188,7 @@ class Ranking:
         }
 
 
-def _order(offer: Offer) -> tuple[float, int, int, str]:
+def _order(offer: Offer) -> tuple[float, float, int, str]:
     """Errors that differ in the fifth digit are the same: searches end where they are near enough."""
     return float(f"{offer.standard_error:.4g}"), offer.bits, len(offer.mechanism.settings()), offer.name
 
@@ -198,8 +199,10 @@ def _document(offer: Offer, users: int) -> dict[str, Any]:
         "name": offer.name,
         "settings": offer.mechanism.settings(),
         "standard_error": offer.standard_error,
+        "times_curator": offer.times_curator,
         "epsilon_local": offer.mechanism.local_epsilon,
         "bits_per_user": offer.bits,
+        "sealed_bits_per_user": offer.sealed_bits,
         "messages_per_user": offer.messages,
         "client_seconds_per_user": offer.cost.client,
         "server_seconds": offer.cost.server(users),

@@ -52,13 +52,18 @@ class Offer:
     """What kept it from using all of the target; empty where nothing did."""
 
     @property
-    def bits(self) -> int:
+    def bits(self) -> float:
         """Bits a user."""
         return self.mechanism.message_bits * self.messages
 
     @property
-    def messages(self) -> int:
-        """Messages a user."""
+    def sealed_bits(self) -> float:
+        """Bits a user where messages are sealed, once to the analyst and once to the shuffler."""
+        return cost.sealed_bits(self.mechanism)
+
+    @property
+    def messages(self) -> float:
+        """Messages a user; the average where users send different numbers."""
         return self.mechanism.messages_per_user
 
     @property
@@ -181,7 +186,7 @@ class Trial:
                 mechanism = self._guessed(settings)
                 bits = mechanism.messages_per_user * mechanism.message_bits
                 self._demand(mechanism)
-                choices.append(_Choice(self._error(mechanism), int(bits), settings))
+                choices.append(_Choice(self._error(mechanism), bits, settings))
             except NotApplicable as error:
                 refused.append((bits, error.reason))
             except (ValueError, ZeroDivisionError) as error:
@@ -300,7 +305,7 @@ class _Choice:
     """Settings besides those searched, and what they come to by a quick guess."""
 
     error: float
-    bits: int
+    bits: float
     settings: dict[str, Any]
 
 
