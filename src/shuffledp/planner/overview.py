@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from textwrap import wrap
 
 from shuffledp.document import average_text, rounded_up
@@ -45,13 +46,15 @@ def cells(offer: Offer, wins: bool) -> list[str]:
     ]
 
 
-def notes(goal: Goal, local: Offer | None, by_shuffler: Offer | None) -> list[str]:
+def notes(offers: Sequence[Offer], local: Offer | None, by_shuffler: Offer | None) -> list[str]:
     """The two winners beside a trusted curator, and what the columns mean; a paragraph each."""
-    central = goal.yardstick
+    goal = offers[0].goal
+    central, caveat = goal.yardstick, goal.task.caveat([offer.mechanism for offer in offers])
     return [
         f"A trusted curator's error ({central.noise} noise): {central.standard_error:.4g}.",
         _local_words(goal, local, by_shuffler),
         _shuffler_words(goal, local, by_shuffler),
+        *([caveat] if caveat else []),
         f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
         "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
         "to the shuffler (HPKE, X25519).",

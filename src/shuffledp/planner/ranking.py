@@ -149,7 +149,7 @@ class Ranking:
 
     def notes(self) -> list[str]:
         """What stands below the table, a paragraph each."""
-        return overview.notes(self.goal, self.best_local, self.best_by_shuffler)
+        return overview.notes(self.offers, self.best_local, self.best_by_shuffler)
 
     def __str__(self) -> str:
         lines = [overview.title(self.goal), *overview.aligned(self.rows()), ""]
@@ -184,6 +184,7 @@ class Ranking:
             "best_local": None if self.best_local is None else self.best_local.name,
             "best_by_shuffler": None if self.best_by_shuffler is None else self.best_by_shuffler.name,
             "mechanisms": [_document(offer, goal.users) for offer in self.offers],
+            "caveat": goal.task.caveat([offer.mechanism for offer in self.offers]),
             "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],
         }
 
