@@ -20,7 +20,7 @@ TASKS = {
     "set-valued": ("--domain", "8", "--items", "2", "--mechanism", "privset"),
     "key-value": ("--domain", "5", "--items", "2", "--low", "0", "--high", "5", "--mechanism", "pckv"),
     "vector-mean": ("--dimension", "3", "--mechanism", "harmony"),
-    "location": ("--west", "0", "--east", "2", "--south", "0", "--north", "1", "--columns", "4"),
+    "location": ("--west", "0", "--east", "2", "--south", "0", "--north", "1", "--columns", "4", "--mechanism", "krr"),
     "range-queries": ("--domain", "12",),
 }  # fmt: skip
 
@@ -82,6 +82,30 @@ def test_what_rests_on_the_shuffler_alone_must_be_asked_for(tmp_path: Path) -> N
     assert Plan.load(path).mechanism.local_epsilon is None
 
 
+def test_a_plan_for_fewer_users(tmp_path: Path) -> None:
+    """Both numbers are typed, in the head of the table, in the file and in JSON; the promise at fewer is below."""
+    path = tmp_path / "plan.json"
+    asked = ("plan", "--task", "frequency", "--domain", "8", *TARGET, "--mechanism", "krr", "--minimum", "5e3",
+             "--colluding", "500", "--out", str(path))  # fmt: skip
+    shown = run(*asked)
+    assert (shown.status, shown.err) == (0, "")
+    text = " ".join(shown.out.split())
+    assert text.startswith("frequency: 20,000 users (5,000 at the least), 500 colluding, ε = 1, δ = 1e-06")
+    assert "with 10,000 users (half) and ε = " in text
+    assert "with 2,000 users (a tenth)" in text
+    plan = Plan.load(path)
+    assert (plan.users, plan.minimum, plan.colluding) == (20_000, 5000, 500)
+    told = json.loads(run(*asked, "--json").out)
+    assert (told["minimum"], told["colluding"]) == (5000, 500)
+    assert [each["share"] for each in told["fewer_users"]["krr"]] == ["half", "a tenth"]
+    simulated = run("simulate", str(path), "--repeat", "2")
+    assert (simulated.status, simulated.err) == (0, "")
+    for share in ("if half take part", "if a tenth take part"):
+        assert share in simulated.out
+    told = json.loads(run("simulate", str(path), "--repeat", "2", "--json").out)
+    assert [each["users"] for each in told["fewer_users"]] == [10_000, 2000]
+
+
 def test_a_plot_is_drawn(tmp_path: Path) -> None:
     """A picture of some size."""
     path = tmp_path / "plan.png"
@@ -137,6 +161,10 @@ BAD = [
     (("--task", "frequency", "--categories", "nowhere.txt"), "cannot read nowhere.txt"),
     (("--task", "frequency", "--domain", "8", "--mechanism", "laplace"), "mechanism must be one of"),
     (("--task", "frequency", "--domain", "8", "--rests-on", "nothing"), "rests-on must be local or shuffler, got"),
+    (("--task", "frequency", "--domain", "8", "--minimum", "0"), "minimum must be at least 1, got 0"),
+    (("--task", "frequency", "--domain", "8", "--minimum", "3e4"), "minimum must be at most the 20000 users"),
+    (("--task", "frequency", "--domain", "8", "--minimum", "50", "--colluding", "50"), "colluding must be below the"),
+    (("--task", "frequency", "--domain", "8", "--colluding", "2e4"), "colluding must be below the 20000 users"),
     (("--task", "frequency", "--domain", "8", "--max-bits", "0"), "max-bits must be at least 1"),
     (("--task", "frequency", "--domain", "8", "--plot", "plot.txt"), "--plot must end in .png"),
     (("--task", "frequency", "--domain", "8", "--out", "nowhere/plan.json"), "in an existing directory"),

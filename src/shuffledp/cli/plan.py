@@ -41,6 +41,10 @@ def command(
     north: Annotated[float | None, typer.Option(help="")] = None,
     columns: Annotated[float | None, typer.Option(help="Cells of the map from west to east.")] = None,
     degrees: Annotated[bool, typer.Option("--degrees", help="The map's edges are degrees.")] = False,
+    minimum: Annotated[
+        float | None, typer.Option(help="The fewest users with whom the target must be met; all of them by default.")
+    ] = None,
+    colluding: options.Colluding = 0,
     rounds: Annotated[float, typer.Option(help="Rounds in which the same users answer.")] = 1,
     max_bits: Annotated[float | None, typer.Option(help="Most bits a user.")] = None,
     max_messages: Annotated[float | None, typer.Option(help="Most messages a user.")] = None,
@@ -69,7 +73,7 @@ def command(
     ranking = plan(
         asked, users, epsilon, delta, rounds=rounds, max_bits=max_bits, max_messages=max_messages,
         local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, rests_on=rests_on,
-        workers=None, progress=Bars(),
+        minimum=minimum, colluding=colluding, workers=None, progress=Bars(),
     )  # fmt: skip
     # Where the plan is to be written and there is none, that is an error; a table alone says so below itself.
     best = ranking.chosen if out is None else ranking.best

@@ -11,6 +11,7 @@ from shuffledp.calibration.target import Target
 from shuffledp.document import average_text
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.plan_file import demand_honest
 from shuffledp.planner.yardstick import Yardstick, yardstick
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.task import Task
@@ -78,12 +79,29 @@ class Goal:
     """What the ledger calls them."""
     rests_on: str = LOCAL
     """Which of the two winners is the plan: the best that keeps a local ε, or the best by the shuffler alone."""
+    minimum: int | None = None
+    """The fewest users with whom the target is to be met; None where that is all of them."""
+    colluding: int = 0
+    """How many of those hide nobody."""
 
     def __post_init__(self) -> None:
         if self.rests_on not in RESTS:
             raise ValueError(f"{WHO}: rests-on must be {' or '.join(RESTS)}, got {argument.shown(self.rests_on)}.")
         object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
+        minimum, colluding = demand_honest(self.users, self.minimum, self.colluding)
+        object.__setattr__(self, "minimum", minimum)
+        object.__setattr__(self, "colluding", colluding)
         object.__setattr__(self, "rounds", argument.count(WHO, "rounds", self.rounds))
+
+    @property
+    def fewest(self) -> int:
+        """The fewest users with whom the target is to be met."""
+        return self.users if self.minimum is None else self.minimum
+
+    def turnout(self) -> str:
+        """How many users there are, in words."""
+        least = "" if self.minimum is None else f" ({self.minimum:,} at the least)"
+        return f"{self.users:,} users{least}" + (f", {self.colluding:,} colluding" if self.colluding else "")
 
     @cached_property
     def yardstick(self) -> Yardstick:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
 from shuffledp.document import average_text, rounded_up
 from shuffledp.planner.goal import LOCAL, SHUFFLER, Goal
 from shuffledp.planner.trial import Offer
+from shuffledp.planner.turnout import Turnout
 
 HEAD = ("mechanism", "error", "× curator", "local ε", "bits", "sealed", "msgs", "client", "server", "rests on")
 NUMBERS = HEAD[1:-1]
@@ -26,7 +27,7 @@ def title(goal: Goal) -> str:
     rounds = "" if goal.rounds == 1 else f", {goal.rounds} rounds"
     limits = f"; {goal.limits.words()}" if goal.limits.words() else ""
     target = f"ε = {goal.target.epsilon:g}, δ = {goal.target.delta:g}"
-    return f"{goal.task.name}: {goal.users:,} users, {target}{rounds}{limits}"
+    return f"{goal.task.name}: {goal.turnout()}, {target}{rounds}{limits}"
 
 
 def cells(offer: Offer, wins: bool) -> list[str]:
@@ -46,14 +47,17 @@ def cells(offer: Offer, wins: bool) -> list[str]:
     ]
 
 
-def notes(offers: Sequence[Offer], local: Offer | None, by_shuffler: Offer | None) -> list[str]:
-    """The two winners beside a trusted curator, and what the columns mean; a paragraph each."""
+def notes(
+    offers: Sequence[Offer], local: Offer | None, by_shuffler: Offer | None, fewer: Mapping[str, Sequence[Turnout]]
+) -> list[str]:
+    """The two winners beside a trusted curator and with fewer users, and what the columns mean; a paragraph each."""
     goal = offers[0].goal
     central, caveat = goal.yardstick, goal.task.caveat([offer.mechanism for offer in offers])
     return [
         f"A trusted curator's error ({central.noise} noise): {central.standard_error:.4g}.",
         _local_words(goal, local, by_shuffler),
         _shuffler_words(goal, local, by_shuffler),
+        *(_fewer_words(goal, name, found) for name, found in fewer.items() if found),
         *([caveat] if caveat else []),
         f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
         "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
@@ -103,6 +107,13 @@ def _shuffler_words(goal: Goal, local: Offer | None, by_shuffler: Offer | None) 
         f"{MARK} {by_shuffler.name} is the best that rests on the shuffler alone: {_beside_curator(by_shuffler)}. Its "
         f"messages tell the true value to whoever links them to their sender; {ending}."
     )
+
+
+def _fewer_words(goal: Goal, name: str, fewer: Sequence[Turnout]) -> str:
+    """What a winner promises if fewer take part."""
+    cases = " and ".join(f"{each.words} with {each.users:,} users ({each.share})" for each in fewer)
+    ending = "; --minimum plans for that." if goal.minimum is None else "."
+    return f"If fewer take part, {name} promises at δ = {goal.target.delta:g} {cases}{ending}"
 
 
 def _beside_curator(offer: Offer) -> str:

@@ -23,6 +23,8 @@ def plan(
     mechanism: str | None = None,
     population: str = "everyone",
     rests_on: str = LOCAL,
+    minimum: float | None = None,
+    colluding: float = 0,
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Ranking:
@@ -34,8 +36,10 @@ def plan(
     message must keep even without the shuffler. ``mechanism`` plans with the one of this name only; ``population`` is
     what the ledger calls the users. ``rests_on`` says which winner is ``ranking.best``: "local", the best that keeps a
     local ε even from the shuffler, or "shuffler", the best that rests on the shuffler alone, whose messages tell the
-    true value to whoever links them to their sender. ``workers`` processes share the work; None takes as many as are
-    worth starting, which a script may do only below ``if __name__ == "__main__"``. ``progress`` is told how far it is.
+    true value to whoever links them to their sender. The target is met even if only ``minimum`` users take part, of
+    whom ``colluding`` hide nobody, while errors are for all ``users``. ``workers`` processes share the work; None takes
+    as many as are worth starting, which a script may do only below ``if __name__ == "__main__"``. ``progress`` is told
+    how far it is.
 
     ``ranking.best.plan`` is ready for ``simulate`` and ``collect``, and ``ranking.best.plan.save(path)`` writes it.
 
@@ -49,7 +53,7 @@ def plan(
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
     with argument.said_by("plan", "Target"):
         target = Target(epsilon, delta)
-    goal = Goal(task, users, target, rounds, limits, population, rests_on)  # type: ignore[arg-type]
+    goal = Goal(task, users, target, rounds, limits, population, rests_on, minimum, colluding)  # type: ignore[arg-type]
     waiting = trials(goal, mechanism)
     outcomes = []
     with (Progress() if progress is None else progress).step("calibrating", len(waiting)) as advance:

@@ -6,12 +6,14 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.planner import overview
 from shuffledp.planner.goal import LOCAL, Goal
 from shuffledp.planner.trial import Offer, Refusal, Trial
+from shuffledp.planner.turnout import Turnout, turnouts
 from shuffledp.readable import html_of
 
 if TYPE_CHECKING:
@@ -132,6 +134,11 @@ class Ranking:
         """Both, as far as there are such."""
         return tuple(offer for offer in (self.best_local, self.best_by_shuffler) if offer is not None)
 
+    @cached_property
+    def fewer(self) -> dict[str, tuple[Turnout, ...]]:
+        """What the winners promise, by their names, if only half or a tenth of the users take part."""
+        return {offer.name: turnouts(offer.plan) for offer in self.winners}
+
     def reasons(self) -> dict[str, list[str]]:
         """Why mechanisms were refused, each reason with the names of all that it holds for."""
         result: dict[str, list[str]] = {}
@@ -149,7 +156,7 @@ class Ranking:
 
     def notes(self) -> list[str]:
         """What stands below the table, a paragraph each."""
-        return overview.notes(self.offers, self.best_local, self.best_by_shuffler)
+        return overview.notes(self.offers, self.best_local, self.best_by_shuffler, self.fewer)
 
     def __str__(self) -> str:
         lines = [overview.title(self.goal), *overview.aligned(self.rows()), ""]
@@ -173,6 +180,8 @@ class Ranking:
         return {
             "task": goal.task.name,
             "users": goal.users,
+            "minimum": goal.fewest,
+            "colluding": goal.colluding,
             "epsilon": goal.target.epsilon,
             "delta": goal.target.delta,
             "rounds": goal.rounds,
@@ -183,6 +192,7 @@ class Ranking:
             "best": None if self.chosen is None else self.chosen.name,
             "best_local": None if self.best_local is None else self.best_local.name,
             "best_by_shuffler": None if self.best_by_shuffler is None else self.best_by_shuffler.name,
+            "fewer_users": {name: [each.document() for each in found] for name, found in self.fewer.items()},
             "mechanisms": [_document(offer, goal.users) for offer in self.offers],
             "caveat": goal.task.caveat([offer.mechanism for offer in self.offers]),
             "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],

@@ -107,6 +107,8 @@ class Offer:
             epsilon=goal.target.epsilon,
             delta=goal.target.delta,
             population=goal.population,
+            minimum=goal.minimum,
+            colluding=goal.colluding,
             promise={
                 "standard_error": self.standard_error,
                 "central_standard_error": goal.yardstick.standard_error,
@@ -260,7 +262,10 @@ class Trial:
         """The certified setting; where a wrapper's local ε comes out above the limit, that of a lower one."""
         build, most = self._builder(given, tuning), self._tuned(given, tuning)
         for _ in range(MOST_LOWERINGS):
-            found = search(build, most, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+            found = search(
+                build, most, self.goal.target, users=self.goal.fewest, rounds=self.goal.rounds,
+                colluding=self.goal.colluding,
+            )  # fmt: skip
             cap, local = self.goal.limits.epsilon_local, found.mechanism.local_epsilon
             if cap is None or local is None or local <= cap or tuning.name != "epsilon":
                 return found
@@ -282,7 +287,8 @@ class Trial:
         cap = self.goal.limits.epsilon_local
         if tuning.name == "epsilon" and cap is not None:
             tuning = dataclasses.replace(tuning, most=min(tuning.most, cap))
-        value = guess(build, tuning, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+        honest = self.goal.fewest - self.goal.colluding
+        value = guess(build, tuning, self.goal.target, users=honest, rounds=self.goal.rounds)
         end = tuning.least if tuning.more_is_more_private else tuning.most
         return _Guess(value, build(value), "at its end" if value == end else "")
 
