@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import pytest
 
@@ -73,6 +74,20 @@ def test_an_average_number_of_messages() -> None:
 
 
 @pytest.mark.parametrize(
+    ("influence", "text"), [(1.0712, "1.07"), (594.7, "595"), (123_456.0, "123,456"), (math.inf, "∞"), (None, "–")]
+)
+def test_what_one_liar_can_move(influence: float | None, text: str) -> None:
+    """As the mechanism says, in the table and in JSON, with a line that explains it."""
+    liar: type[KRR] = type("Liar", (KRR,), {"influence": influence})
+    offer = offer_of(liar(1.0, 9))
+    assert cell(offer, "liar") == text
+    shown = Ranking.of(offer.goal, [offer])
+    assert "liar: the most that one dishonest user can move an estimate by, in users" in str(shown)
+    (told,) = shown.document()["mechanisms"]
+    assert told["influence"] == influence
+
+
+@pytest.mark.parametrize(
     ("bits", "text"),
     [(99_999, "99,999"), (819_584, "820k"), (999_400, "999k"), (999_999, "1,000k"), (1.5e6, "1.5M"), (3e11, "300G")],
 )
@@ -92,5 +107,5 @@ def test_the_table_fits(width: int) -> None:
     )
     assert max(map(len, usual)) <= width
     assert ("client" in usual[0]) == (width >= 100)
-    for name in ("× curator", "sealed", "rests on"):
+    for name in ("× curator", "sealed", "liar", "rests on"):
         assert name in usual[0]

@@ -11,7 +11,9 @@ from shuffledp.planner.goal import LOCAL, SHUFFLER, Goal
 from shuffledp.planner.trial import Offer
 from shuffledp.planner.turnout import Turnout
 
-HEAD = ("mechanism", "error", "× curator", "local ε", "bits", "sealed", "msgs", "client", "server", "rests on")
+HEAD = (
+    "mechanism", "error", "× curator", "local ε", "bits", "sealed", "msgs", "liar", "client", "server", "rests on",
+)  # fmt: skip
 NUMBERS = HEAD[1:-1]
 """The columns that stand to the right."""
 WIDTH = 100
@@ -41,6 +43,7 @@ def cells(offer: Offer, wins: bool) -> list[str]:
         _size(offer.bits),
         _size(offer.sealed_bits),
         average_text(offer.messages),
+        _moved(offer.influence),
         _duration(offer.cost.client),
         _duration(offer.cost.server(offer.goal.users)),
         offer.rests_on,
@@ -62,6 +65,7 @@ def notes(
         f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
         "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
         "to the shuffler (HPKE, X25519).",
+        "liar: the most that one dishonest user can move an estimate by, in users; –: no limit is known.",
         "client: time to encode one user, server: to read all messages, as measured here; left out where the terminal "
         "is narrow.",
         "rests on: the central ε always rests on a shuffler that hides who sent what; without it there is left the "
@@ -149,6 +153,13 @@ def _times(offer: Offer) -> str:
     """How many times the curator's error, in three digits."""
     times = offer.times_curator
     return f"{times:,.0f}" if times >= 100 else f"{times:.3g}"
+
+
+def _moved(users: float | None) -> str:
+    """What one liar can move."""
+    if users is None:
+        return "–"
+    return "∞" if math.isinf(users) else f"{users:,.0f}" if users >= 1000 else f"{users:.3g}"
 
 
 def _size(bits: float) -> str:

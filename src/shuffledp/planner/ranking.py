@@ -215,6 +215,7 @@ def _document(offer: Offer, users: int) -> dict[str, Any]:
         "bits_per_user": offer.bits,
         "sealed_bits_per_user": offer.sealed_bits,
         "messages_per_user": offer.messages,
+        "influence": offer.influence,
         "client_seconds_per_user": offer.cost.client,
         "server_seconds": offer.cost.server(users),
         "epsilon": {"upper": proof.upper, "slack": proof.slack},

@@ -67,6 +67,12 @@ class Offer:
         return self.mechanism.messages_per_user
 
     @property
+    def influence(self) -> float | None:
+        """The most that one dishonest user can move an estimate by, in users; None where it is not known."""
+        known: float | None = getattr(self.mechanism, "influence", None)
+        return known
+
+    @property
     def times_curator(self) -> float:
         """Its error over that of a trusted curator."""
         return self.standard_error / self.goal.yardstick.standard_error
