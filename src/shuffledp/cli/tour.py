@@ -25,7 +25,6 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.ledger import FILE_NAME, Ledger
 from shuffledp.collection.report import CONFIDENCE, Report
-from shuffledp.document import average_text
 from shuffledp.errors import ShuffledpError, installing
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.planner.plan import plan
@@ -213,7 +212,7 @@ def _explain(ranking: Ranking) -> None:
     local = best.mechanism.local_epsilon
     alone = "" if local is None else f", with local ε = {show.upper(local, 3)}"
     Console().print(
-        f"\nThe plan: {best.name}{alone}; {average_text(best.bits)} bits a user; "
+        f"\nThe plan: {best.name}{alone}; {best.bits:,} bits a user; "
         f"central ε = {show.upper(best.proof.upper, 4)} at δ = {goal.target.delta:g}; "
         f"expected standard error {best.standard_error:.3g}.",
         highlight=False,

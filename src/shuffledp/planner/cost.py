@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 
@@ -21,12 +20,6 @@ SEAL_BYTES = 48
 """What sealing adds to what is sealed: HPKE's one-time X25519 key of 32 bytes, and the cipher's tag of 16."""
 
 
-def sealed_bits(mechanism: Mechanism) -> float:
-    """Bits a user where each message is sealed to the analyst, and all of a user's together to the shuffler."""
-    sealed = mechanism.messages_per_user * (mechanism.message_bytes + SEAL_BYTES)
-    return 8 * (sealed + SEAL_BYTES)
-
-
 @dataclass(frozen=True)
 class Cost:
     """Seconds of one processor: to encode one user, to read one user's messages, and for the estimate at the end."""
@@ -38,6 +31,12 @@ class Cost:
     def server(self, users: int) -> float:
         """To read the messages of so many users and make the estimate."""
         return self.reading * users + self.finishing
+
+
+def sealed_bits(mechanism: Mechanism) -> float:
+    """Bits a user where each message is sealed to the analyst, and all of a user's together to the shuffler."""
+    sealed = mechanism.messages_per_user * (mechanism.message_bytes + SEAL_BYTES)
+    return 8 * (sealed + SEAL_BYTES)
 
 
 def measure(mechanism: Mechanism, values: Array) -> Cost:
@@ -55,11 +54,16 @@ def measure(mechanism: Mechanism, values: Array) -> Cost:
             break
         users *= 8
     reading = _reading(mechanism, messages, users)
-    total = mechanism.accumulate(messages[: math.ceil(mechanism.messages_per_user)])
+    total = mechanism.accumulate(messages[: _first(mechanism, 1)])
     begun = time.process_time()
     mechanism.finish(total, 1)
     finishing = time.process_time() - begun
     return Cost(max(encoding / users, LEAST_SECONDS), max(reading, LEAST_SECONDS), finishing)
+
+
+def _first(mechanism: Mechanism, users: int) -> int:
+    """About how many messages so many users send; at least one."""
+    return max(1, round(users * mechanism.messages_per_user))
 
 
 def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
@@ -67,7 +71,7 @@ def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
     read, spent, one = 1, 0.0, 0.0
     while True:
         begun = time.process_time()
-        mechanism.accumulate(messages[: math.ceil(read * mechanism.messages_per_user)])
+        mechanism.accumulate(messages[: _first(mechanism, read)])
         taken = time.process_time() - begun
         spent += taken
         if read == 1:

@@ -65,7 +65,8 @@ def notes(
         f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
         "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
         "to the shuffler (HPKE, X25519).",
-        "liar: the most that one dishonest user can move an estimate by, in users; –: no limit is known.",
+        "liar: the most that one dishonest user can move an estimate by, in users; –: not known, ∞: nothing limits "
+        "how many messages are taken from one user.",
         "client: time to encode one user, server: to read all messages, as measured here; left out where the terminal "
         "is narrow.",
         "rests on: the central ε always rests on a shuffler that hides who sent what; without it there is left the "
@@ -162,12 +163,12 @@ def _moved(users: float | None) -> str:
     return "∞" if math.isinf(users) else f"{users:,.0f}" if users >= 1000 else f"{users:.3g}"
 
 
-def _size(bits: float) -> str:
+def _size(bits: int) -> str:
     """Bits to the last one; from a hundred thousand on in three digits."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if bits >= max(size, 1e5):
             return f"{bits / size:.3g}{unit}" if bits < 999.5 * size else f"{bits / size:,.0f}{unit}"
-    return average_text(bits)
+    return f"{bits:,}"
 
 
 def _duration(seconds: float) -> str:

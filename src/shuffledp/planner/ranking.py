@@ -199,7 +199,7 @@ class Ranking:
         }
 
 
-def _order(offer: Offer) -> tuple[float, float, int, str]:
+def _order(offer: Offer) -> tuple[float, int, int, str]:
     """Errors that differ in the fifth digit are the same: searches end where they are near enough."""
     return float(f"{offer.standard_error:.4g}"), offer.bits, len(offer.mechanism.settings()), offer.name
 

@@ -52,19 +52,19 @@ class Offer:
     """What kept it from using all of the target; empty where nothing did."""
 
     @property
-    def bits(self) -> float:
-        """Bits a user."""
-        return self.mechanism.message_bits * self.messages
-
-    @property
-    def sealed_bits(self) -> float:
-        """Bits a user where messages are sealed, once to the analyst and once to the shuffler."""
-        return cost.sealed_bits(self.mechanism)
+    def bits(self) -> int:
+        """Bits a user, on average where the number of messages varies."""
+        return math.ceil(self.mechanism.message_bits * self.messages)
 
     @property
     def messages(self) -> float:
-        """Messages a user; the average where users send different numbers."""
+        """Messages a user, on average where their number varies."""
         return self.mechanism.messages_per_user
+
+    @property
+    def sealed_bits(self) -> int:
+        """Bits a user where messages are sealed, once to the analyst and once to the shuffler."""
+        return math.ceil(cost.sealed_bits(self.mechanism))
 
     @property
     def influence(self) -> float | None:
