@@ -99,7 +99,7 @@ def test_the_winners_are_shown_with_fewer_users() -> None:
         assert 1.0 < half < tenth
         assert [(each["users"], each["epsilon"]) for each in told[offer.name]] == [(10_000, half), (2_000, tenth)]
         at = "ε above 700" if math.isinf(tenth) else f"ε = {rounded_up(tenth, 4)}"
-        words = f"{offer.name} promises at δ = 1e-06 ε = {rounded_up(half, 4)} with 10,000 users (half) and {at} with"
+        words = f"{offer.name} promises, at δ = 1e-06, ε = {rounded_up(half, 4)} with 10,000 users (half) and {at} with"
         assert words in text
     assert "--minimum plans for that." in text
 

@@ -118,7 +118,7 @@ def _fewer_words(goal: Goal, name: str, fewer: Sequence[Turnout]) -> str:
     """What a winner promises if fewer take part."""
     cases = " and ".join(f"{each.words} with {each.users:,} users ({each.share})" for each in fewer)
     ending = "; --minimum plans for that." if goal.minimum is None else "."
-    return f"If fewer take part, {name} promises at δ = {goal.target.delta:g} {cases}{ending}"
+    return f"If fewer take part, {name} promises, at δ = {goal.target.delta:g}, {cases}{ending}"
 
 
 def _beside_curator(offer: Offer) -> str:
