@@ -13,7 +13,7 @@ from shuffledp import figure
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
 from shuffledp.collection.ledger import Standing
-from shuffledp.document import BEYOND, average_text, epsilon_is, epsilon_text, json_text, rounded_up
+from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.readable import Readable
 from shuffledp.tasks.quantity import Quantity
@@ -241,7 +241,7 @@ class Report(Readable):
             ("δ", rounded_up(plan.delta)),
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
             ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
-            ("messages a user", average_text(plan.mechanism.messages_per_user)),
+            ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
             ("mechanism", f"{mechanism['name']} {_settings(mechanism['settings'])}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
             ("certificate", proof),
