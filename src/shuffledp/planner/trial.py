@@ -22,9 +22,8 @@ from shuffledp.privacy.value import BoundValue
 
 NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
-SHUFFLER = "shuffler"
-ONLY_SHUFFLER = "shuffler only"
-PSEUDORANDOM = "shuffler, seeds"
+LOCAL, PSEUDORANDOM, ONLY_SHUFFLER = "local ε", "seeds", "shuffler"
+"""What is left where somebody links messages to their senders: a local ε, one if seeds are pseudorandom, or nothing."""
 BEYOND_GUESS = 1.5
 """How far beyond a guess a search looks where mechanisms stop working for large ε."""
 MOST_LOWERINGS = 8
@@ -63,11 +62,32 @@ class Offer:
         return self.mechanism.messages_per_user
 
     @property
+    def sealed_bits(self) -> int:
+        """Bits a user where messages are sealed, once to the analyst and once to the shuffler."""
+        return math.ceil(cost.sealed_bits(self.mechanism))
+
+    @property
+    def influence(self) -> float | None:
+        """The most that one dishonest user can move an estimate by, in users; None where it is not known."""
+        known: float | None = getattr(self.mechanism, "influence", None)
+        return known
+
+    @property
+    def times_curator(self) -> float:
+        """Its error over that of a trusted curator."""
+        return self.standard_error / self.goal.yardstick.standard_error
+
+    @property
+    def keeps_local(self) -> bool:
+        """Whether messages keep a local ε even from the shuffler."""
+        return self.mechanism.local_epsilon is not None
+
+    @property
     def rests_on(self) -> str:
-        """What the guarantee rests on besides honest users, in short."""
-        if self.mechanism.assumption:
-            return PSEUDORANDOM
-        return ONLY_SHUFFLER if self.mechanism.local_epsilon is None else SHUFFLER
+        """What is left without the shuffler, in short."""
+        if not self.keeps_local:
+            return ONLY_SHUFFLER
+        return PSEUDORANDOM if self.mechanism.assumption else LOCAL
 
     @property
     def assumption(self) -> str:
@@ -93,6 +113,8 @@ class Offer:
             epsilon=goal.target.epsilon,
             delta=goal.target.delta,
             population=goal.population,
+            minimum=goal.minimum,
+            colluding=goal.colluding,
             promise={
                 "standard_error": self.standard_error,
                 "central_standard_error": goal.yardstick.standard_error,
@@ -172,7 +194,7 @@ class Trial:
                 mechanism = self._guessed(settings)
                 bits = mechanism.messages_per_user * mechanism.message_bits
                 self._demand(mechanism)
-                choices.append(_Choice(self._error(mechanism), int(bits), settings))
+                choices.append(_Choice(self._error(mechanism), bits, settings))
             except NotApplicable as error:
                 refused.append((bits, error.reason))
             except (ValueError, ZeroDivisionError) as error:
@@ -246,7 +268,10 @@ class Trial:
         """The certified setting; where a wrapper's local ε comes out above the limit, that of a lower one."""
         build, most = self._builder(given, tuning), self._tuned(given, tuning)
         for _ in range(MOST_LOWERINGS):
-            found = search(build, most, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+            found = search(
+                build, most, self.goal.target, users=self.goal.fewest, rounds=self.goal.rounds,
+                colluding=self.goal.colluding,
+            )  # fmt: skip
             cap, local = self.goal.limits.epsilon_local, found.mechanism.local_epsilon
             if cap is None or local is None or local <= cap or tuning.name != "epsilon":
                 return found
@@ -268,7 +293,8 @@ class Trial:
         cap = self.goal.limits.epsilon_local
         if tuning.name == "epsilon" and cap is not None:
             tuning = dataclasses.replace(tuning, most=min(tuning.most, cap))
-        value = guess(build, tuning, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+        honest = self.goal.fewest - self.goal.colluding
+        value = guess(build, tuning, self.goal.target, users=honest, rounds=self.goal.rounds)
         end = tuning.least if tuning.more_is_more_private else tuning.most
         return _Guess(value, build(value), "at its end" if value == end else "")
 
@@ -291,7 +317,7 @@ class _Choice:
     """Settings besides those searched, and what they come to by a quick guess."""
 
     error: float
-    bits: int
+    bits: float
     settings: dict[str, Any]
 
 
