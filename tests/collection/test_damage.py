@@ -16,6 +16,7 @@ from shuffledp import collection
 from shuffledp.certificate.verify import verify
 from shuffledp.collection.manifest import Manifest
 from shuffledp.errors import ShuffledpError
+from shuffledp.mechanisms.parts.crowd import OneEach
 from shuffledp.planner.plan_file import Plan
 from tests.collection import bundled, data_of, messages_in, plan_of
 from tests.collection.mutation import cut, double, flip, overwrite, remove
@@ -132,6 +133,6 @@ def test_shuffled_messages(tmp_path: Path) -> None:
             same += 1
             assert found == wanted, number
             # Counts of users are not in the messages: one that is changed must not make the crowd seem larger.
-            assert manifest.plan != told.plan or manifest.hiding(0, 1) <= told.hiding(0, 1), number
+            assert manifest.plan != told.plan or manifest.hiding(0, OneEach()) <= told.hiding(0, OneEach()), number
         (directory / name).write_bytes(content)
     assert same < CASES / 10

@@ -20,7 +20,7 @@ from shuffledp.collection import bundle, external_sort, shuffling
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.guarantee import Guarantee, TooWeak
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.lot import Lot
+from shuffledp.collection.lot import USERS, Lot
 from shuffledp.collection.manifest import Manifest
 from shuffledp.planner.plan_file import Plan
 from tests.collection import bundled, data_of, everything_under, messages_in, plan_of, write_table
@@ -40,7 +40,7 @@ def encoded(directory: Path, number: int, rows: int = 1000, plan: Plan = PLAN) -
 def given_bundle(path: Path, rows: list[list[int]], users: int, plan: Plan = PLAN) -> Path:
     """A bundle of any rows, as a stranger may make one."""
     wire = np.array(rows, dtype=np.uint8)
-    bundle.write(path, Lot(plan.identity(), wire.shape[1], users, 1, len(wire)), [wire])
+    bundle.write(path, Lot(plan.identity(), wire.shape[1], users, 1, len(wire), len(wire), USERS), [wire])
     return path
 
 
@@ -64,9 +64,9 @@ def test_a_bundle_has_nothing_of_the_input(tmp_path: Path) -> None:
     """What it is, whose plan it is, how many users, and the messages."""
     path = encoded(tmp_path, 1)
     first, header, rest = path.read_bytes().split(b"\n", 2)
-    assert first == b"shuffledp messages 1"
+    assert first == b"shuffledp messages 2"
     told = json.loads(header)
-    assert told.keys() == {"id", "plan", "users", "per_person", "width"}
+    assert told.keys() == {"id", "plan", "users", "per_person", "width", "noise"}
     assert (told["plan"], told["users"], told["width"]) == (PLAN.identity(), 1000, 1)
     assert len(rest) == 1000 + 32
 
@@ -204,7 +204,7 @@ def test_missing_messages_stop_nobody(tmp_path: Path, with_plan: bool, rows: int
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", 300))
     collection.encode(plan, path, "value", out=tmp_path / "ours.messages")
     strange = tmp_path / "strange.messages"
-    bundle.write(strange, Lot(plan.identity(), 1, users, 1, rows), [np.zeros((rows, 1), dtype=np.uint8)])
+    bundle.write(strange, Lot(plan.identity(), 1, users, 1, rows, rows, USERS), [np.zeros((rows, 1), dtype=np.uint8)])
     files = [tmp_path / "ours.messages", strange]
     collection.shuffle(files, out=tmp_path / "shuffled", plan=plan if with_plan else None)
     report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
@@ -267,7 +267,7 @@ def test_a_bundle_cannot_claim_more_than_it_holds(tmp_path: Path) -> None:
         assert report.guarantee.users == 1000
         assert report.counts["missing"] == 999_000
     several = plan_of("pure-dump", users=300)
-    lot = Lot(several.identity(), 1, 10**6, 1, 3100)
+    lot = Lot(several.identity(), 1, 10**6, 1, 3100, 3100, USERS)
     bundle.write(tmp_path / "several.messages", lot, [np.zeros((3100, 1), dtype=np.uint8)])
     with pytest.raises(ValueError, match="expected at least one user who sent what is planned"):
         collection.shuffle([tmp_path / "several.messages"], out=tmp_path / "no", plan=several)
@@ -282,7 +282,7 @@ def test_a_footer_that_lies_is_noticed(tmp_path: Path, width: int) -> None:
         directory = tmp_path / name
         directory.mkdir()
         written = shuffling.write([wire], width, directory)
-        Manifest("0" * 64, width, 1000, written.sha256, 1000, 1, 0, 0).write(directory)
+        Manifest("0" * 64, width, 1000, written.sha256, 1000, 1, 0, 0, USERS).write(directory)
         assert sum(map(len, Manifest.read(directory).checked(directory))) == 1000
         (directory / "messages-00000.parquet").unlink()
         shuffling.write([kept], width, directory)

@@ -2,13 +2,14 @@
 
 A line that says what it is, a line of JSON, the messages one after the other, and a SHA-256 of all before it::
 
-    shuffledp messages 1
-    {"id": "…", "plan": "…", "users": 1000, "per_person": 1, "width": 1}
+    shuffledp messages 2
+    {"id": "…", "plan": "…", "users": 1000, "per_person": 1, "width": 1, "noise": "users"}
     …
 
 How many messages there are follows from the file's own size: nothing in it can claim or expand to more. ``plan`` is the
 identity of the plan's round that they belong to, ``per_person`` the most rows of one person, each of which counts as a
-user; ``id`` is random and tells copies of a bundle from bundles alike.
+user; ``id`` is random and tells copies of a bundle from bundles alike; ``noise`` says who draws what hides the
+messages: where it is the shuffler, these are not private before it has.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ import numpy as np
 
 from shuffledp.array import Bytes
 from shuffledp.collection import durable, message
-from shuffledp.collection.lot import Lot
+from shuffledp.collection.lot import SHUFFLER, USERS, Lot
 
-FIRST_LINE = b"shuffledp messages 1\n"
+FIRST_LINE = b"shuffledp messages 2\n"
 LONGEST_HEADER = 4096
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 WIDEST = 1 << 26
 """No mechanism sends messages of more bytes."""
 MOST = 1 << 62
 """Nobody has more users; larger numbers would only be work."""
-FIELDS = {"id": str, "plan": str, "users": int, "per_person": int, "width": int}
+FIELDS = {"id": str, "plan": str, "users": int, "per_person": int, "width": int, "noise": str}
 SUFFIX = ".messages"
 
 
@@ -48,6 +49,7 @@ class Bundle:
     users: int
     per_person: int
     width: int
+    noise: str
     messages: int
     start: int
     """Where the messages begin."""
@@ -98,7 +100,7 @@ def write(path: Path, lot: Lot, batches: Iterable[Bytes]) -> None:
 
 def write_to(file: BinaryIO, lot: Lot, batches: Iterable[Bytes]) -> None:
     """A bundle into an open file."""
-    told = {"plan": lot.plan, "users": lot.users, "per_person": lot.per_person, "width": lot.width}
+    told = {"plan": lot.plan, "users": lot.users, "per_person": lot.per_person, "width": lot.width, "noise": lot.noise}
     header = {"id": os.urandom(16).hex()} | told
     hashed = hashlib.sha256()
     for piece in (FIRST_LINE, json.dumps(header).encode() + b"\n"):
@@ -133,6 +135,7 @@ def _fields(path: Path, header: bytes) -> dict[str, Any]:
         and 0 <= told["users"] <= MOST
         and 1 <= told["per_person"] <= MOST
         and 1 <= told["width"] <= WIDEST
+        and told["noise"] in (USERS, SHUFFLER)
     )
     if not good:
         raise _damaged(path)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shuffledp.collection import durable
+from shuffledp.collection import durable, kernel
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.guarantee import Guarantee, TooWeak
@@ -195,12 +195,14 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
             engine.encode(table, column, job.key(), lot, job.encoded)
             if table.fingerprint() != dict(job.start.source):
                 raise ValueError("input: the file has changed during the collection.")
+        kernel.add_noise(mechanism, job.key(), job.encoded)
         engine.shuffle(job.encoded, lot, job.shuffled)
     job.forget_order()
     shuffled = job.shuffled if job.shuffled.exists() else job.out / MESSAGES
-    total = engine.aggregate(mechanism, shuffled, lot.messages)
-    if (total.messages, total.refused) != (lot.messages, 0):
-        raise EngineFailed(f"collect: expected {lot.messages} shuffled messages, got {total.messages}.")
+    made = Manifest.read(shuffled)
+    total = engine.aggregate(mechanism, shuffled, made.messages)
+    if (total.messages, total.refused) != (made.messages, 0) or not lot.is_complete(total.messages):
+        raise EngineFailed(f"collect: expected {made.messages} shuffled messages, got {total.messages}.")
     estimate = mechanism.finish(total.statistic, job.users)
     quantities = column.quantities(estimate, CONFIDENCE)
     rows = table.counted(job.users)
@@ -210,7 +212,7 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
             report.write(unfinished)
     if ledger is not None:
         # All that is to be released is on disk; nothing of it is released yet.
-        ledger.settle(job.id, guarantee, Manifest.read(shuffled).digest)
+        ledger.settle(job.id, guarantee, made.digest)
     return report
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shuffledp.array import Array, Bytes
+from shuffledp.collection import durable, message
 from shuffledp.collection.input.table import chunks
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.sampling.random import KeyedSource
+from shuffledp.sampling.random import WORD, KeyedSource, RandomSource
 from shuffledp.tasks.column import Column
 
 if TYPE_CHECKING:
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
 CHUNK_ROWS, CHUNK_BYTES = 1 << 17, 1 << 24
 """Most users, and bytes of messages, in a chunk."""
 STREAMS_OF_A_PART = 1 << 32
+SHUFFLER_FILE = "shuffler.parquet"
+SHUFFLER_STREAM = WORD - 1
+"""The stream of the key from which the shuffler's own messages are drawn: no part of the input has it."""
 
 
 def chunk_rows(mechanism: Mechanism) -> int:
     """Users who share one stream of randomness: always the same ones, so that a retry gives the same messages."""
-    return max(1, min(CHUNK_ROWS, CHUNK_BYTES // (mechanism.messages_per_user * mechanism.message_bytes)))
+    return max(1, min(CHUNK_ROWS, int(CHUNK_BYTES // (mechanism.messages_per_user * mechanism.message_bytes))))
 
 
 def check(column: Column, arrays: Iterable[pa.Array]) -> int:
@@ -58,6 +63,23 @@ class Encoder:
     def __repr__(self) -> str:
         # The key undoes the noise: it must not reach a log.
         return f"Encoder({self.column!r})"
+
+
+def drawn_by_shuffler(mechanism: Mechanism, source: RandomSource) -> Bytes:
+    """The messages that the shuffler adds to those of the users; none where it has nothing to draw."""
+    drawn = mechanism.drawn_by_shuffler(source)
+    if drawn is None:
+        return np.empty((0, mechanism.message_bytes), dtype=np.uint8)
+    return mechanism.pack(drawn)
+
+
+def add_noise(mechanism: Mechanism, key: bytes, encoded: Path) -> None:
+    """The shuffler's own messages beside the encoded ones, once: a repetition draws the same ones."""
+    path = encoded / SHUFFLER_FILE
+    if mechanism.crowd.by_shuffler and not path.exists():
+        drawn = drawn_by_shuffler(mechanism, KeyedSource(key, SHUFFLER_STREAM))
+        with durable.whole_file(path) as file:
+            message.write_to(file, mechanism.message_bytes, [drawn])
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ import numpy as np
 from shuffledp.array import Bytes
 from shuffledp.collection import message, shuffling
 from shuffledp.collection.lot import Lot
+from shuffledp.mechanisms.parts.crowd import Crowd
 
 NAME = "_manifest.json"
 """Whoever reads the directory as a table passes over names that begin so."""
-FORMAT, VERSION = "shuffledp shuffled messages", 1
+FORMAT, VERSION = "shuffledp shuffled messages", 2
 LONGEST = 1 << 16
 DIGEST = b"shuffledp released messages\0"
 
@@ -44,24 +45,40 @@ class Manifest:
     """Rows that were no messages of the plan, and were set aside."""
     missing: int
     """How many messages there were too few or too many for the users, added up over the encoders."""
+    noise: str
+    """Who drew what hides the messages: the users, or the shuffler, whose messages are among these."""
 
     @property
     def digest(self) -> str:
         """A name for these messages of this plan: whoever shuffles them again gets the same one."""
         return hashlib.sha256(DIGEST + f"{self.plan}:{self.sha256}".encode()).hexdigest()
 
-    def missing_of(self, per_user: int) -> int:
-        """How many messages there are too few or too many; a shuffler without the plan cannot tell."""
-        return max(self.missing, abs(self.users * per_user - self.messages - self.refused))
+    def missing_of(self, crowd: Crowd) -> int:
+        """How many messages there are too few or too many; a shuffler without the plan cannot tell.
 
-    def hiding(self, refused_since: int, per_user: int) -> int:
+        Nobody can where users send different numbers of them.
+        """
+        expected = crowd.messages_of(self.users)
+        return self.missing if expected is None else max(self.missing, abs(expected - self.messages - self.refused))
+
+    def users_read(self, messages: int, crowd: Crowd) -> int:
+        """How many users the estimate is of, where this many messages were read: at least one.
+
+        Of users whose messages were not all as planned, those that were still count.
+        """
+        if crowd.varies:
+            return max(1, self.users - self.refused - (self.messages - messages))
+        return max(1, round((messages - crowd.added) / crowd.per_user))
+
+    def hiding(self, refused_since: int, crowd: Crowd) -> int:
         """The users who can be relied on to hide each other, after so many more rows turned out to be no messages.
 
         Whoever sent a row that is none, or too few or too many, may not have followed the plan: each such row takes
         one user off. There are never more than the messages suffice for.
         """
-        followed = self.users - self.missing_of(per_user) - self.refused - refused_since
-        users = min(followed, (self.messages - refused_since) // per_user)
+        users = self.users - self.missing_of(crowd) - self.refused - refused_since
+        if not crowd.varies:
+            users = min(users, (self.messages - crowd.added - refused_since) // int(crowd.per_user))
         if users < 1:
             raise ValueError("messages: expected at least one user who sent what is planned, got none.")
         return users
@@ -111,7 +128,7 @@ class Manifest:
 def write(sorted_messages: Iterable[Bytes], lot: Lot, directory: Path) -> Manifest:
     """Messages that are in order, and what is known of them, into a directory; nothing was set aside."""
     written = shuffling.write(sorted_messages, lot.width, directory)
-    made = Manifest(lot.plan, lot.width, written.messages, written.sha256, lot.users, lot.per_person, 0, 0)
+    made = Manifest(lot.plan, lot.width, written.messages, written.sha256, lot.users, lot.per_person, 0, 0, lot.noise)
     made.write(directory)
     return made
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -11,11 +13,39 @@ from shuffledp import argument
 from shuffledp.array import Floats
 
 
+class Tails(ABC):
+    """The law of an estimate's error, in standard errors: symmetric about 0."""
+
+    @abstractmethod
+    def reach(self, confidence: float) -> float:
+        """How many standard errors hold the error with at least this probability."""
+
+
+@dataclass(frozen=True)
+class NormalTails(Tails):
+    """The error of a sum over many users."""
+
+    def reach(self, confidence: float) -> float:
+        return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+@dataclass(frozen=True)
+class LaplaceTails(Tails):
+    """The error of Laplace noise: P(|error| > x standard errors) = e^(−√2·x)."""
+
+    def reach(self, confidence: float) -> float:
+        return -math.log1p(-confidence) / math.sqrt(2.0)
+
+
+NORMAL = NormalTails()
+
+
 @dataclass(frozen=True)
 class Estimate:
     """An unbiased estimate, its estimated variance, and how many users stand behind it.
 
-    ``value`` and ``variance`` have one number for each option, coordinate or whatever else is estimated.
+    ``value`` and ``variance`` have one number for each option, coordinate or whatever else is estimated. ``tails`` is
+    the law of the error, normal unless one person's or the shuffler's noise is what is left of it.
 
     >>> import numpy as np, shuffledp as sdp
     >>> found = sdp.Estimate(np.array([120.0, 80.0]), np.array([100.0, 100.0]), users=200)
@@ -29,13 +59,18 @@ class Estimate:
     value: Floats
     variance: Floats
     users: int
+    tails: Tails = NORMAL
 
     @property
     def standard_error(self) -> Floats:
         return np.sqrt(np.maximum(self.variance, 0.0))
 
-    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """A two-sided normal confidence interval, per component."""
+    def margin(self, confidence: float = 0.95) -> Floats:
+        """Half the width of the confidence interval, per component."""
         level = argument.open_probability("interval", "confidence", confidence, up=True)
-        reach = NormalDist().inv_cdf(0.5 + level / 2) * self.standard_error
-        return self.value - reach, self.value + reach
+        return np.asarray(self.tails.reach(level) * self.standard_error)
+
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """A two-sided confidence interval, per component."""
+        margin = self.margin(confidence)
+        return self.value - margin, self.value + margin

@@ -133,21 +133,34 @@ class Mechanism(Randomizer):
 
     @final
     def encode(self, values: Any, rng: Any = None) -> Array:
-        """All users' messages. ``rng`` None draws from the operating system; a numpy Generator is for simulations."""
+        """All users' messages. ``rng`` None draws from the operating system; a numpy Generator is for simulations.
+
+        What the shuffler adds is not among them: ``drawn_by_shuffler`` draws it once for all.
+        """
         return self.randomize(self.check(values), source_of(rng))
 
     @property
-    def messages_per_user(self) -> int:
-        """How many messages every user sends."""
+    def messages_per_user(self) -> float:
+        """How many messages every user sends; on average where their number varies."""
         return self.crowd.per_user
+
+    def drawn_by_shuffler(self, source: RandomSource) -> Array | None:
+        """The messages that the shuffler must add to those of the users; None where it has nothing to draw."""
+        del source
+        return None
 
     @final
     def users_behind(self, messages: int) -> int:
-        """How many users sent this many messages; a sentence if no number of users does."""
-        users, left = divmod(messages, self.messages_per_user)
-        if left:
-            who, each = type(self).__name__, self.messages_per_user
-            raise ValueError(f"{who}: expected a multiple of {each} messages, {each} from each user, got {messages}.")
+        """How many users sent this many messages; a sentence if no number of users does, or nobody can tell."""
+        who, each = type(self).__name__, self.messages_per_user
+        if self.crowd.varies:
+            raise ValueError(f"{who}: users send different numbers of messages; say how many users there are.")
+        users, left = divmod(messages - self.crowd.added, int(each))
+        if left or users < 0:
+            more = f", and {self.crowd.added} of the shuffler" if self.crowd.added else ""
+            raise ValueError(
+                f"{who}: expected a multiple of {each} messages, {each} from each user{more}, got {messages}."
+            )
         return users
 
     @property
@@ -190,11 +203,11 @@ class Mechanism(Randomizer):
         return self.reading.finish(total, users)
 
     @final
-    def estimate(self, messages: Array) -> Estimate:
-        """The unbiased estimate from all messages."""
+    def estimate(self, messages: Array, users: int | None = None) -> Estimate:
+        """The unbiased estimate from all messages; ``users`` where their number cannot be told from the messages'."""
         if len(messages) == 0:
             raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
-        return self.finish(self.accumulate(messages), self.users_behind(len(messages)))
+        return self.finish(self.accumulate(messages), self.users_behind(len(messages)) if users is None else users)
 
     @final
     def truth(self, values: Any) -> Floats:

@@ -46,11 +46,16 @@ def measure(mechanism: Mechanism, values: Array) -> Cost:
             break
         users *= 8
     reading = _reading(mechanism, messages, users)
-    total = mechanism.accumulate(messages[: mechanism.messages_per_user])
+    total = mechanism.accumulate(messages[: _first(mechanism, 1)])
     begun = time.process_time()
     mechanism.finish(total, 1)
     finishing = time.process_time() - begun
     return Cost(max(encoding / users, LEAST_SECONDS), max(reading, LEAST_SECONDS), finishing)
+
+
+def _first(mechanism: Mechanism, users: int) -> int:
+    """About how many messages so many users send; at least one."""
+    return max(1, round(users * mechanism.messages_per_user))
 
 
 def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
@@ -58,7 +63,7 @@ def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
     read, spent, one = 1, 0.0, 0.0
     while True:
         begun = time.process_time()
-        mechanism.accumulate(messages[: read * mechanism.messages_per_user])
+        mechanism.accumulate(messages[: _first(mechanism, read)])
         taken = time.process_time() - begun
         spent += taken
         if read == 1:

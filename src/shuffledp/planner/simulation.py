@@ -23,8 +23,6 @@ from shuffledp.tasks.task import Task
 
 WHO = "simulate"
 CONFIDENCE = 0.95
-REACH = 1.959963984540054
-"""Standard errors on either side of an estimate in an interval of this confidence."""
 MOST_USERS = 10**15
 """Counts of users, and of their messages, are exact floats far beyond this."""
 MOST_ENCODED = 1_000_000
@@ -149,9 +147,9 @@ class Simulation:
         users = self.users if exact else self._encodable()
         square, inside, total = 0.0, 0, 0
         for _ in range(self.repeats):
-            errors, spread = self._drawn(users, rng) if exact else self._encoded(users, rng)
+            errors, margins = self._drawn(users, rng) if exact else self._encoded(users, rng)
             square += float(np.sum(errors**2))
-            inside += int(np.sum(np.abs(errors) <= REACH * spread))
+            inside += int(np.sum(np.abs(errors) <= margins))
             total += errors.size
             advance(1)
         expected = self.task.standard_error(self.mechanism, users)
@@ -160,10 +158,10 @@ class Simulation:
         return Outcome(self.plan, self.users, users, self.repeats, expected, found, inside / total, exact, each)
 
     def _drawn(self, users: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Errors and standard errors of estimates drawn by their law."""
+        """Errors and half the intervals' widths of estimates drawn by their law."""
         reading = self.mechanism.reading
         assert isinstance(reading, SimulatedReading)
-        return self.task.compare(self.mechanism, reading.simulate(self._held, users, rng), self._held)
+        return self.task.compare(self.mechanism, reading.simulate(self._held, users, rng), self._held, CONFIDENCE)
 
     @cached_property
     def _held(self) -> Any:
@@ -187,7 +185,7 @@ class Simulation:
             total = added if total is None else total + added
         assert total is not None, "there is at least one user"
         truth = self.mechanism.truth(sample[np.arange(users) % len(sample)])
-        return self.task.compare(self.mechanism, self.mechanism.finish(total, users), truth)
+        return self.task.compare(self.mechanism, self.mechanism.finish(total, users), truth, CONFIDENCE)
 
 
 def simulate(

@@ -54,12 +54,12 @@ class Offer:
 
     @property
     def bits(self) -> int:
-        """Bits a user."""
-        return self.mechanism.message_bits * self.messages
+        """Bits a user, on average where the number of messages varies."""
+        return math.ceil(self.mechanism.message_bits * self.messages)
 
     @property
-    def messages(self) -> int:
-        """Messages a user."""
+    def messages(self) -> float:
+        """Messages a user, on average where their number varies."""
         return self.mechanism.messages_per_user
 
     @property

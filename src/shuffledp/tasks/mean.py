@@ -102,7 +102,7 @@ def mean_of(interval: Interval, mechanism: Mechanism, estimate: Estimate, confid
     low, high = mechanism.value_range
     scale = interval.width / (high - low)
     value = interval.low + (estimate.value - low) * scale
-    moved = Estimate(value, estimate.variance * scale**2, estimate.users)
+    moved = Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
     labels = ["mean"] if len(value) == 1 else every_label(interval, len(value))
     return Quantity.of("mean", labels, moved, confidence)
 

@@ -65,12 +65,14 @@ class Ranges(Frequency):
     def held(self, mechanism: Mechanism, users: int) -> Integers:
         return apportioned(np.full(1 << self.height, 2.0**-self.height), users)
 
-    def compare(self, mechanism: Mechanism, estimate: Estimate, held: Floats) -> tuple[Floats, Floats]:
+    def compare(
+        self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
+    ) -> tuple[Floats, Floats]:
         assert isinstance(mechanism, AnswersRanges), "a mechanism for range queries"
         found = mechanism.ranges(estimate, self.ranges)
         below = np.concatenate([[0.0], np.cumsum(held)])
         truth = np.array([below[high] - below[low] for low, high in self.ranges])
-        return found.value - truth, found.standard_error
+        return found.value - truth, found.margin(confidence)
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0 * self.height, math.sqrt(2.0 * self.height))
@@ -94,5 +96,5 @@ class Ranges(Frequency):
                     labels.append(" … ".join(ends if last > first else ends[:1]))
                     kept.append(node)
                 node += 1
-        inside = Estimate(estimate.value[kept], estimate.variance[kept], estimate.users)
+        inside = Estimate(estimate.value[kept], estimate.variance[kept], estimate.users, estimate.tails)
         return [Quantity.of("users", labels, inside, confidence)]

@@ -129,10 +129,12 @@ class Task(ABC):
         values = mechanism.check(self.sample(mechanism))
         return apportioned(mechanism.truth(values) / len(values), users)
 
-    def compare(self, mechanism: Mechanism, estimate: Estimate, held: Floats) -> tuple[Floats, Floats]:
-        """What is estimated too much, and the estimated standard errors, where this is the truth; in ``unit``."""
+    def compare(
+        self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
+    ) -> tuple[Floats, Floats]:
+        """What is estimated too much, and half the intervals' widths, where this is the truth; in ``unit``."""
         scale = self.scale(mechanism)
-        return scale * (estimate.value - held), scale * estimate.standard_error
+        return scale * (estimate.value - held), scale * estimate.margin(confidence)
 
     def central_factor(self) -> float:
         """How many times the error of one number with noise a curator has."""

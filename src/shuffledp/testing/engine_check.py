@@ -14,7 +14,7 @@ from shuffledp.array import Bytes
 from shuffledp.collection import external_sort, kernel, manifest, message
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.lot import Lot
+from shuffledp.collection.lot import USERS, Lot
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.oue import OUE
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -49,8 +49,7 @@ class Sample:
     @property
     def lot(self) -> Lot:
         """What an engine is told of it."""
-        mechanism, users = self.mechanism, len(self.array)
-        return Lot(PLAN, mechanism.message_bytes, users, 1, users * mechanism.messages_per_user)
+        return Lot.for_mechanism(PLAN, self.mechanism, len(self.array))
 
     def messages(self, part_rows: int | None = None) -> Bytes:
         """What encoding under the key gives, in the order of the rows: parts of chunks, each with its own stream."""
@@ -311,7 +310,7 @@ ENGINE_CHECKS: tuple[Check[Bench], ...] = (
 
 def lot_of(width: int, messages: int) -> Lot:
     """So many messages, each of a user."""
-    return Lot(PLAN, width, messages, 1, messages)
+    return Lot(PLAN, width, messages, 1, messages, messages, USERS)
 
 
 def in_order(wire: Bytes) -> list[bytes]:

@@ -59,12 +59,14 @@ class Embedded(Engine):
             raise ValueError(f"input: expected {lot.users} rows as at the first look; the file has changed since.")
 
     def shuffle(self, encoded: Path, lot: Lot, directory: Path) -> None:
-        batches = message.read(message.files_of(encoded), lot.width)
-        with self.progress.step("shuffling", lot.messages) as advance, durable.whole_directory(directory) as unfinished:
-            messages = shuffling.in_order(told(batches, advance), lot.width, lot.messages, unfinished)
+        files = message.files_of(encoded)
+        total = message.count(files) if lot.messages is None else lot.messages
+        batches = message.read(files, lot.width)
+        with self.progress.step("shuffling", total) as advance, durable.whole_directory(directory) as unfinished:
+            messages = shuffling.in_order(told(batches, advance), lot.width, total, unfinished)
             written = manifest.write(messages, lot, unfinished)
-            if written.messages != lot.messages:
-                raise EngineFailed(f"collect: expected {lot.messages} messages to shuffle, got {written.messages}.")
+            if written.messages != total:
+                raise EngineFailed(f"collect: expected {total} messages to shuffle, got {written.messages}.")
 
     def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> Total:
         with self.progress.step("aggregating", messages) as advance:

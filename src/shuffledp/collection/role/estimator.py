@@ -9,6 +9,7 @@ from shuffledp.collection import durable
 from shuffledp.collection.engine.embedded import Embedded
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.lot import noise_of
 from shuffledp.collection.manifest import Manifest
 from shuffledp.collection.report import CONFIDENCE, PARTIES_APART, Report
 from shuffledp.collection.role.shuffler import demand_new_directory
@@ -51,16 +52,17 @@ def estimate(
     manifest = Manifest.read(given)
     if manifest.plan != chosen.identity(round_number) or manifest.width != mechanism.message_bytes:
         raise ValueError(f"estimate: the messages in {given} were made for another plan or round than the one given.")
+    if manifest.noise != noise_of(mechanism):
+        raise ValueError(f"estimate: the shuffler was to draw the noise of this plan, and did not for {given}.")
     total = engine.aggregate(mechanism, given, manifest.messages)
-    guarantee = Guarantee(chosen, manifest.hiding(total.refused, mechanism.messages_per_user), manifest.per_person)
+    guarantee = Guarantee(chosen, manifest.hiding(total.refused, mechanism.crowd), manifest.per_person)
     guarantee.demand(allow_weaker)
-    # Of users whose messages were not all as planned, those that were still count in the estimate.
-    result = mechanism.finish(total.statistic, max(1, round(total.messages / mechanism.messages_per_user)))
+    result = mechanism.finish(total.statistic, manifest.users_read(total.messages, mechanism.crowd))
     quantities = chosen.task.quantities(mechanism, result, CONFIDENCE)
     counts = {
         "messages": total.messages,
         "refused": manifest.refused + total.refused,
-        "missing": manifest.missing_of(mechanism.messages_per_user),
+        "missing": manifest.missing_of(mechanism.crowd),
     }
     kept = None if ledger is None else Ledger(ledger)
     with durable.whole_directory(directory) as unfinished:

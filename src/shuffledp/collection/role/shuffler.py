@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+
+import numpy as np
 
 from shuffledp.array import Bytes
 from shuffledp.collection import bundle, durable, kernel, shuffling
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.lot import SHUFFLER
 from shuffledp.collection.manifest import Manifest
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
+from shuffledp.sampling.random import SystemSource
 
 
 def shuffle(
@@ -29,7 +34,8 @@ def shuffle(
 ) -> int:
     """The shuffler: the messages of all encoders in order of their bytes; returns how many.
 
-    ``inputs`` are files from ``encode``, all of one plan and round, and ``out`` is a new directory. No plan is needed.
+    ``inputs`` are files from ``encode``, all of one plan and round, and ``out`` is a new directory. No plan is needed,
+    unless it says that the shuffler draws the noise: then it is drawn here, and mixed with the messages.
     With one, rows that are no messages of it are set aside and counted, fewer users than the target needs are not
     handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept. ``round_number`` as for ``collect``.
 
@@ -47,13 +53,15 @@ def shuffle(
     demand_new_directory("shuffle", directory)
     bundles = [Bundle.open(file) for path in inputs for file in bundle.files_of(Path(path))]
     _demand_one_plan(bundles, None if chosen is None else chosen.identity(round_number))
+    if chosen is None and bundles[0].noise == SHUFFLER:
+        raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan with --plan.")
     if sum(each.messages for each in bundles) == 0:
         raise ValueError("shuffle: expected at least one message, got none.")
     shown = Progress() if progress is None else progress
     with durable.whole_directory(directory) as unfinished:
         made = Mixing(bundles, chosen, shown).write(unfinished)
         if chosen is not None:
-            guarantee = Guarantee(chosen, made.hiding(0, chosen.mechanism.messages_per_user), made.per_person)
+            guarantee = Guarantee(chosen, made.hiding(0, chosen.mechanism.crowd), made.per_person)
             guarantee.demand(allow_weaker)
             if ledger is not None:
                 # What is handed on cannot be taken back: it is written down before, and after it is complete on disk.
@@ -74,24 +82,34 @@ class Mixing:
 
     def write(self, directory: Path) -> Manifest:
         """The messages in order of their bytes, with their manifest, into a directory."""
-        first, total = self.bundles[0], sum(each.messages for each in self.bundles)
+        first, noise = self.bundles[0], self._noise()
+        total = sum(each.messages for each in self.bundles) + len(noise)
         with self.progress.step("shuffling", total) as advance:
-            sifted = self._sifted(advance)
-            written = shuffling.write(shuffling.in_order(sifted, first.width, total, directory), first.width, directory)
-        if written.messages == 0:
+            mixed = chain([noise], self._sifted(advance))
+            written = shuffling.write(shuffling.in_order(mixed, first.width, total, directory), first.width, directory)
+        if written.messages == len(noise):
             raise ValueError(f"shuffle: expected messages of the plan, got {self.refused} rows that are none.")
         users, most = sum(each.users for each in self.bundles), max(each.per_person for each in self.bundles)
         made = Manifest(
-            first.plan, first.width, written.messages, written.sha256, users, most, self.refused, self.missing
-        )
+            first.plan, first.width, written.messages, written.sha256, users, most, self.refused, self.missing,
+            first.noise,
+        )  # fmt: skip
         made.write(directory)
         return made
+
+    def _noise(self) -> Bytes:
+        """What the shuffler itself must add, drawn from the operating system and kept nowhere else."""
+        width = self.bundles[0].width
+        if self.plan is None:
+            return np.empty((0, width), dtype=np.uint8)
+        return kernel.drawn_by_shuffler(self.plan.mechanism, SystemSource())
 
     def _sifted(self, advance: Callable[[int], None]) -> Iterator[Bytes]:
         """The messages of all bundles; without those that are none, where the plan is known."""
         for each in self.bundles:
             if self.plan is not None:
-                self.missing += abs(each.users * self.plan.mechanism.messages_per_user - each.messages)
+                expected = self.plan.mechanism.crowd.sent_by(each.users)
+                self.missing += 0 if expected is None else abs(expected - each.messages)
             for wire in each.read():
                 good, bad = (wire, 0) if self.plan is None else kernel.sifted(self.plan.mechanism, wire)
                 self.refused += bad
@@ -110,7 +128,7 @@ def _demand_one_plan(bundles: Sequence[Bundle], identity: str | None) -> None:
         seen[each.id] = each.path
         if identity is not None and each.plan != identity:
             raise ValueError(f"shuffle: {each.path} was made for another plan or another round than the one given.")
-        if (each.plan, each.width) != (bundles[0].plan, bundles[0].width):
+        if (each.plan, each.width, each.noise) != (bundles[0].plan, bundles[0].width, bundles[0].noise):
             raise ValueError(f"shuffle: {each.path} was made for another plan or round than {bundles[0].path}.")
 
 

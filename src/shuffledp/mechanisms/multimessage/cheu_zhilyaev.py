@@ -130,7 +130,7 @@ class CheuZhilyaev(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
         return SummedAmongDummies(self.options, 1 - self.flipped, self.flipped, self.dummies, self.flipped)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        each = self.messages_per_user
+        each = self.crowd.per_user
         messages = bits.coin_rows(source, self.flipped, len(values) * each, self.options)
         own = bits.single_bits(bits.coin_rows(source, 1 - self.flipped, 1, len(values)), len(values))
         real = messages[::each].copy()
@@ -143,7 +143,7 @@ class CheuZhilyaev(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
         return self.crowd.others(messages), self.flipped / (1 - self.flipped)
 
     def attack_messages(self, users: int) -> int:
-        return users * self.messages_per_user
+        return users * self.crowd.per_user
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         f = arb(rational(self.flipped))

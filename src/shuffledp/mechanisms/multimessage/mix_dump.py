@@ -148,7 +148,7 @@ class MixDUMP(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
         return self.crowd.others(messages), self.uniform_share
 
     def attack_messages(self, users: int) -> int:
-        return users * self.messages_per_user
+        return users * self.crowd.per_user
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         return uniform_dummies(self.options, self.share, messages, delta)

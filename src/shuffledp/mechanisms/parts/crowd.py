@@ -8,15 +8,43 @@ from typing import ClassVar
 
 
 class Crowd(ABC):
-    """What one message hides among. Every user sends the same number, so that counting messages tells nothing but n."""
+    """What one message hides among, and how many messages there are.
+
+    Where every user sends the same number, counting messages tells nothing but n. Where it varies, it does so whatever
+    the value, and n is what the encoders say.
+    """
 
     keeps_local: ClassVar[bool] = False
     """Whether a report alone keeps a local ε; otherwise it promises nothing without the others."""
 
     @property
     @abstractmethod
-    def per_user(self) -> int:
-        """Messages of each user."""
+    def per_user(self) -> float:
+        """Messages of each user, on average where their number varies."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether users send different numbers of messages."""
+        return False
+
+    @property
+    def by_shuffler(self) -> bool:
+        """Whether the shuffler draws what hides the messages, and not the users."""
+        return False
+
+    @property
+    def added(self) -> int:
+        """Messages that the shuffler adds to those of the users, where their number is fixed."""
+        return 0
+
+    def sent_by(self, users: int) -> int | None:
+        """How many messages so many users send, without the shuffler's; None where it varies."""
+        return None if self.varies else users * int(self.per_user)
+
+    def messages_of(self, users: int) -> int | None:
+        """How many messages there are of so many users; None where it varies."""
+        sent = self.sent_by(users)
+        return None if sent is None else sent + self.added
 
     @abstractmethod
     def hiding(self, users: int) -> int:
