@@ -64,6 +64,7 @@ from shuffledp.mechanisms.keyvalue.pckv import PCKV as PCKV
 from shuffledp.mechanisms.keyvalue.privkv import PrivKV as PrivKV
 from shuffledp.mechanisms.mean.laplace import Laplace as Laplace
 from shuffledp.mechanisms.mean.piecewise import Piecewise as Piecewise
+from shuffledp.mechanisms.mean.split_and_mix import SplitAndMix as SplitAndMix
 from shuffledp.mechanisms.mechanism import Mechanism as Mechanism
 from shuffledp.mechanisms.metric.exponential import Exponential as Exponential
 from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential as PaddedExponential

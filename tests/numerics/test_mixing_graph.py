@@ -11,9 +11,7 @@ from flint import arb
 
 from shuffledp.numerics.ball import rational, round_up
 from shuffledp.numerics.mixing_graph import MOST_EXACT, MixingGraph, mixing_distance
-
-Counts = tuple[np.ndarray, np.ndarray]
-"""Multisets, written as sums of 32 to the power of a message, and in how many ways each of them comes about."""
+from tests.oracle.shared_messages import Counts, one_user, product
 
 
 def components(permutation: tuple[int, ...], owners: int, places: int) -> int:
@@ -93,23 +91,6 @@ def test_what_cannot_be_bounded_is_one() -> None:
 
 
 # --- what it is for: the messages of all users tell hardly more than their sum -------------------------------------
-
-
-def product(first: Counts, second: Counts) -> Counts:
-    """The multisets of both together."""
-    keys, ways = (first[0][:, None] + second[0]).ravel(), (first[1][:, None] * second[1]).ravel()
-    kinds, places = np.unique(keys, return_inverse=True)
-    total = np.zeros(len(kinds), dtype=np.int64)
-    np.add.at(total, places, ways)
-    return kinds, total
-
-
-def one_user(base: int, messages: int, value: int) -> Counts:
-    """The multisets of a user's messages, which sum to its value."""
-    shares = np.array(list(itertools.product(range(base), repeat=messages)))
-    good = shares[shares.sum(axis=1) % base == value]
-    keys, ways = np.unique((np.int64(32) ** good).sum(axis=1), return_counts=True)
-    return keys, ways
 
 
 def views(users: int, base: int, messages: int) -> Iterator[tuple[tuple[int, ...], Counts]]:

@@ -44,7 +44,7 @@ class PolyaDifferenceLaw:
             return bound.upper() if bound <= 1 else arb(1)
 
     def table(self) -> tuple[Floats, Floats] | None:
-        """Upper and lower values of P(Z = z) for z = 0 … reach, where P(|Z| > reach) < 2^-80; None where it is too long.
+        """Upper and lower values of P(Z = z) for z = 0 … reach, P(|Z| > reach) < 2^-79; None where that is too long.
 
         Requires: shape ≤ 1.
         """

@@ -17,7 +17,6 @@ from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.gamma_tails import GammaTails
 from shuffledp.mechanisms.parts.mixed_loss import LaplaceSum, MixedLoss, PartialLaplaceSum, SummedNoise
 from shuffledp.mechanisms.parts.modular_share import (
     MixedShares,
@@ -27,6 +26,7 @@ from shuffledp.mechanisms.parts.modular_share import (
     least_messages,
     least_modulus,
 )
+from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.mechanisms.parts.user_values import RealNumber
@@ -36,7 +36,7 @@ from shuffledp.numerics.ball import round_up
 from shuffledp.numerics.polya import PolyaDifferenceLaw
 from shuffledp.privacy.randomizer import HasOwnLoss
 from shuffledp.sampling import rounding
-from shuffledp.sampling.noise_share import PolyaDifference
+from shuffledp.sampling.divided_noise import PolyaDifference
 from shuffledp.sampling.random import RandomSource
 
 LEAST_RATE, MOST_RATE = 1e-12, 64.0
@@ -70,7 +70,7 @@ class NoisySumReading(SimulatedReading):
         noise, spread = self.noise_variance, self.noise_variance + 0.25
         value = self.low + steps / users * self._step
         # Rounding is nearly normal: the kurtosis is that of the noise, made smaller.
-        tails = GammaTails(float(self.noise.shape) * users * (spread / noise) ** 2)
+        tails = CountNoiseTails(float(self.noise.shape) * users * (spread / noise) ** 2, float(self.noise.rate))
         return Estimate(np.array([value]), np.array([spread * self._step**2 / users]), users, tails)
 
     def truth(self, values: Array) -> Floats:

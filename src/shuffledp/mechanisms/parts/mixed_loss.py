@@ -20,6 +20,9 @@ from shuffledp.privacy.record import Record
 BITS = 160
 SUMMING = 1e-9
 """More than what a sum of positive floats is off, relative to it, however many there are."""
+FLOAT = 1e-14
+"""More than what e^ε is off as a float."""
+CLOSE = 1e-6
 
 
 class SummedNoise(Record, ABC):
@@ -60,7 +63,7 @@ class LaplaceSum(SummedNoise):
         return "discrete Laplace noise"
 
     @cached_property
-    def largest(self) -> float:  # type: ignore[override]
+    def largest(self) -> float:
         with precision(BITS):
             return round_up(arb(rational(self.rate * self.shift)))
 
@@ -113,8 +116,9 @@ class PartialLaplaceSum(SummedNoise):
             return 1.0, 0.0
         upper, lower, beyond = self._law
         ratio = math.exp(min(epsilon, 700.0))
-        most = _excess(upper, lower, self.shift, ratio * (1 - SUMMING)) * (1 + SUMMING) + beyond
-        least = _excess(lower, upper, self.shift, ratio * (1 + SUMMING)) * (1 - SUMMING) - beyond * (1 + ratio)
+        # The table's own margin is wider than what subtracting floats loses.
+        most = _excess(upper, lower, self.shift, ratio * (1 - FLOAT)) * (1 + SUMMING) + beyond
+        least = _excess(lower, upper, self.shift, ratio * (1 + FLOAT)) * (1 - SUMMING) - beyond * (1 + ratio)
         return min(1.0, most), max(0.0, least)
 
     def deviation(self) -> float:
@@ -169,11 +173,11 @@ class MixedLoss(OwnLoss):
 
     @cached_property
     def _turn(self) -> float:
-        """About where the sum is least: it is convex in e^ε. Beyond, the value there is taken, which is sound anywhere."""
+        """About where the sum is least (it is convex in e^ε); beyond, its value is taken, which is sound wherever it is."""
         low, high = 0.0, min(self.noise.largest, 64.0)
         if sum(self.parts(high)) <= sum(self.parts(high * (1 - 1e-6))):
             return high
-        while high - low > 1e-6 * high:
+        while high - low > CLOSE:
             third = (high - low) / 3
             if sum(self.parts(low + third)) <= sum(self.parts(high - third)):
                 high -= third

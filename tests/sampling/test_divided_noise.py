@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from shuffledp.sampling.noise_share import LogarithmicSize, PolyaDifference, SkellamDifference
+from shuffledp.sampling.divided_noise import LogarithmicSize, PolyaDifference, SkellamDifference
 from shuffledp.sampling.random import source_of
 
 ALARM = 1e-7

@@ -44,7 +44,8 @@ class _Blocks(RealLaw):
 
 def _block_weight(rate: arb, place: int) -> arb:
     power = -rate * 2**place
-    return -power.exp() * power.expm1() / arb(2) ** place
+    weight: arb = -power.exp() * power.expm1() / arb(2) ** place
+    return weight
 
 
 @dataclass(frozen=True)
