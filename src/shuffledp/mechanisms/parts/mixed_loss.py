@@ -173,7 +173,7 @@ class MixedLoss(OwnLoss):
 
     @cached_property
     def _turn(self) -> float:
-        """About where the sum is least (it is convex in e^ε); beyond, its value is taken, which is sound wherever it is."""
+        """About where the sum is least (it is convex in e^ε); beyond, its value is taken: sound wherever that is."""
         low, high = 0.0, min(self.noise.largest, 64.0)
         if sum(self.parts(high)) <= sum(self.parts(high * (1 - 1e-6))):
             return high
