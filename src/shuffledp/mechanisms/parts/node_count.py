@@ -13,6 +13,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.mechanisms.parts.support import CountedOption
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.sampling import dyadic_tree
 
 
@@ -66,6 +67,13 @@ class NodeCounts(SimulatedReading):
             nodes = here.reshape(level.options, -1).sum(axis=1)
             totals.append(level.draw_supports(nodes, int(nodes.sum()), rng))
         return self.finish(np.concatenate(totals), users)
+
+    def sways(self, messages: float) -> list[Sway]:
+        """Every message is of one node, or of others of its level; it counts H times.
+
+        Nor does it move a range further: of two nodes of one level it is of one at most.
+        """
+        return [sway.times(messages * self.height) for level in self.levels for sway in level.sways(1)]
 
     def truth(self, values: Array) -> Floats:
         """The number of users in each node, level after level."""
