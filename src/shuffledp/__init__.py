@@ -83,6 +83,7 @@ from shuffledp.mechanisms.vector.privhs import PrivHS as PrivHS
 from shuffledp.mechanisms.vector.privunit import PrivUnit as PrivUnit
 from shuffledp.mechanisms.vector.privunit_g import PrivUnitG as PrivUnitG
 from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized as PrivUnitOptimized
+from shuffledp.mechanisms.vector.split_and_mix_vector import SplitAndMixVector as SplitAndMixVector
 from shuffledp.mechanisms.vector.sqkr import SQKR as SQKR
 from shuffledp.planner.plan import plan as plan
 from shuffledp.planner.plan_file import Plan as Plan

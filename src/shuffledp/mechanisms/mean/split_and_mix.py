@@ -29,6 +29,7 @@ from shuffledp.mechanisms.parts.modular_share import (
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
 from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import RealNumber
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
@@ -88,6 +89,11 @@ class NoisySumReading(SimulatedReading):
         shape, chance = float(self.noise.shape) * users, -math.expm1(-float(self.noise.rate))
         noise = int(rng.negative_binomial(shape, chance)) - int(rng.negative_binomial(shape, chance))
         return self._estimate(steps + noise, users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """Anywhere: a share says nothing about what it is a share of."""
+        del messages
+        return (Sway(-math.inf, math.inf, self.low, self.high),)
 
     def wrap_chance(self, users: int) -> float:
         """An upper bound of the chance that the noise of so many users takes the sum around."""
