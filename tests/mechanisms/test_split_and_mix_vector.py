@@ -11,7 +11,8 @@ from scipy.special import logsumexp
 import shuffledp as sdp
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.parts.skellam_sum import SkellamSum, skellam_tail
-from shuffledp.mechanisms.vector.split_and_mix_vector import SplitAndMixVector, skellam_sum
+from shuffledp.mechanisms.parts.vector_noise import VectorChange
+from shuffledp.mechanisms.vector.split_and_mix_vector import SplitAndMixVector
 from shuffledp.planner.goal import Goal
 from shuffledp.planner.trial import Offer, Trial
 from shuffledp.sampling import rounding
@@ -76,18 +77,18 @@ def test_no_rounded_vectors_are_further_apart_than_is_said(shape: str) -> None:
     """The farthest ends, rounded all ways that rounding goes."""
     rng, levels = np.random.default_rng(0), 5
     for dimension in (2, 3, 7):
-        bound = skellam_sum(Fraction(1), levels, dimension, shape)
+        bound = VectorChange(levels, dimension, shape)
         vectors = rng.standard_normal((4000, dimension))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True) if shape == "ball" else np.abs(vectors).max()
         whole, left = rounding.grid_position(rounding.units_of_signed(vectors), 2 * levels)
         low, high = whole - levels, whole - levels + (left > 0)
         far = np.maximum(np.abs(low), np.abs(high))
-        assert ((2 * far) ** 2).sum(axis=1).max() <= bound.square
+        assert ((2 * far) ** 2).sum(axis=1).max() <= bound.length**2
         assert (2 * far).sum(axis=1).max() <= bound.total
 
 
 def test_fewer_users_add_less_noise() -> None:
-    mechanism = SplitAndMixVector(dimension=2, deviation=400.0, levels=32, modulus=1 << 22, messages=10, honest=10_000)
+    mechanism = SplitAndMixVector(dimension=2, scale=400.0, levels=32, modulus=1 << 22, messages=10, honest=10_000)
     found = [sdp.amplify(mechanism, users=users).epsilon(delta=1e-6).upper for users in (20_000, 10_000, 5_000)]
     assert found == sorted(found)
     assert found[0] < 0.8 * found[1]
@@ -106,7 +107,7 @@ def test_a_plan_is_at_a_curators_error() -> None:
 
 @pytest.mark.parametrize("shape", ["ball", "box"])
 def test_intervals_cover_what_they_say(shape: str) -> None:
-    mechanism = SplitAndMixVector(4, deviation=50.0, levels=16, modulus=1 << 18, messages=2, honest=60, shape=shape)
+    mechanism = SplitAndMixVector(4, scale=50.0, levels=16, modulus=1 << 18, messages=2, honest=60, shape=shape)
     rng = np.random.default_rng(2)
     values = rng.uniform(-0.5, 0.5, (60, 4))
     truth, inside, errors = mechanism.truth(values), 0, []
@@ -121,7 +122,7 @@ def test_intervals_cover_what_they_say(shape: str) -> None:
 
 
 def test_messages_say_which_coordinate_they_are_of() -> None:
-    mechanism = SplitAndMixVector(3, deviation=1e-3, levels=4, modulus=1 << 10, messages=3, honest=1)
+    mechanism = SplitAndMixVector(3, scale=1e-3, levels=4, modulus=1 << 10, messages=3, honest=1)
     sent = mechanism.randomize(mechanism.check([[0.0, 0.5, -0.75]]), source_of(np.random.default_rng(0)))
     places, shares = np.divmod(sent, 1 << 10)
     assert places.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
@@ -129,7 +130,7 @@ def test_messages_say_which_coordinate_they_are_of() -> None:
 
 
 def test_a_sum_that_may_wrap_around_is_refused() -> None:
-    mechanism = SplitAndMixVector(2, deviation=10.0, levels=10, modulus=1 << 12, messages=4, honest=100)
+    mechanism = SplitAndMixVector(2, scale=10.0, levels=10, modulus=1 << 12, messages=4, honest=100)
     with pytest.raises(NotApplicable, match=r"a sum of 200 users may wrap around modulo 4096"):
         sdp.amplify(mechanism, users=200)
 
@@ -138,14 +139,14 @@ def test_a_sum_that_may_wrap_around_is_refused() -> None:
     ("settings", "sentence"),
     [
         ({"dimension": 1}, "dimension must be at least 2"),
-        ({"deviation": 0.0}, "deviation must be above 0"),
-        ({"deviation": 1e12}, "deviation must be from"),
+        ({"scale": 0.0}, "scale must be above 0"),
+        ({"scale": 1e12}, "scale must be from"),
         ({"modulus": 1 << 60}, "modulus·dimension must be at most"),
         ({"modulus": 16}, "modulus must be above"),
         ({"shape": "cube"}, "shape must be 'ball' or 'box'"),
     ],
 )
 def test_bad_settings_are_refused_by_a_sentence(settings: dict[str, float], sentence: str) -> None:
-    good = {"dimension": 3, "deviation": 9.0, "levels": 10, "modulus": 1 << 16, "messages": 4, "honest": 100}
+    good = {"dimension": 3, "scale": 9.0, "levels": 10, "modulus": 1 << 16, "messages": 4, "honest": 100}
     with pytest.raises(ValueError, match=f"^SplitAndMixVector: {sentence}"):
         SplitAndMixVector(**(good | settings))  # type: ignore[arg-type]

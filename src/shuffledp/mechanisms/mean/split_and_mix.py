@@ -42,6 +42,8 @@ from shuffledp.sampling.random import RandomSource
 
 LEAST_RATE, MOST_RATE = 1e-12, 64.0
 USERS_AT_ONCE = 1 << 15
+FEW_ROUNDS, MANY_ROUNDS = (1.0, 0.98, 0.95, 0.9), (1.4, 1.3, 1.25, 1.2, 1.15, 1.1, 1.05, 1.0, 0.9)
+"""Shares of what each of several rounds might have, tried from the largest on."""
 ROUNDING_SHARE = 0.02
 """A design's grid is so fine that rounding adds about this to the variance of the noise."""
 
@@ -83,6 +85,7 @@ class NoisySumReading(SimulatedReading):
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """Where ``held`` users hold each of as many numbers, evenly spread over the interval."""
+        demand_room(self.who, users, self.shares.modulus, self.wrap_chance(users))
         numbers = self.low + (self.high - self.low) * (np.arange(len(held)) + 0.5) / len(held)
         whole, left = rounding.grid_position(self._units(numbers), self.levels)
         steps = int(whole @ held) + int(rng.binomial(held, left / rounding.WHOLE).sum())
@@ -279,15 +282,14 @@ class SplitAndMix(Mechanism, HasOwnLoss):
         ]
 
 
-def noise_shares(epsilon: float, delta: float, rounds: int) -> Iterator[float]:
+def noise_shares(epsilon: float, delta: float, rounds: int) -> list[float]:
     """The noise's ε in each round: all of it where there is one; of several, first as much as might do.
 
-    Losses of many rounds add up like normal ones: a deviation μ/√rounds each, where μ is the Gaussian curator's.
+    Losses of many rounds add up like normal ones: a deviation μ/√rounds each, where μ is about the Gaussian curator's.
+    Of few, their largest values add up, and composed curves are a little above that.
     """
-    if rounds > 1:
-        deviation = epsilon / (math.sqrt(2 * math.log(1.25 / delta)) + math.sqrt(epsilon))
-        for factor in (1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1.0, 0.9):
-            each = factor * deviation / math.sqrt(rounds)
-            if each > epsilon / rounds:
-                yield each
-    yield epsilon / rounds
+    if rounds == 1:
+        return [epsilon]
+    normal = epsilon / (math.sqrt(2 * math.log(1.25 / delta)) + math.sqrt(epsilon)) / math.sqrt(rounds)
+    each = [factor * epsilon / rounds for factor in FEW_ROUNDS] + [factor * normal for factor in MANY_ROUNDS]
+    return sorted((one for one in each if one >= FEW_ROUNDS[-1] * epsilon / rounds), reverse=True)
