@@ -57,7 +57,7 @@ class Mean(Task):
 
     def sample(self, mechanism: Mechanism) -> Array:
         points = _points(mechanism)
-        return points if mechanism.task == self.name else points[:, None]
+        return points if mechanism.task == Mean.name else points[:, None]
 
     def held(self, mechanism: Mechanism, users: int) -> Integers:
         """How many users hold each of the numbers that stand for all, from the least on."""
@@ -83,7 +83,7 @@ class Mean(Task):
         return pa.float64()
 
     def values(self, column: Column, array: pa.Array) -> Any:
-        if column.mechanism.task == self.name:
+        if column.mechanism.task == Mean.name:
             return column.numbers(array, self.interval)
         return vectors(column, array, self.interval)
 
@@ -113,13 +113,19 @@ def vectors(column: Column, array: pa.Array, interval: Interval) -> Any:
     return column.numbers(entries, interval).reshape(rows, -1)
 
 
-def mean_of(interval: Interval, mechanism: Mechanism, estimate: Estimate, confidence: float) -> Quantity:
+def moved_to(interval: Interval, mechanism: Mechanism, estimate: Estimate) -> Estimate:
     """The estimate of each coordinate, moved from the mechanism's own range to the users'."""
     low, high = mechanism.value_range
     scale = interval.width / (high - low)
     value = interval.low + (estimate.value - low) * scale
-    moved = Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
-    labels = ["mean"] if len(value) == 1 else every_label(interval, len(value))
+    return Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
+
+
+def mean_of(interval: Interval, mechanism: Mechanism, estimate: Estimate, confidence: float) -> Quantity:
+    """The means of all coordinates, in the users' own unit."""
+    moved = moved_to(interval, mechanism, estimate)
+    count = len(moved.value)
+    labels = ["mean"] if count == 1 else every_label(interval, count)
     return Quantity.of("mean", labels, moved, confidence)
 
 

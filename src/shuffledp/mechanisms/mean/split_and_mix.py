@@ -277,7 +277,7 @@ class SplitAndMix(Mechanism, HasOwnLoss):
     def examples(cls) -> Sequence[SplitAndMix]:
         return [
             cls(rate=0.5, levels=1, modulus=1 << 12, messages=3, honest=5),
-            cls(rate=0.05, levels=20, modulus=100_003, messages=4, honest=10, low=-3.0, high=5.0),
+            cls(rate=0.05, levels=20, modulus=100_003, messages=4, honest=10, low=-1.0, high=0.5),
             cls(rate=0.001, levels=1000, modulus=1 << 30, messages=2, honest=8),
         ]
 
