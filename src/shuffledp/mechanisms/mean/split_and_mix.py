@@ -135,7 +135,7 @@ class SplitAndMix(Mechanism, HasOwnLoss):
 
     Theorem: δ(ε) = δ of the discrete Laplace noise + (1 + e^ε)·η, where η = ½·√(E[N^(C−1)] − 1) bounds how far all
     messages are from ones that tell the noisy sum alone (docs/means.md); C counts the components of a random graph.
-    Deviates: [BBGN20] bound η by the expected number of trees; this is sharper by one to three messages.
+    Deviates: [BBGN20] bounds η by a closed form, which asks for one or two messages more.
 
     >>> import numpy as np, shuffledp as sdp
     >>> mechanism = sdp.SplitAndMix(rate=0.001, levels=1000, modulus=1 << 25, messages=9, honest=10_000)
@@ -238,9 +238,9 @@ class SplitAndMix(Mechanism, HasOwnLoss):
     def delta_parts(self, epsilon: float, honest: int) -> tuple[float, float]:
         """δ at ε in its two parts: that of the noise, and what mixing adds; both are upper bounds.
 
-        >>> mechanism = SplitAndMix(rate=0.01, levels=100, modulus=1 << 20, messages=9, honest=1000)
+        >>> mechanism = SplitAndMix(rate=1 / 128, levels=128, modulus=1 << 20, messages=9, honest=1000)
         >>> ["%.1e" % part for part in mechanism.delta_parts(1.0, honest=1000)]
-        ['0.0e+00', '2.1e-07']
+        ['0.0e+00', '3.0e-09']
         """
         return self.own_loss(honest).parts(epsilon)
 
