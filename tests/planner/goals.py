@@ -16,8 +16,10 @@ from shuffledp.tasks import (
     Location,
     Mean,
     Ranges,
+    Sum,
     Task,
     UnitVectorMean,
+    Variance,
     VectorMean,
 )
 
@@ -25,6 +27,8 @@ LETTERS = Categories(("a", "b", "c", "d", "e"))
 TASKS: dict[str, Task] = {
     "frequency": Frequency(9),
     "mean": Mean(-20.0, 60.0),
+    "sum": Sum(-20.0, 60.0),
+    "variance": Variance(-20.0, 60.0),
     "set-valued": ItemSets(9, 2),
     "key-value": KeyValue(LETTERS, 0.0, 10.0, items=2),
     "vector mean": UnitVectorMean(4),
@@ -43,5 +47,5 @@ def goal_of(name: str, users: int = 20_000, epsilon: float = 1.0, delta: float =
 def ranking_of(name: str) -> Ranking:
     """All mechanisms of a small task; for a mean only those with more than two messages, which are quick."""
     goal = goal_of(name)
-    slow = {"duchi", "harmony"} if name == "mean" else set()
+    slow = {"duchi", "harmony"} if name in ("mean", "sum") else set()
     return Ranking.of(goal, run([trial for trial in trials(goal) if trial.name not in slow]))

@@ -46,9 +46,16 @@ class ModularShares:
     def split(self, numbers: Integers, source: RandomSource) -> Integers:
         """The shares of each number, one row a number."""
         shares = np.empty((len(numbers), self.messages), dtype=np.int64)
-        rest = numbers % self.modulus
         drawn = source.below(self.modulus, len(numbers) * (self.messages - 1)).reshape(len(numbers), -1)
         shares[:, :-1] = drawn
+        if self.modulus & (self.modulus - 1) == 0:
+            # 64-bit numbers wrap around modulo a multiple of it.
+            rest = numbers.copy()
+            for column in drawn.T:
+                rest -= column
+            shares[:, -1] = rest & (self.modulus - 1)
+            return shares
+        rest = numbers % self.modulus
         for column in drawn.T:
             rest = (rest - column) % self.modulus
         shares[:, -1] = rest
@@ -65,7 +72,11 @@ class ModularShares:
 
     def digit_sums(self, shares: Integers) -> Integers:
         """The sum of each digit of all shares."""
-        places = (shares >> (LIMB_BITS * place) & ((1 << LIMB_BITS) - 1) for place in range(self.limbs))
+        mask = (1 << LIMB_BITS) - 1
+        if self.limbs == 2 and len(shares) * self.modulus < 1 << 63:
+            low, total = int((shares & mask).sum()), int(shares.sum())
+            return np.array([low, (total - low) >> LIMB_BITS], dtype=np.int64)
+        places = (shares >> (LIMB_BITS * place) & mask for place in range(self.limbs))
         return np.array([digits.sum() for digits in places], dtype=np.int64)
 
     def centred(self, sums: Array, low: int, high: int) -> int:
