@@ -26,10 +26,10 @@ def mechanisms_of(name: str) -> list[Mechanism]:
         try:
             target = goal.target
             designs = kind.designs(goal.task.facts, goal.users, target.epsilon, target.delta, goal.rounds)
-            designed = next(designs, None)
-            made = (
-                kind(**designed) if designed else trial._guessed(trial._known() | next(kind.variants(goal.task.facts)))
-            )
+            # Noise that the shuffler draws does not grow with the users.
+            designed = next((design for design in designs if design["honest"]), None)
+            searched = trial._known() | next(kind.variants(goal.task.facts))
+            made = kind(**designed) if designed else trial._guessed(searched)
             goal.task.standard_error(made, 10)
         except ValueError:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shuffledp.array import Floats
+from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.mean import Mean, moved_to
@@ -24,9 +24,10 @@ class Sum(Mean):
 
     name = "sum"
     unit = "the numbers' unit, of the sum"
+    averages = False
 
-    def standard_error(self, mechanism: Mechanism, users: int) -> float:
-        return users * super().standard_error(mechanism, users)
+    def spread(self, mechanism: Mechanism, values: Array) -> Floats:
+        return np.asarray(super().spread(mechanism, values) * len(values) ** 2)
 
     def compare(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
