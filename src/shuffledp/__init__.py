@@ -56,6 +56,7 @@ from shuffledp.mechanisms.frequency.subset import Subset as Subset
 from shuffledp.mechanisms.given.from_density import FromDensity as FromDensity
 from shuffledp.mechanisms.given.from_table import FromTable as FromTable
 from shuffledp.mechanisms.given.sent_point import SentPoint as SentPoint
+from shuffledp.mechanisms.itemset.cancelling_sets import CancellingSets as CancellingSets
 from shuffledp.mechanisms.itemset.privset import PrivSet as PrivSet
 from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR as SamplingRAPPOR
 from shuffledp.mechanisms.itemset.wheel import Wheel as Wheel

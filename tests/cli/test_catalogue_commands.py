@@ -17,6 +17,8 @@ SETTINGS: dict[str, list[str]] = {
     "balcer-cheu": ["options=4", "coin=0.75"],
     "balcer-uniform": ["options=4"],
     "balls-into-bins": ["options=50", "bins=7"],
+    "cancelling-noise": ["options=16", "rate=0.3", "shape=30", "ratio=0.93", "honest=5000"],
+    "cancelling-sets": ["options=16", "items=2", "rate=0.15", "shape=20", "ratio=0.97", "honest=5000"],
     "cheu-zhilyaev": ["options=8", "flip=0.1"],
     "collision": ["options=20", "items=2"],
     "duchi": ["dimension=3"],

@@ -17,7 +17,7 @@ from shuffledp.composition.sequential import compose
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
+from shuffledp.privacy.randomizer import HasNoisyOthers, HasOwnLoss, Randomizer
 from shuffledp.privacy.value import BoundValue
 from shuffledp.readable import Readable, Row
 from shuffledp.tradeoff.risk import Risk
@@ -238,6 +238,8 @@ class _Deployment:
         """
         try:
             made = self.build(value)
+            if isinstance(made, HasOwnLoss):
+                return math.log(made.own_loss(self.users_at(value) - self.colluding).deviation())
             known = made.variation_ratio()
         except ValueError:
             return -math.inf
