@@ -44,6 +44,8 @@ SETTINGS: dict[str, list[str]] = {
     "pi-rappor": ["options=100", "variant=deletion"],
     "projective-geometry": ["options=100"],
     "sampling-rappor": ["options=10", "items=2"],
+    "split-and-mix": ["rate=0.1", "levels=10", "modulus=1048576", "messages=8", "honest=1000"],
+    "split-and-mix-vector": ["dimension=2", "scale=300", "levels=10", "modulus=1048576", "messages=8", "honest=1000"],
     "sqkr": ["dimension=8"],
     "subset": ["options=16"],
     "witch-hat": ["half_width=2", "grid=16"],

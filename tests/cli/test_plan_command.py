@@ -17,6 +17,8 @@ TARGET = ("--users", "2e4", "--epsilon", "1", "--delta", "1e-6")
 TASKS = {
     "frequency": ("--domain", "8", "--mechanism", "krr"),
     "mean": ("--low", "0", "--high", "5", "--mechanism", "piecewise"),
+    "sum": ("--low", "0", "--high", "5", "--mechanism", "piecewise"),
+    "variance": ("--low", "0", "--high", "5", "--mechanism", "harmony"),
     "set-valued": ("--domain", "8", "--items", "2", "--mechanism", "privset"),
     "key-value": ("--domain", "5", "--items", "2", "--low", "0", "--high", "5", "--mechanism", "pckv"),
     "vector-mean": ("--dimension", "3", "--mechanism", "harmony"),

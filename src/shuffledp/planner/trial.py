@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.calibrate import Calibration, guess, search
+from shuffledp.composition.sequential import compose
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
 from shuffledp.mechanisms import catalogue
@@ -141,7 +143,7 @@ class Trial:
     def run(self) -> Offer | Refusal:
         """The best settings found, certified; or why there are none."""
         try:
-            found = self._best_settled()
+            found = self._designed() or self._best_settled()
             mechanism: Mechanism = found.mechanism
             reason = self.goal.limits.why_not(mechanism)
             if reason is not None:
@@ -167,6 +169,24 @@ class Trial:
         """What the task tells about the settings."""
         names = [field.name for field in catalogue.settings(self.kind)]
         return {name: value for name, value in self.goal.task.facts.items() if name in names}
+
+    def _designed(self) -> Calibration | None:
+        """The first of the mechanism's own designs that its certified curve confirms; None where it has none."""
+        goal, refused = self.goal, None
+        target = goal.target
+        for settings in self.kind.designs(goal.task.facts, goal.users, target.epsilon, target.delta, goal.rounds):
+            made = self.kind(**settings)
+            self._demand(made)
+            once = amplify(made, goal.users)
+            curve = once if goal.rounds == 1 else compose(once, goal.rounds)
+            reached = target.reached(curve)
+            if target.met(reached):
+                name = self.kind.tuning[0].name
+                return Calibration(name, settings[name], made, curve, reached, target, "", goal.users)
+            refused = NotApplicable("plan", f"its design reaches {target.text(reached)}")
+        if refused is not None:
+            raise refused
+        return None
 
     def _best_settled(self) -> Calibration:
         """The first of the choices that can be certified."""

@@ -14,6 +14,8 @@ from shuffledp.tasks.key_value import KeyValue as KeyValue
 from shuffledp.tasks.location import Location as Location
 from shuffledp.tasks.mean import Mean as Mean
 from shuffledp.tasks.ranges import Ranges as Ranges
+from shuffledp.tasks.sum import Sum as Sum
 from shuffledp.tasks.task import Task as Task
 from shuffledp.tasks.task_list import TASKS as TASKS
+from shuffledp.tasks.variance import Variance as Variance
 from shuffledp.tasks.vector_mean import UnitVectorMean as UnitVectorMean, VectorMean as VectorMean

@@ -14,10 +14,12 @@ from shuffledp.tasks.key_value import KeyValue
 from shuffledp.tasks.location import Location
 from shuffledp.tasks.mean import Mean
 from shuffledp.tasks.ranges import Ranges
+from shuffledp.tasks.sum import Sum
 from shuffledp.tasks.task import Task
+from shuffledp.tasks.variance import Variance
 from shuffledp.tasks.vector_mean import VectorMean
 
-TASKS: tuple[type[Task], ...] = (Frequency, Mean, ItemSets, KeyValue, VectorMean, Location, Ranges)
+TASKS: tuple[type[Task], ...] = (Frequency, Mean, Sum, Variance, ItemSets, KeyValue, VectorMean, Location, Ranges)
 
 
 def command_names() -> list[str]:
