@@ -67,7 +67,7 @@ def test_the_error_of_a_frequency_is_the_formula() -> None:
     """Pure-dump's only noise is its dummies: √(n·λ(1−λ)), λ = share/d; by the plan's own numbers."""
     goal = Goal(TASKS["frequency"], 20_000, Target(1.0, 1e-6))
     (trial,) = trials(goal, "pure-dump")
-    offer = trial.run()
+    (offer,) = trial.run()
     assert isinstance(offer, Offer)
     settings = offer.mechanism.settings()
     chance = settings["share"] / 9
@@ -87,7 +87,7 @@ def test_a_plan_is_calibrated_as_calibrate_does() -> None:
     """The same local ε as the function of that name finds, to its own precision."""
     goal = goal_of("frequency")
     (trial,) = trials(goal, "krr")
-    offer = trial.run()
+    (offer,) = trial.run()
     assert isinstance(offer, Offer)
     found = calibrate(catalogue.kind_of("krr"), users=20_000, epsilon=1.0, delta=1e-6, options=9)
     assert offer.mechanism.epsilon == pytest.approx(found.value, rel=1e-4)
@@ -97,7 +97,7 @@ def test_rounds_share_the_target() -> None:
     """Three rounds, composed, meet what one alone would."""
     goal = goal_of("frequency", rounds=3)
     (trial,) = trials(goal, "oue")
-    offer = trial.run()
+    (offer,) = trial.run()
     assert isinstance(offer, Offer)
     curve = amplify(offer.mechanism, goal.users)
     assert compose(curve, 3).epsilon(1e-6).upper <= 1.0 < compose(curve, 4).epsilon(1e-6).upper
@@ -127,7 +127,7 @@ def test_a_limit_of_local_epsilon_holds_for_seeds_too() -> None:
     """A compressed mechanism's own ε is a hair above that of what it compresses."""
     goal = Goal(Frequency(300), 5000, Target(1.0, 1e-6), limits=Limits(epsilon_local=2.0))
     (trial,) = trials(goal, "compressed-oue")
-    offer = trial.run()
+    (offer,) = trial.run()
     assert isinstance(offer, Offer)
     assert offer.mechanism.local_epsilon is not None
     assert 1.99 <= offer.mechanism.local_epsilon <= 2.0
@@ -139,7 +139,7 @@ def test_good_settings_are_chosen() -> None:
     """The number of Hadamard blocks that a guess chooses is as good as the best by certified calibration."""
     goal = Goal(Frequency(16), 50_000, Target(1.0, 1e-8))
     (trial,) = trials(goal, "hadamard-response")
-    offer = trial.run()
+    (offer,) = trial.run()
     assert isinstance(offer, Offer)
     every = [
         calibrate(HadamardResponse, users=50_000, epsilon=1.0, delta=1e-8, options=16, blocks=blocks).mechanism

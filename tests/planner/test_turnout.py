@@ -170,7 +170,7 @@ def test_a_mechanism_that_refuses_the_minimum_is_left_out_with_its_sentence() ->
     """Not an error of the planner."""
     goal = dataclasses.replace(goal_of("frequency"), minimum=200)
     trial = dataclasses.replace(trials(goal, "krr")[0], kind=Shy)
-    outcome = trial.run()
+    (outcome,) = trial.run()
     assert isinstance(outcome, Refusal)
     assert outcome.reason == REFUSAL.partition(": ")[2]
 

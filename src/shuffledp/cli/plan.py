@@ -56,7 +56,11 @@ def command(
     population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
     ledger: LedgerFile = None,
     rests_on: Annotated[
-        str, typer.Option(help="Which winner to write: local (keeps a local ε) or shuffler (rests on it alone).")
+        str,
+        typer.Option(
+            help="Which winner to write: local (keeps a local ε), shuffler (rests on it alone) or shuffler-noise (the "
+            "shuffler draws the noise)."
+        ),
     ] = LOCAL,
     out: Annotated[Path | None, typer.Option(help="Write the plan, for `shuffledp collect`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,

@@ -16,9 +16,9 @@ from shuffledp.planner.yardstick import Yardstick, yardstick
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.task import Task
 
-LOCAL, SHUFFLER = "local", "shuffler"
-RESTS = (LOCAL, SHUFFLER)
-"""What a plan may rest on: a local ε that even the shuffler meets with, or the shuffler alone."""
+LOCAL, SHUFFLER, NOISE = "local", "shuffler", "shuffler-noise"
+RESTS = (LOCAL, SHUFFLER, NOISE)
+"""What a plan may rest on: a local ε that even the shuffler meets with, the shuffler alone, or that it draws noise."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Limits:
 
     bits: int | None = None
     """Bits a user, all messages together."""
-    messages: int | None = None
-    """Messages a user."""
+    messages: float | None = None
+    """Messages a user, on average where their number varies."""
     epsilon_local: float | None = None
     """The local ε that every message must keep even without the shuffler."""
 
@@ -36,7 +36,7 @@ class Limits:
         if self.bits is not None:
             object.__setattr__(self, "bits", argument.count(WHO, "max-bits", self.bits))
         if self.messages is not None:
-            object.__setattr__(self, "messages", argument.count(WHO, "max-messages", self.messages))
+            object.__setattr__(self, "messages", argument.positive_finite(WHO, "max-messages", self.messages))
         if self.epsilon_local is not None:
             most = argument.positive_finite(WHO, "local-epsilon-at-most", self.epsilon_local)
             object.__setattr__(self, "epsilon_local", most)
@@ -45,7 +45,7 @@ class Limits:
         """The limits in short; empty where there are none."""
         parts = [
             "" if self.bits is None else f"at most {self.bits:,} bits",
-            "" if self.messages is None else f"at most {self.messages:,} messages",
+            "" if self.messages is None else f"at most {average_text(self.messages)} messages",
             "" if self.epsilon_local is None else f"local ε at most {self.epsilon_local:g}",
         ]
         return ", ".join(filter(None, parts))

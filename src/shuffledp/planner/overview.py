@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
 from shuffledp.document import average_text, rounded_up
-from shuffledp.planner.goal import LOCAL, SHUFFLER, Goal
+from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planner.trial import Offer
 from shuffledp.planner.turnout import Turnout
 
@@ -51,15 +51,20 @@ def cells(offer: Offer, wins: bool) -> list[str]:
 
 
 def notes(
-    offers: Sequence[Offer], local: Offer | None, by_shuffler: Offer | None, fewer: Mapping[str, Sequence[Turnout]]
+    offers: Sequence[Offer],
+    local: Offer | None,
+    by_shuffler: Offer | None,
+    by_noise: Offer | None,
+    fewer: Mapping[str, Sequence[Turnout]],
 ) -> list[str]:
-    """The two winners beside a trusted curator and with fewer users, and what the columns mean; a paragraph each."""
+    """The winners beside a trusted curator and with fewer users, and what the columns mean; a paragraph each."""
     goal = offers[0].goal
     central, caveat = goal.yardstick, goal.task.caveat([offer.mechanism for offer in offers])
     return [
         f"A trusted curator's error ({central.noise} noise): {central.standard_error:.4g}.",
         _local_words(goal, local, by_shuffler),
         _shuffler_words(goal, local, by_shuffler),
+        *([] if by_noise is None else [_noise_words(goal, by_noise)]),
         *(_fewer_words(goal, name, found) for name, found in fewer.items() if found),
         *([caveat] if caveat else []),
         f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
@@ -82,6 +87,11 @@ def wrapped(paragraphs: list[str], width: int = WIDTH) -> list[str]:
 
 def missing(first: Offer) -> str:
     """Why there is no plan of the kind that was asked for, and what to ask for; ``first`` is the best of the others."""
+    if first.goal.rests_on == NOISE:
+        return (
+            f"of no mechanism that meets the target does the shuffler draw the noise; leave --rests-on {NOISE} out to "
+            f"get {first.name}."
+        )
     if first.keeps_local:
         return (
             f"every mechanism that meets the target keeps a local ε, and none rests on the shuffler alone; leave "
@@ -95,7 +105,8 @@ def missing(first: Offer) -> str:
 
 def _local_words(goal: Goal, local: Offer | None, by_shuffler: Offer | None) -> str:
     if local is None:
-        assert by_shuffler is not None, "one of them wins"
+        if by_shuffler is None:
+            return "None keeps a local ε."
         return f"No plan: {missing(by_shuffler)}" if goal.rests_on == LOCAL else "None keeps a local ε."
     ending = "; this is the plan." if goal.rests_on == LOCAL else "."
     return (
@@ -105,12 +116,22 @@ def _local_words(goal: Goal, local: Offer | None, by_shuffler: Offer | None) -> 
 
 def _shuffler_words(goal: Goal, local: Offer | None, by_shuffler: Offer | None) -> str:
     if by_shuffler is None:
-        assert local is not None, "one of them wins"
-        return f"No plan: {missing(local)}" if goal.rests_on == SHUFFLER else "None rests on the shuffler alone."
+        if goal.rests_on != SHUFFLER or local is None:
+            return "None rests on the shuffler alone."
+        return f"No plan: {missing(local)}"
     ending = "this is the plan" if goal.rests_on == SHUFFLER else f"it must be asked for: --rests-on {SHUFFLER}"
     return (
         f"{MARK} {by_shuffler.name} is the best that rests on the shuffler alone: {_beside_curator(by_shuffler)}. Its "
         f"messages tell the true value to whoever links them to their sender; {ending}."
+    )
+
+
+def _noise_words(goal: Goal, by_noise: Offer) -> str:
+    ending = "this is the plan" if goal.rests_on == NOISE else f"it must be asked for: --rests-on {NOISE}"
+    return (
+        f"{by_noise.name}: where the shuffler draws the noise, every user sends {average_text(by_noise.messages)} "
+        f"{'message' if by_noise.messages == 1 else 'messages'}, and the promise does not depend on how many take part "
+        f"or collude, but on the shuffler's drawing it and keeping it secret; {ending}."
     )
 
 

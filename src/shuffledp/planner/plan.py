@@ -35,11 +35,11 @@ def plan(
     answer. ``max_bits`` and ``max_messages`` limit what a user sends; ``local_epsilon_at_most`` is a local ε that every
     message must keep even without the shuffler. ``mechanism`` plans with the one of this name only; ``population`` is
     what the ledger calls the users. ``rests_on`` says which winner is ``ranking.best``: "local", the best that keeps a
-    local ε even from the shuffler, or "shuffler", the best that rests on the shuffler alone, whose messages tell the
-    true value to whoever links them to their sender. The target is met even if only ``minimum`` users take part, of
-    whom ``colluding`` hide nobody, while errors are for all ``users``. ``workers`` processes share the work; None takes
-    as many as are worth starting, which a script may do only below ``if __name__ == "__main__"``. ``progress`` is told
-    how far it is.
+    local ε even from the shuffler; "shuffler", the best that rests on the shuffler alone, whose messages tell the true
+    value to whoever links them to their sender; or "shuffler-noise", where the shuffler also draws the noise. The
+    target is met even if only ``minimum`` users take part, of whom ``colluding`` hide nobody, while errors are for all
+    ``users``. ``workers`` processes share the work; None takes as many as are worth starting, which a script may do
+    only below ``if __name__ == "__main__"``. ``progress`` is told how far it is.
 
     ``ranking.best.plan`` is ready for ``simulate`` and ``collect``, and ``ranking.best.plan.save(path)`` writes it.
 

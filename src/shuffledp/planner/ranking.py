@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.planner import overview
-from shuffledp.planner.goal import LOCAL, Goal
-from shuffledp.planner.trial import Offer, Refusal, Trial
+from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
+from shuffledp.planner.trial import NEAR_BEST, Offer, Refusal, Trial
 from shuffledp.planner.turnout import Turnout, turnouts
 from shuffledp.readable import html_of
 
@@ -39,7 +39,9 @@ def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]
     A mechanism whose class another process could not find again is tried in this one.
     """
     away = [trial for trial in waiting if workers > 1 and _travels(trial)]
-    yield from (trial.run() for trial in waiting if trial not in away)
+    for trial in waiting:
+        if trial not in away:
+            yield from trial.run()
     if not away:
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -49,7 +51,7 @@ def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     try:
         for done in as_completed([pool.submit(trial.run) for trial in away]):
-            yield done.result()
+            yield from done.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -117,7 +119,7 @@ class Ranking:
     @property
     def chosen(self) -> Offer | None:
         """The same, and None where there is none."""
-        return self.best_local if self.goal.rests_on == LOCAL else self.best_by_shuffler
+        return {LOCAL: self.best_local, SHUFFLER: self.best_by_shuffler, NOISE: self.best_by_noise}[self.goal.rests_on]
 
     @property
     def best_local(self) -> Offer | None:
@@ -126,13 +128,24 @@ class Ranking:
 
     @property
     def best_by_shuffler(self) -> Offer | None:
-        """The least error among those that rest on the shuffler alone."""
-        return next((offer for offer in self.offers if not offer.keeps_local), None)
+        """Among those that rest on the shuffler alone, with noise that users draw.
+
+        Of nearly the least error it is the one with the fewest bits.
+        """
+        able = [offer for offer in self.offers if not (offer.keeps_local or offer.by_noise)]
+        near = [offer for offer in able if offer.standard_error <= NEAR_BEST * able[0].standard_error]
+        return min(near, key=lambda offer: (offer.bits, offer.standard_error), default=None)
+
+    @property
+    def best_by_noise(self) -> Offer | None:
+        """The least error among those whose noise the shuffler itself draws."""
+        return next((offer for offer in self.offers if offer.by_noise), None)
 
     @property
     def winners(self) -> tuple[Offer, ...]:
-        """Both, as far as there are such."""
-        return tuple(offer for offer in (self.best_local, self.best_by_shuffler) if offer is not None)
+        """The best that keeps a local ε, the best by the shuffler alone, and what was asked for, if it is neither."""
+        found = dict.fromkeys((self.best_local, self.best_by_shuffler, self.chosen))
+        return tuple(offer for offer in found if offer is not None)
 
     @cached_property
     def fewer(self) -> dict[str, tuple[Turnout, ...]]:
@@ -156,7 +169,7 @@ class Ranking:
 
     def notes(self) -> list[str]:
         """What stands below the table, a paragraph each."""
-        return overview.notes(self.offers, self.best_local, self.best_by_shuffler, self.fewer)
+        return overview.notes(self.offers, self.best_local, self.best_by_shuffler, self.best_by_noise, self.fewer)
 
     def __str__(self) -> str:
         lines = [overview.title(self.goal), *overview.aligned(self.rows()), ""]
@@ -192,6 +205,7 @@ class Ranking:
             "best": None if self.chosen is None else self.chosen.name,
             "best_local": None if self.best_local is None else self.best_local.name,
             "best_by_shuffler": None if self.best_by_shuffler is None else self.best_by_shuffler.name,
+            "best_by_noise": None if self.best_by_noise is None else self.best_by_noise.name,
             "fewer_users": {name: [each.document() for each in found] for name, found in self.fewer.items()},
             "mechanisms": [_document(offer, goal.users) for offer in self.offers],
             "caveat": goal.task.caveat([offer.mechanism for offer in self.offers]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure as figures
 from shuffledp.planner.ranking import Ranking
-from shuffledp.planner.trial import LOCAL, ONLY_SHUFFLER, PSEUDORANDOM
+from shuffledp.planner.trial import ITS_NOISE, LOCAL, ONLY_SHUFFLER, PSEUDORANDOM
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LOOKS = {
     LOCAL: ("a message keeps its local ε even from the shuffler", "o", figures.COLOURS[0]),
     ONLY_SHUFFLER: ("messages rest on the shuffler alone", "D", figures.COLOURS[1]),
+    ITS_NOISE: ("the shuffler draws the noise", "^", figures.COLOURS[2]),
     PSEUDORANDOM: ("keeps its local ε if seeds are pseudorandom", "s", figures.COLOURS[3]),
 }
 SIZE, RADIUS = 36, 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,9 @@ from shuffledp.privacy.value import BoundValue
 
 NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
-LOCAL, PSEUDORANDOM, ONLY_SHUFFLER = "local ε", "seeds", "shuffler"
+LOCAL, PSEUDORANDOM, ONLY_SHUFFLER, ITS_NOISE = "local ε", "seeds", "shuffler", "its noise"
+BY_SHUFFLER = "(shuffler)"
+"""Added to the name where the shuffler draws the noise."""
 """What is left where somebody links messages to their senders: a local ε, one if seeds are pseudorandom, or nothing."""
 BEYOND_GUESS = 1.5
 """How far beyond a guess a search looks where mechanisms stop working for large ε."""
@@ -85,10 +87,15 @@ class Offer:
         return self.mechanism.local_epsilon is not None
 
     @property
+    def by_noise(self) -> bool:
+        """Whether the shuffler draws the noise, so that all rests on its doing so."""
+        return self.mechanism.crowd.by_shuffler
+
+    @property
     def rests_on(self) -> str:
         """What is left without the shuffler, in short."""
         if not self.keeps_local:
-            return ONLY_SHUFFLER
+            return ITS_NOISE if self.by_noise else ONLY_SHUFFLER
         return PSEUDORANDOM if self.mechanism.assumption else LOCAL
 
     @property
@@ -100,7 +107,8 @@ class Offer:
             if local is None
             else f"without it a message still keeps local ε = {rounded_up(local, 4)}."
         )
-        sentence = f"The shuffler hides who sent what; {alone}"
+        draws = "draws the noise and " if self.by_noise else ""
+        sentence = f"The shuffler {draws}hides who sent what; {alone}"
         return f"{sentence} {self.mechanism.assumption}".strip()
 
     @property
@@ -140,11 +148,22 @@ class Trial:
     kind: type[Mechanism]
     goal: Goal
 
-    def run(self) -> Offer | Refusal:
-        """The best settings found, certified; or why there are none."""
+    def run(self) -> list[Offer | Refusal]:
+        """The best settings found, certified; or why there are none.
+
+        They are several where a mechanism designs a front, from little error to few messages.
+        """
         try:
-            found = self._designed() or self._best_settled()
-            mechanism: Mechanism = found.mechanism
+            found = list(self._designed()) or [self._best_settled()]
+        except (ValueError, TypeError, NumericalError) as error:
+            return [self._refusal(str(error))]
+        outcomes = [self._outcome(each) for each in found]
+        # Of a front, what is beyond the limits is not worth a word while something is within them.
+        return [each for each in outcomes if isinstance(each, Offer)] or outcomes[:1]
+
+    def _outcome(self, found: Calibration) -> Offer | Refusal:
+        mechanism: Mechanism = found.mechanism
+        try:
             reason = self.goal.limits.why_not(mechanism)
             if reason is not None:
                 return self._refusal(reason)
@@ -152,7 +171,8 @@ class Trial:
             spent = cost.measure(mechanism, self.goal.task.sample(mechanism))
         except (ValueError, TypeError, NumericalError) as error_:
             return self._refusal(str(error_))
-        return Offer(self.goal, self.name, mechanism, found.epsilon, error, spent, found.limit)
+        name = f"{self.name} {BY_SHUFFLER}" if mechanism.crowd.by_shuffler else self.name
+        return Offer(self.goal, name, mechanism, found.epsilon, error, spent, found.limit)
 
     def _refusal(self, reason: str) -> Refusal:
         # The list already says which mechanism it is.
@@ -170,23 +190,34 @@ class Trial:
         names = [field.name for field in catalogue.settings(self.kind)]
         return {name: value for name, value in self.goal.task.facts.items() if name in names}
 
-    def _designed(self) -> Calibration | None:
-        """The first of the mechanism's own designs that its certified curve confirms; None where it has none."""
+    def _designed(self) -> Iterator[Calibration]:
+        """Those of the mechanism's own designs that its certified curve confirms: the first, or all of a front."""
         goal, refused = self.goal, None
-        target = goal.target
-        for settings in self.kind.designs(goal.task.facts, goal.users, target.epsilon, target.delta, goal.rounds):
-            made = self.kind(**settings)
-            self._demand(made)
-            once = amplify(made, goal.users)
-            curve = once if goal.rounds == 1 else compose(once, goal.rounds)
-            reached = target.reached(curve)
-            if target.met(reached):
-                name = self.kind.tuning[0].name
-                return Calibration(name, settings[name], made, curve, reached, target, "", goal.users)
-            refused = NotApplicable("plan", f"its design reaches {target.text(reached)}")
+        target, honest = goal.target, goal.fewest - goal.colluding
+        for settings in self.kind.designs(goal.task.facts, honest, target.epsilon, target.delta, goal.rounds):
+            try:
+                found = self._confirmed(settings)
+            except NotApplicable as refusal:
+                refused = refusal
+                continue
+            yield found
+            if not self.kind.designs_a_front:
+                return
+            refused = None
         if refused is not None:
             raise refused
-        return None
+
+    def _confirmed(self, settings: Mapping[str, Any]) -> Calibration:
+        """A design, if its certified curve meets the target."""
+        goal, target, made = self.goal, self.goal.target, self.kind(**settings)
+        self._demand(made)
+        once = amplify(made, goal.fewest, colluding=goal.colluding)
+        curve = once if goal.rounds == 1 else compose(once, goal.rounds)
+        reached = target.reached(curve)
+        if not target.met(reached):
+            raise NotApplicable("plan", f"its design reaches {target.text(reached)}")
+        name = self.kind.tuning[0].name
+        return Calibration(name, settings[name], made, curve, reached, target, "", goal.fewest)
 
     def _best_settled(self) -> Calibration:
         """The first of the choices that can be certified."""

@@ -121,6 +121,9 @@ class Task(ABC):
         """
         values = mechanism.check(self.sample(mechanism))
         share = len(values) / users if self.averages else users / len(values)
+        if mechanism.crowd.by_shuffler:
+            # Its noise is drawn once, however many users there are.
+            share = 1.0
         variance = float(np.mean(self.spread(mechanism, values))) * share
         return self.scale(mechanism) * math.sqrt(max(0.0, variance))
 

@@ -60,6 +60,7 @@ class CancellingSets(Mechanism, HasParts):
     summary = "every item, and noise that cancels: a curator's error, private only by the shuffler"
     tuning = (Tuning("shape", False, True, 0.1, 1e4),)
     has_table = False
+    designs_a_front = True
 
     def __post_init__(self) -> None:
         with argument.said_by(WHO, CancellingNoise.__name__):

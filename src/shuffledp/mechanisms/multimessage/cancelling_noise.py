@@ -85,6 +85,7 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     summary = "the true option, and noise that cancels: a curator's error, private only by the shuffler"
     tuning = (Tuning("shape", False, True, 0.1, 1e4),)
     has_table = False
+    designs_a_front = True
 
     def __post_init__(self) -> None:
         most = MOST_OPTIONS
