@@ -47,8 +47,10 @@ def rounded_down(value: float, digits: int = 6) -> str:
 
 
 def average_text(value: float) -> str:
-    """How many messages or bits a user sends: a whole number as it is, an average with one digit behind the point."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+    """How many messages or bits a user sends: a whole number as it is, an average in three digits."""
+    if value == int(value) or value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def _plain(value: Any) -> Any:

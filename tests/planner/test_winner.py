@@ -105,7 +105,7 @@ def test_seeds_keep_a_local_epsilon() -> None:
 @pytest.mark.parametrize("wrong", ["nothing", "", None, 3, "Shuffler"])
 def test_anything_else_is_a_sentence(wrong: object) -> None:
     """Before anything is computed."""
-    with pytest.raises(ValueError, match=r"^plan: rests-on must be local or shuffler, got .*\.$"):
+    with pytest.raises(ValueError, match=r"^plan: rests-on must be local, shuffler or shuffler-noise, got .*\.$"):
         plan(Frequency(3), users=1000, epsilon=1, delta=1e-6, rests_on=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^plan: rests-on"):
         Goal(Frequency(3), 1000, goal_of("frequency").target, rests_on=wrong)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from shuffledp.tasks.variance import variance_of
 
 def offer_of(task: Task, users: int, delta: float = 1e-8) -> Offer:
     kind = SplitAndMixVector if isinstance(task, Variance) else SplitAndMix
-    found = Trial(kind.name, kind, Goal(task, users, sdp.Target(1.0, delta))).run()
+    (found,) = Trial(kind.name, kind, Goal(task, users, sdp.Target(1.0, delta))).run()
     assert isinstance(found, Offer)
     return found
 
@@ -33,7 +33,7 @@ def test_means_and_sums_have_a_curators_error(users: int, messages: int) -> None
 
 def test_a_plan_for_several_rounds_is_certified() -> None:
     goal = Goal(Mean(0, 1), 100_000, sdp.Target(1.0, 1e-8), rounds=4)
-    offer = Trial("split-and-mix", SplitAndMix, goal).run()
+    (offer,) = Trial("split-and-mix", SplitAndMix, goal).run()
     assert isinstance(offer, Offer)
     assert offer.proof.upper <= 1.0
     assert offer.standard_error <= 1.1 * goal.yardstick.standard_error

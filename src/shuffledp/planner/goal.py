@@ -36,7 +36,10 @@ class Limits:
         if self.bits is not None:
             object.__setattr__(self, "bits", argument.count(WHO, "max-bits", self.bits))
         if self.messages is not None:
-            object.__setattr__(self, "messages", argument.positive_finite(WHO, "max-messages", self.messages))
+            most = argument.positive_finite(WHO, "max-messages", self.messages)
+            if most < 1:
+                raise ValueError(f"{WHO}: max-messages must be at least 1, got {most!r}.")
+            object.__setattr__(self, "messages", most)
         if self.epsilon_local is not None:
             most = argument.positive_finite(WHO, "local-epsilon-at-most", self.epsilon_local)
             object.__setattr__(self, "epsilon_local", most)
@@ -86,7 +89,9 @@ class Goal:
 
     def __post_init__(self) -> None:
         if self.rests_on not in RESTS:
-            raise ValueError(f"{WHO}: rests-on must be {' or '.join(RESTS)}, got {argument.shown(self.rests_on)}.")
+            raise ValueError(
+                f"{WHO}: rests-on must be {LOCAL}, {SHUFFLER} or {NOISE}, got {argument.shown(self.rests_on)}."
+            )
         object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
         minimum, colluding = demand_honest(self.users, self.minimum, self.colluding)
         object.__setattr__(self, "minimum", minimum)
