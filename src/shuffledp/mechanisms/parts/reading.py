@@ -36,3 +36,11 @@ class SimulatedReading(Reading):
     @abstractmethod
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """The estimate where ``held`` users hold each option."""
+
+
+class CombinedReading(ABC):
+    """A reading whose estimates' covariances are known exactly, so that sums of them have a known error."""
+
+    @abstractmethod
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        """The exact variance of Σ weights·estimate, for each row of weights, where ``held`` users hold each value."""

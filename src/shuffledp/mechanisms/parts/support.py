@@ -9,12 +9,24 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.reading import CombinedReading, SimulatedReading
 from shuffledp.sampling import bits
 
 
 @dataclass(frozen=True)
-class SupportReading(SimulatedReading):
+class Pairs:
+    """The chance that a message supports two given options: the own one and another, or two others.
+
+    ``dummies`` is the covariance of how many of a user's dummies support each of two options.
+    """
+
+    own: Fraction
+    others: Fraction
+    dummies: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True)
+class SupportReading(SimulatedReading, CombinedReading):
     """Estimates how many users hold each option by (support count − n·(r + dummies' mean))/(s − r).
 
     ``own`` is s, the chance that a message supports its user's own option, ``other`` is r, that it supports any other
@@ -53,12 +65,46 @@ class SupportReading(SimulatedReading):
         own, other, gap = float(s * (1 - s)), float(r * (1 - r)), float((s - r) ** 2)
         return np.asarray((counts * own + (users - counts) * other + users * float(self.dummy_variance)) / gap)
 
+    # --- sums of estimates ------------------------------------------------------------------------------------
+
+    @property
+    def pairs(self) -> Pairs | None:
+        """How two options hang together, where that is the same for every two and exactly known."""
+        return None
+
+    def squares(self, weights: Floats, held: Floats, users: int) -> Floats:
+        """Σ over users of E[Z²], Z = Σ_j w_j(S_j − r)/(s − r) with S_j whether the user's real message supports j.
+
+        E[Z] is the weight of the user's own option. Of the weights only W1 = Σ w_j, W2 = Σ w_j², and both sums over the
+        users' own options are needed, because every two options are alike.
+        """
+        pairs = self.pairs
+        assert pairs is not None, "how options hang together is known"
+        s, r, u, t = self.own, self.other, pairs.own, pairs.others
+        first, second = weights.sum(axis=-1), (weights**2).sum(axis=-1)
+        own, own_squares = weights @ held, weights**2 @ held
+        found = own_squares * float(s - r - 2 * u + 2 * t) + own * first * float(2 * (u - t - r * (s - r)))
+        found += users * (float(r - t) * second + float(t - r * r) * first**2)
+        return np.asarray(found / float((s - r) ** 2))
+
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        assert self.pairs is not None, "how options hang together is known"
+        first, second = weights.sum(axis=-1), (weights**2).sum(axis=-1)
+        noise = float(self.dummy_variance) * second + float(self.pairs.dummies) * (first**2 - second)
+        real = self.squares(weights, held, users) - weights**2 @ held
+        return np.asarray(real + users * noise / float((self.own - self.other) ** 2))
+
     # --- simulations ------------------------------------------------------------------------------------------
+
+    @property
+    def draws_together(self) -> bool:
+        """Whether what ``simulate`` draws hangs together as estimates do."""
+        return False
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """Each option's estimate has its exact law, but for chances rounded to floats.
 
-        Where a message supports several options, how these hang together is not drawn.
+        Where a message supports several options, how these hang together is not drawn unless ``draws_together``.
         """
         return self.from_supports(self.draw_supports(held, users, rng), users)
 
@@ -82,6 +128,14 @@ class CountedOption(SupportReading):
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)
 
+    @property
+    def pairs(self) -> Pairs:
+        return Pairs(Fraction(0), Fraction(0))
+
+    @property
+    def draws_together(self) -> bool:
+        return True
+
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
         """Those who report the truth, and a uniform option of everybody else."""
         return true_or_uniform(held, users, float(self.uniform_share), rng)
@@ -93,6 +147,19 @@ class SummedBits(SupportReading):
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)
+
+    @property
+    def pairs(self) -> Pairs:
+        return independent(self)
+
+    @property
+    def draws_together(self) -> bool:
+        return True
+
+
+def independent(reading: SupportReading) -> Pairs:
+    """Every option is supported by a coin of its own, and by dummies of its own."""
+    return Pairs(reading.own * reading.other, reading.other**2)
 
 
 def true_or_uniform(held: Integers, users: int, uniform_share: float, rng: np.random.Generator) -> Integers:
