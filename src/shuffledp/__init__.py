@@ -43,6 +43,7 @@ from shuffledp.errors import (
 from shuffledp.mechanisms.combined.compressed import Compressed as Compressed
 from shuffledp.mechanisms.combined.parallel import Parallel as Parallel
 from shuffledp.mechanisms.combined.range_queries import RangeQueries as RangeQueries
+from shuffledp.mechanisms.combined.range_tree import RangeTree as RangeTree
 from shuffledp.mechanisms.combined.repeated import Repeated as Repeated
 from shuffledp.mechanisms.estimate import Estimate as Estimate
 from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse as HadamardResponse
@@ -74,6 +75,7 @@ from shuffledp.mechanisms.multimessage.balcer_uniform import BalcerUniform as Ba
 from shuffledp.mechanisms.multimessage.balls_into_bins import BallsIntoBins as BallsIntoBins
 from shuffledp.mechanisms.multimessage.cheu_zhilyaev import CheuZhilyaev as CheuZhilyaev
 from shuffledp.mechanisms.multimessage.mix_dump import MixDUMP as MixDUMP
+from shuffledp.mechanisms.multimessage.poisson_dump import PoissonDUMP as PoissonDUMP
 from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP as PureDUMP
 from shuffledp.mechanisms.vector.duchi import Duchi as Duchi
 from shuffledp.mechanisms.vector.harmony import Harmony as Harmony

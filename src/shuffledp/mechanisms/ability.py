@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.array import Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
+from shuffledp.mechanisms.parts.reading import TreeReading
 from shuffledp.mechanisms.parts.seed import SeedReading
-from shuffledp.mechanisms.parts.support import SupportReading
-from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 if TYPE_CHECKING:
     from shuffledp.mechanisms.mechanism import Mechanism
@@ -36,17 +35,11 @@ class AnswersRanges(ABC):
 
 
 def range_answers(mechanism: Mechanism) -> ConsistentRanges | None:
-    """How a mechanism answers ranges: its own way, or counts of options added up where their covariances are known.
-
-    None where it has no way.
-    """
-    if isinstance(mechanism, AnswersRanges):
-        return mechanism.answers
+    """How a mechanism answers ranges: from a tree's nodes, or by adding up options; None where it cannot."""
     reading = mechanism.reading.inner if isinstance(mechanism.reading, SeedReading) else mechanism.reading
-    if not isinstance(reading, SupportReading) or reading.pairs is None:
+    if not isinstance(reading, TreeReading) or not reading.combines:
         return None
-    tree = ValueTree(reading.options, reading.options)
-    return ConsistentRanges(type(mechanism).__name__, tree, (1.0,), reading)
+    return ConsistentRanges.of(type(mechanism).__name__, reading)
 
 
 def answers_ranges(kind: type[Mechanism] | Mechanism) -> bool:

@@ -168,7 +168,7 @@ class RangeQueries(Mechanism, AnswersRanges):
     @cached_property
     def answers(self) -> ConsistentRanges:
         """Ranges are answered consistently: by least squares over all levels."""
-        return ConsistentRanges("RangeQueries", self.reading.tree, self.reading.empty, self.reading)
+        return ConsistentRanges.of("RangeQueries", self.reading)
 
     def consistent(self, estimate: Estimate) -> Floats:
         """The same counts, adjusted by least squares so that children add up to their parent and all to the users."""

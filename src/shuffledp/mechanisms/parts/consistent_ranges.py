@@ -11,7 +11,7 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.reading import CombinedReading
+from shuffledp.mechanisms.parts.reading import CombinedReading, TreeReading
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 CELLS_AT_ONCE = 1 << 21
@@ -36,6 +36,11 @@ class ConsistentRanges:
     tree: ValueTree
     spreads: tuple[float, ...]
     reading: CombinedReading
+
+    @classmethod
+    def of(cls, who: str, reading: TreeReading) -> ConsistentRanges:
+        """Answers from what is read."""
+        return cls(who, reading.tree, reading.empty, reading)
 
     def counts(self, estimate: Estimate) -> Floats:
         """How many users hold each value, consistent with the nodes and with how many there are."""

@@ -10,13 +10,13 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.reading import CombinedReading, SimulatedReading
+from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.support import CountedOption
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 
 @dataclass(frozen=True)
-class NodeCounts(SimulatedReading, CombinedReading):
+class NodeCounts(SimulatedReading, TreeReading):
     """Node j of level ℓ, of 2^ℓ nodes, is message 2^ℓ − 2 + j; each user reports one level, drawn uniformly.
 
     ``levels`` read the reports of each level, from two nodes to all values.
@@ -26,7 +26,7 @@ class NodeCounts(SimulatedReading, CombinedReading):
     levels: tuple[CountedOption, ...]
 
     @cached_property
-    def tree(self) -> ValueTree:
+    def tree(self) -> ValueTree:  # type: ignore[override]
         return ValueTree(self.options, 2)
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 
 class Reading(ABC):
@@ -44,3 +45,19 @@ class CombinedReading(ABC):
     @abstractmethod
     def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
         """The exact variance of Σ weights·estimate, for each row of weights, where ``held`` users hold each value."""
+
+
+class TreeReading(CombinedReading):
+    """Estimates the counts of all nodes of a tree over an ordered domain; a flat histogram is a tree of one level."""
+
+    tree: ValueTree
+
+    @property
+    def combines(self) -> bool:
+        """Whether the covariances are known with these settings."""
+        return True
+
+    @property
+    def empty(self) -> tuple[float, ...]:
+        """The variance of an empty node's estimate on each level, in any unit."""
+        return (1.0,) * self.tree.height

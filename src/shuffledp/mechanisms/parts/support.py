@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.reading import CombinedReading, SimulatedReading
+from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
+from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.sampling import bits
 
 
@@ -26,7 +28,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class SupportReading(SimulatedReading, CombinedReading):
+class SupportReading(SimulatedReading, TreeReading):
     """Estimates how many users hold each option by (support count − n·(r + dummies' mean))/(s − r).
 
     ``own`` is s, the chance that a message supports its user's own option, ``other`` is r, that it supports any other
@@ -71,6 +73,14 @@ class SupportReading(SimulatedReading, CombinedReading):
     def pairs(self) -> Pairs | None:
         """How two options hang together, where that is the same for every two and exactly known."""
         return None
+
+    @property
+    def combines(self) -> bool:
+        return self.pairs is not None
+
+    @cached_property
+    def tree(self) -> ValueTree:  # type: ignore[override]
+        return ValueTree(self.options, self.options)
 
     def squares(self, weights: Floats, held: Floats, users: int) -> Floats:
         """Σ over users of E[Z²], Z = Σ_j w_j(S_j − r)/(s − r) with S_j whether the user's real message supports j.
