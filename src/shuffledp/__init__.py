@@ -73,6 +73,7 @@ from shuffledp.mechanisms.metric.witch_hat import WitchHat as WitchHat
 from shuffledp.mechanisms.multimessage.balcer_cheu import BalcerCheu as BalcerCheu
 from shuffledp.mechanisms.multimessage.balcer_uniform import BalcerUniform as BalcerUniform
 from shuffledp.mechanisms.multimessage.balls_into_bins import BallsIntoBins as BallsIntoBins
+from shuffledp.mechanisms.multimessage.cancelling_noise import CancellingNoise as CancellingNoise
 from shuffledp.mechanisms.multimessage.cheu_zhilyaev import CheuZhilyaev as CheuZhilyaev
 from shuffledp.mechanisms.multimessage.mix_dump import MixDUMP as MixDUMP
 from shuffledp.mechanisms.multimessage.poisson_dump import PoissonDUMP as PoissonDUMP

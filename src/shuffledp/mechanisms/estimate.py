@@ -20,6 +20,11 @@ class Tails(ABC):
     def reach(self, confidence: float) -> float:
         """How many standard errors hold the error with at least this probability."""
 
+    @property
+    def excess_kurtosis(self) -> float:
+        """How much heavier the tails are than a normal law's."""
+        return 0.0
+
 
 @dataclass(frozen=True)
 class NormalTails(Tails):
@@ -35,6 +40,10 @@ class LaplaceTails(Tails):
 
     def reach(self, confidence: float) -> float:
         return -math.log1p(-confidence) / math.sqrt(2.0)
+
+    @property
+    def excess_kurtosis(self) -> float:
+        return 3.0
 
 
 NORMAL = NormalTails()

@@ -38,7 +38,15 @@ class RealLaw(ABC):
 
     def draw(self, source: RandomSource, count: int) -> Integers:
         """``count`` independent numbers."""
+        result = np.full(count, self.first, dtype=np.int64)
         words = source.words(count)
+        # Most draws of a rare number end here: those below the first digit are the first number.
+        later = np.flatnonzero(words >= self._table[0][0])
+        result[later] += self._places(words[later], source)
+        return result
+
+    def _places(self, words: Words, source: RandomSource) -> Integers:
+        """How many cumulative probabilities are at most the number that begins with each word."""
         digits, whole = self._table
         places = np.searchsorted(digits, words, side="left")
         undecided = digits[np.minimum(places, len(digits) - 1)] == words
@@ -46,7 +54,7 @@ class RealLaw(ABC):
             undecided |= places == len(digits)
         for place in np.flatnonzero(undecided).tolist():
             places[place] = self._decided(int(words[place]), source)
-        return np.asarray(places + self.first, dtype=np.int64)
+        return np.asarray(places)
 
     @cached_property
     def _table(self) -> tuple[Words, bool]:

@@ -13,6 +13,7 @@ import numpy as np
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.sampling.random import source_of
 from shuffledp.testing import oracle
 from shuffledp.testing.convex_order import Gain, law_of
 
@@ -80,7 +81,13 @@ class Case:
         """All messages, or else a few that were sent."""
         if self.mechanism.has_table:
             return self.as_messages(self.table.messages)
-        return self.mechanism.encode(np.repeat(self.mechanism.probe(), 8, axis=0), rng=self.generator(2))
+        return self.sent(np.repeat(self.mechanism.probe(), 8, axis=0), self.generator(2))
+
+    def sent(self, values: Array, rng: Any) -> Array:
+        """The messages of users with these values, and those that the shuffler adds."""
+        source = source_of(rng)
+        own, added = self.mechanism.encode(values, source), self.mechanism.drawn_by_shuffler(source)
+        return own if added is None else np.concatenate([own, added])
 
     def as_messages(self, reports: Array) -> Array:
         """Reports as messages, those of a user next to each other."""

@@ -57,11 +57,17 @@ def the_local_guarantee_holds_exactly(case: Case) -> Iterator[str]:
                 yield f"inputs {a} and {b} have the ratio e^{math.log(ratio):.9g}, above e^{promised:.9g}"
 
 
+def without_table_but_with_local(case: Case) -> str:
+    """Only for mechanisms without a table whose messages promise something by themselves."""
+    alone = "" if case.mechanism.local_epsilon is not None else "a message alone promises nothing"
+    return without_table(case) or alone
+
+
 @checks(
     "The stated parameters break the local guarantee",
     "a message alone tells more about its user than epsilon promises",
     certainty="certain: ball arithmetic",
-    why_not=without_table,
+    why_not=without_table_but_with_local,
 )
 def without_a_table_the_parameters_keep_the_promise(case: Case) -> Iterator[str]:
     """The ratio of the parameters, and of the blanket's pair, is at most e^epsilon."""

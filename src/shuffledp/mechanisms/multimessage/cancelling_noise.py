@@ -1,0 +1,220 @@
+"""Cancelling noise: the true option in the clear, and messages for and against options that cancel but for little."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from shuffledp import argument
+from shuffledp.array import Array, Floats, Integers
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.crowd import Crowd
+from shuffledp.mechanisms.parts.flooded_noise import FloodedLoss, FloodedNoise
+from shuffledp.mechanisms.parts.noise_share import NoiseShare
+from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
+from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
+from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import WholeNumberWire
+from shuffledp.mechanisms.tuning import Tuning
+from shuffledp.privacy.own_loss import OwnLoss
+from shuffledp.privacy.randomizer import HasOwnLoss
+from shuffledp.sampling.random import RandomSource
+
+WHO = "CancellingNoise"
+MOST_OPTIONS = 1 << 40
+LARGEST_RATE, LARGEST_SHAPE = 50.0, 1e9
+USERS_AT_ONCE = 1 << 17
+"""Users encoded at a time."""
+LARGEST_RATIO = 1 - 2.0**-14
+"""The table of a cluster's sizes has about 50/(1 − ratio) entries."""
+
+
+@dataclass(frozen=True)
+class SharedNoise(Crowd):
+    """One message that depends on the value, and noise that ``honest`` users, or the shuffler, make together."""
+
+    share: NoiseShare
+    honest: int
+
+    @property
+    def per_user(self) -> float:
+        return 1.0 if self.by_shuffler else 1.0 + self.share.messages
+
+    @property
+    def varies(self) -> bool:
+        return True
+
+    @property
+    def by_shuffler(self) -> bool:
+        return self.honest == 0
+
+    def hiding(self, users: int) -> int:
+        return users
+
+
+@dataclass(frozen=True)
+class SignedCounts(SimulatedReading):
+    """For each option the messages for it less those against it; together they are as many as the users.
+
+    Each error is X − Y, of variance 2q/(1−q)² times how many times over the noise is there; that all counts together
+    are known takes 1/options of it off.
+    """
+
+    options: int
+    noise: FloodedNoise
+    honest: int
+
+    def accumulate(self, messages: Array) -> Array:
+        counts = np.bincount(messages, minlength=2 * self.options).reshape(self.options, 2)
+        return np.asarray(counts[:, 0] - counts[:, 1])
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        value = np.asarray(total, dtype=np.float64)
+        value = value + (users - value.sum()) / self.options
+        variance = np.full(self.options, self._variance(users))
+        return Estimate(value, variance, users, CountNoiseTails(self._shape(users), self.noise.rate))
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        stop = -math.expm1(-self.noise.rate)
+        counts = [rng.negative_binomial(self._times(users), stop, self.options) for _ in range(2)]
+        return self.finish(held + counts[0] - counts[1], users)
+
+    def truth(self, values: Array) -> Floats:
+        return np.bincount(values, minlength=self.options).astype(np.float64)
+
+    def variance(self, values: Array) -> Floats:
+        return np.full(self.options, self._variance(len(values)))
+
+    def _times(self, users: int) -> float:
+        """How many times over the noise is there: once from the shuffler, or from as many users as were planned."""
+        return 1.0 if self.honest == 0 else users / self.honest
+
+    def _variance(self, users: int) -> float:
+        ratio, stop = math.exp(-self.noise.rate), -math.expm1(-self.noise.rate)
+        return self._times(users) * 2 * ratio / stop**2 * (1 - 1 / self.options)
+
+    def _shape(self, users: int) -> float:
+        """The shape of a law of the same fourth moment: a part of every other option's error is in each."""
+        kept, d = 1 - 1 / self.options, self.options
+        return self._times(users) * kept**2 / (kept**4 + (d - 1) / d**4)
+
+
+@dataclass(frozen=True)
+class CancellingNoise(Mechanism, HasOwnLoss):
+    """Send the true option as it is; all users together, or the shuffler, add messages for and against options.
+
+    A message is (option, +) or (option, −), and the estimate of an option is the one count less the other. The noise
+    of each option is X + F messages for it and Y + F against it: X and Y geometric with ratio e^−rate, F negative
+    binomial with ``shape`` and ``ratio``. F cancels; it floods the two counts so that only their difference tells
+    anything. So the error is that of a curator with discrete Laplace noise of this rate.
+
+    Each user adds 1/honest of the noise (all three laws are infinitely divisible): a few clusters of messages, drawn
+    exactly, in time that does not depend on the number of options. With more users than ``honest`` there is more noise;
+    fewer honest ones are accounted for by the exact law of what is left. The number of messages varies from user to
+    user, whatever the value.
+
+    ``options``: d, how many options there are; a user's value is the number of one of them, from 0. ``rate``: b, of the
+    noise that is left. ``shape``, ``ratio``: of the flood. ``honest``: how many honest users make the noise together; 0
+    where the shuffler draws it, once for all: then every user sends one message, and the guarantee does not depend on
+    who takes part. There is no local ε.
+
+    Theorem: [GKMPS21] for binary sums; histograms and the exact loss are ours (docs/multimessage.md): a changed value
+    moves two independent pairs of counts, whose losses have one-dimensional laws; both directions are equal.
+    Requires: d ≥ 2; rate > 0; shape > 0; 0 < ratio < 1.
+
+    >>> import shuffledp as sdp
+    >>> mechanism = sdp.CancellingNoise(options=16, rate=0.45, shape=30, ratio=0.93, honest=10_000)
+    >>> curve = sdp.amplify(mechanism, users=10_000)
+    >>> f"{curve.epsilon(delta=1e-6).upper:.4f}", curve.epsilon(delta=1e-6).bound
+    ('0.9712', 'own-noise')
+    >>> f"{mechanism.messages_per_user:.2f}"
+    '2.28'
+    """
+
+    options: int
+    rate: float
+    shape: float
+    ratio: float
+    honest: int
+
+    name = "cancelling-noise"
+    task = "frequency"
+    summary = "the true option, and noise that cancels: a curator's error, private only by the shuffler"
+    tuning = (Tuning("shape", False, True, 1e-2, LARGEST_SHAPE),)
+    has_table = False
+
+    def __post_init__(self) -> None:
+        most = MOST_OPTIONS
+        object.__setattr__(self, "options", argument.count(WHO, "options", self.options, at_least=2, at_most=most))
+        object.__setattr__(self, "rate", argument.positive_finite(WHO, "rate", self.rate))
+        object.__setattr__(self, "shape", argument.positive_finite(WHO, "shape", self.shape))
+        object.__setattr__(self, "ratio", argument.open_probability(WHO, "ratio", self.ratio))
+        object.__setattr__(self, "honest", argument.count(WHO, "honest", self.honest, at_least=0))
+        for name, largest in (("rate", LARGEST_RATE), ("shape", LARGEST_SHAPE), ("ratio", LARGEST_RATIO)):
+            if getattr(self, name) > largest:
+                raise ValueError(f"{WHO}: {name} must be at most {largest:g}, got {getattr(self, name)!r}.")
+
+    @property
+    def noise(self) -> FloodedNoise:
+        """The law of the noise of one option, once it is all there."""
+        return FloodedNoise(self.rate, self.shape, self.ratio)
+
+    @cached_property
+    def _share(self) -> NoiseShare:
+        return NoiseShare(self.noise, self.options, Fraction(1, max(1, self.honest)))
+
+    @cached_property
+    def values(self) -> OneOption:
+        return OneOption(WHO, self.options)
+
+    @property
+    def law(self) -> OwnNoiseLaw:
+        return OwnNoiseLaw(WHO)
+
+    @cached_property
+    def crowd(self) -> SharedNoise:
+        return SharedNoise(self._share, self.honest)
+
+    @cached_property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire(WHO, 2 * self.options)
+
+    @cached_property
+    def reading(self) -> SignedCounts:
+        return SignedCounts(self.options, self.noise, self.honest)
+
+    def own_loss(self, honest: int) -> OwnLoss:
+        """More honest users than planned only add noise: the loss is at most that of as many as were planned."""
+        there = Fraction(1) if self.honest == 0 else min(Fraction(1), Fraction(honest, self.honest))
+        return FloodedLoss(FloodedNoise(self.rate, self.shape, self.ratio, there))
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        if self.honest == 0:
+            return np.asarray(2 * values)
+        parts: list[Integers] = []
+        for start in range(0, len(values), USERS_AT_ONCE):
+            own = values[start : start + USERS_AT_ONCE]
+            parts += [2 * own, self._share.draw(source, len(own))]
+        return np.concatenate(parts)
+
+    def drawn_by_shuffler(self, source: RandomSource) -> Array | None:
+        return self._share.draw(source, 1) if self.honest == 0 else None
+
+    def table(self) -> OutputTable:
+        raise ValueError(f"{WHO}: its noise has no end, so that its law cannot be written down as a table.")
+
+    @classmethod
+    def examples(cls) -> Sequence[CancellingNoise]:
+        return [
+            cls(options=2, rate=1.0, shape=4.0, ratio=0.5, honest=10),
+            cls(options=5, rate=0.5, shape=3.5, ratio=0.8, honest=25),
+            cls(options=3, rate=0.8, shape=6.0, ratio=0.7, honest=0),
+        ]
