@@ -1,4 +1,4 @@
-"""Two independent Poisson counts, one of which is one larger: the hockey-stick divergence, certified from both sides."""
+"""Two independent Poisson counts, one of which is one larger: their hockey-stick divergence, certified both ways."""
 
 from __future__ import annotations
 
@@ -78,4 +78,3 @@ class PoissonPair:
 def log_ratio_deviation(mean: Fraction) -> float:
     """About the standard deviation of log((X + 1)/Y)."""
     return math.sqrt(2.0 / max(float(mean), 0.1))
-

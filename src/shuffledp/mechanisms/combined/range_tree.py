@@ -14,11 +14,11 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.multimessage.poisson_dump import PoissonDUMP
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
+from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
 from shuffledp.mechanisms.parts.poisson_dummy import (
     MEAN,
     AmongPoissonDummies,
     CountedAmongPoisson,
-    HiddenByNoise,
     PoissonDummies,
     checked_mean,
 )
@@ -45,8 +45,8 @@ class RangeTree(Mechanism, AnswersRanges, HasParts):
     all. ``honest``: how many users add their share, 0 where the shuffler draws all. ``fan_out``: how many nodes a node
     is divided into, 2 by default; with more of them fewer messages are sent. There is no local ε.
 
-    Theorem: a changed value changes one message a level; the levels' counts are independent, each of them ``PoissonDUMP``
-    on its nodes: the exact losses of the levels, composed. Values that differ on the first level differ on all.
+    Theorem: a changed value changes one message a level; the levels' counts are independent, each ``PoissonDUMP`` on
+    its nodes: the exact losses of the levels, composed. Values that differ on the first level differ on all.
     Requires: options ≥ 2; 2 ≤ fan_out; mean > 0; honest ≥ 0.
 
     >>> import numpy as np, shuffledp as sdp
@@ -122,8 +122,8 @@ class RangeTree(Mechanism, AnswersRanges, HasParts):
         return OneOption("RangeTree", self.options)
 
     @cached_property
-    def law(self) -> HiddenByNoise:
-        return HiddenByNoise("RangeTree")
+    def law(self) -> OwnNoiseLaw:
+        return OwnNoiseLaw("RangeTree")
 
     @cached_property
     def crowd(self) -> AmongPoissonDummies:

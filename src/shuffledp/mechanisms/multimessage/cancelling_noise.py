@@ -20,8 +20,9 @@ from shuffledp.mechanisms.parts.flooded_noise import FloodedLoss, FloodedNoise
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
-from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.own_loss import OwnLoss
@@ -61,7 +62,7 @@ class SharedNoise(Crowd):
 
 
 @dataclass(frozen=True)
-class SignedCounts(SimulatedReading):
+class SignedCounts(SimulatedReading, TreeReading):
     """For each option the messages for it less those against it; together they are as many as the users.
 
     Each error is X − Y, of variance 2q/(1−q)² times how many times over the noise is there; that all counts together
@@ -92,6 +93,16 @@ class SignedCounts(SimulatedReading):
 
     def variance(self, values: Array) -> Floats:
         return np.full(self.options, self._variance(len(values)))
+
+    @cached_property
+    def tree(self) -> ValueTree:  # type: ignore[override]
+        return ValueTree(self.options, self.options)
+
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        """The noise is independent; that all counts together are known takes the weights' mean off."""
+        del held
+        alone = self._variance(users) / (1 - 1 / self.options)
+        return np.asarray(alone * ((weights**2).sum(axis=-1) - weights.sum(axis=-1) ** 2 / self.options))
 
     def _times(self, users: int) -> float:
         """How many times over the noise is there: once from the shuffler, or from as many users as were planned."""

@@ -1,8 +1,7 @@
-"""Poisson dummies: of each kind of message a Poisson number in all, from shares that every user, or the shuffler, adds."""
+"""Poisson dummies: of each kind of message a Poisson number in all, added by all users together or by the shuffler."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,18 +12,14 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
-from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.crowd import Crowd
-from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import rational
 from shuffledp.numerics.poisson_pair import PoissonPair, log_ratio_deviation
 from shuffledp.privacy.own_loss import OwnLoss
-from shuffledp.privacy.pair import HidingPair
-from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 from shuffledp.sampling.real_law import PoissonLaw
 
@@ -183,22 +178,6 @@ class AmongPoissonDummies(Crowd):
 
     def hiding(self, users: int) -> int:
         return users
-
-
-@dataclass(frozen=True)
-class HiddenByNoise(Law):
-    """The law of messages in the clear: only the noise of all users together hides them, and knows how well."""
-
-    who: str
-
-    def variation_ratio(self) -> VariationRatio:
-        raise NotApplicable("variation-ratio", f"{self.who} is hidden by noise of all users together, by its own law.")
-
-    def blankets(self) -> Sequence[HidingPair]:
-        return ()
-
-    def attacks(self) -> Sequence[HidingPair]:
-        return ()
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class ValueTree:
         width = self.widths[level]
         return node * width, min(self.values, (node + 1) * width)
 
-    def of_leaves(self, leaves: Floats) -> Floats:
+    def of_leaves(self, leaves: Array) -> Floats:
         """The sums over the values of every node."""
         found = [np.asarray(leaves)]
         for level in range(self.height - 1, 0, -1):
