@@ -29,6 +29,7 @@ from shuffledp.certificate.certify import certify as certify
 from shuffledp.certificate.claim import Claim as Claim
 from shuffledp.certificate.proof import Finding as Finding
 from shuffledp.certificate.verify import verify as verify
+from shuffledp.collection.ask import ask as ask
 from shuffledp.collection.collect import collect as collect
 from shuffledp.collection.report import Report as Report
 from shuffledp.composition.gaussian_limit import gaussian_limit as gaussian_limit
