@@ -17,12 +17,14 @@ PAGE = (Path(__file__).parents[2] / "docs" / "planning.md").read_text("utf-8")
 def test_the_python_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A ranking, a plan in a file, a simulation that is printed."""
+    """A ranking, a plan in a file, a simulation that is printed; and what liars can move, as it is printed there."""
     monkeypatch.chdir(tmp_path)
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    example, liars = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(example, {})
     assert Plan.load("plan.json").task.domain == tasks.Categories(("red", "green", "blue"))
     assert "Simulation: frequency" in capsys.readouterr().out
+    exec(liars, {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"^# (.*)", liars, re.MULTILINE)
 
 
 def test_every_task_is_on_the_page() -> None:

@@ -218,6 +218,24 @@ class Averages(CountedOption):
         return super().finish(total * users, users)
 
 
+class CountsShouts(CountedOption):
+    def accumulate(self, messages: Array) -> Array:
+        counts = np.bincount(messages, minlength=self.options + 1)
+        return np.asarray(counts[: self.options] + 100 * counts[self.options])
+
+
+class HearsShouts(Good):
+    """Takes a message that no honest user sends for a hundred of each option."""
+
+    @property
+    def wire(self) -> Wire:
+        return WholeNumberWire(self.who, self.options + 1)
+
+    @property
+    def reading(self) -> CountedOption:
+        return CountsShouts(**vars(super().reading))
+
+
 class DoesNotAddUp(Good):
     """Its statistic is an average."""
 
@@ -379,6 +397,11 @@ FAILING: list[tuple[Good, set[str], str]] = [
         "The estimate is biased: with n = 1, on average over the exact law, it is off by 0.187927",
     ),
     (WrongVariance(), {"the estimate has the stated variance"}, "variance 1.84134719, stated is 0.920673594"),
+    (
+        HearsShouts(),
+        {"no report moves more than stated"},
+        "a report adds 274.011035 to a number, stated is -0.581976707 to 2.16395341",
+    ),
     (DoesNotAddUp(), {"batches add up"}, "Statistics of batches do not add up"),
     (
         ShortWire(),

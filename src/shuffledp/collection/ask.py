@@ -32,8 +32,8 @@ def ask(
     """Ask a finished collection of ranges: the answers are post-processing, and cost no privacy.
 
     ``directory`` is what ``collect`` or ``estimate`` wrote. ``ranges`` are pairs (first, last), both included, by label
-    or number; ``quantiles`` are shares between 0 and 1. Answers come in that order, each with an interval that holds the
-    truth with ``confidence``.
+    or number; ``quantiles`` are shares between 0 and 1. Answers come in that order, each with an interval that holds
+    the truth with ``confidence``.
 
     >>> import pyarrow, tempfile
     >>> import shuffledp as sdp

@@ -121,13 +121,17 @@ class Case:
         return law_of(self.hiding.rows[a], self.hiding.rows[b], self.hiding.floor, ratio)
 
     @cached_property
+    def singles(self) -> Floats:
+        """What each report of the table alone is estimated to say."""
+        return np.array([self._estimate([place]) for place in range(len(self.table.messages))])
+
+    @cached_property
     def estimates(self) -> list[Estimated]:
         """For one user of each input, and for two users where that is small: the estimate's mean and variance."""
         table = self.table
         result = []
-        singles = np.array([self._estimate([place]) for place in range(len(table.messages))])
         for value, row in zip(table.inputs, table.probabilities, strict=True):
-            result.append(_moments(value[None, ...], singles, [float(chance) for chance in row]))
+            result.append(_moments(value[None, ...], self.singles, [float(chance) for chance in row]))
         if len(table.messages) <= MOST_PAIRS:
             places = list(itertools.product(range(len(table.messages)), repeat=2))
             pairs = np.array([self._estimate(list(pair)) for pair in places])

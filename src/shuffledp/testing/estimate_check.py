@@ -13,6 +13,8 @@ from shuffledp.testing.check import ROUNDED, Check, checks, refused
 
 CROWD, TIMES = 100, 300
 """Where there is no table: how many users are estimated together, and how often."""
+STRANGERS = 256
+"""Rows of any bytes that are tried as messages, where there are more."""
 SCORE = 6.0
 """Largest standard score: a normal one is beyond it with probability 2e-9."""
 NORMAL = (
@@ -114,6 +116,47 @@ def without_a_table_the_estimate_has_the_stated_mean_and_variance(case: Case) ->
             yield f"the spread of estimates differs from the stated variance by {100 * one.spread:.3g} %"
 
 
+def tells_of_liars(case: Case) -> str:
+    """Only for mechanisms whose reading says what one user can move."""
+    return "its reading does not say what one user can move" if case.mechanism.influence is None else ""
+
+
+@checks(
+    "One user can move the estimate further than influence says",
+    "a plan that rests on it promises that liars do less than they can",
+    certainty=ROUNDED,
+    why_not=tells_of_liars,
+)
+def no_report_moves_more_than_stated(case: Case) -> Iterator[str]:
+    """Reports of the table, and any bytes that the wire takes, as often as a user sends messages, are within bounds."""
+    sways = case.mechanism.reading.sways(case.mechanism.messages_per_user) or ()
+    least, most = min(sway.least for sway in sways), max(sway.most for sway in sways)
+    room = 1e-9 * max(1.0, -least, most)
+    for found in contributions(case):
+        for added in (float(found.min()), float(found.max())):
+            if not least - room <= added <= most + room:
+                yield f"a report adds {added:.9g} to a number, stated is {least:.9g} to {most:.9g}"
+    low, high = min(sway.low for sway in sways), max(sway.high for sway in sways)
+    for value in case.values:
+        truth = case.mechanism.truth(value[None, ...])
+        if not (low <= truth.min() and truth.max() <= high):
+            yield f"an honest user's truth is outside the stated {low:.9g} to {high:.9g}"
+
+
+def contributions(case: Case) -> Iterator[Floats]:
+    """What single reports add to the estimate: honest ones, and those of strangers."""
+    mechanism, each = case.mechanism, case.mechanism.messages_per_user
+    if mechanism.has_table:
+        yield from case.singles
+    width = mechanism.wire.bytes
+    rows = np.arange(STRANGERS, dtype=np.uint8)[:, None]
+    if width > 1:
+        rows = case.generator(4).integers(0, 256, (STRANGERS, width), dtype=np.uint8)
+    sent = mechanism.unpack(rows[mechanism.valid(rows)])
+    for message in sent if mechanism.has_table else np.concatenate([case.messages, sent]):
+        yield mechanism.finish(mechanism.accumulate(np.repeat(message[None, ...], each, axis=0)), users=1).value
+
+
 @checks(
     "Statistics of batches do not add up",
     "a collection in several files, or on several machines, would be read wrongly",
@@ -146,6 +189,7 @@ ESTIMATE_CHECKS: tuple[Check[Case], ...] = (
     the_estimate_is_unbiased,
     the_estimate_has_the_stated_variance,
     without_a_table_the_estimate_has_the_stated_mean_and_variance,
+    no_report_moves_more_than_stated,
     batches_add_up,
     no_messages_are_refused,
 )

@@ -19,6 +19,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.mechanisms.parts.reference import UniformReference
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.pair import HidingPair
@@ -251,6 +252,11 @@ class HadamardReading(SimulatedReading):
         value = hadamard_transform(counts)[block, row] / signal
         held = np.clip(value, 0.0, users)
         return Estimate(value, counts.sum(axis=1)[block] / signal**2 - held, users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """A row other than the first has columns of either sign."""
+        most = messages / float(1 - self.uniform_share)
+        return (Sway(-most, most),)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """Each option's estimate by its exact law: messages that count +1, −1 or, in other blocks, 0 for it.

@@ -19,6 +19,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import ItemSet
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above, rational
@@ -207,6 +208,12 @@ class SampledBitReading(SimulatedReading):
         no, yes = np.asarray(total, dtype=np.float64).T
         value = self.options * (yes * float(1 - f) - no * float(f)) / float(1 - 2 * f)
         return Estimate(value, self._variance_of_counts(np.clip(value, 0.0, users), users), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """All about one option, which all hold, or nobody."""
+        yes, no = self.options * (1 - self.flip), self.options * self.flip
+        gap = 1 - 2 * self.flip
+        return (Sway(-messages * float(no / gap), messages * float(yes / gap)),)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """Each option's estimate by its exact law: who is asked about it, and who then says yes."""

@@ -26,6 +26,7 @@ from shuffledp.mechanisms.parts.pair_reading import (
     positive_signs,
     sets_of_pairs,
 )
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.sampling.linear_hash import LinearHash, best_prime, prime_length
 from shuffledp.sampling.random import RandomSource
 
@@ -169,6 +170,12 @@ class SignedSupport(PairReading):
         value = np.stack([plus + minus - 2 * users * other, plus - minus]) / gap
         held = np.clip(value[0], 0.0, users)
         return Estimate(value, self._variance_of(held, np.zeros_like(held), users), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """Some hash puts both signs of an option in the place that is sent, another one of them, another none."""
+        gap, other = float(self.arcs.own_arc - self.arcs.arc_share), float(self.arcs.arc_share)
+        counts = Sway(-2 * other / gap, 2 * (messages - other) / gap)
+        return counts, Sway(-messages / gap, messages / gap, -1.0, 1.0)
 
     def variance(self, values: Array) -> Floats:
         held, squares = self.sums(values, power=2)

@@ -24,6 +24,7 @@ from shuffledp.mechanisms.parts.pair_reading import (
     positive_signs,
     sets_of_pairs,
 )
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -204,6 +205,11 @@ class PaddedCounts(PairReading):
         spread = held * own * (1 - own) + (users - held) * self._by_chance * (1 - self._by_chance)
         variance = self._scale**2 * np.stack([spread, minus + plus])
         return Estimate(np.stack([counts, self._scale * (plus - minus)]), variance, users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """All have one key with either sign, or all have a dummy key."""
+        most, chance = messages * self._scale, self._scale * self._by_chance
+        return Sway(-chance, most - chance), Sway(-most, most, -1.0, 1.0)
 
     def variance(self, values: Array) -> Floats:
         # A user's key is drawn with probability 1/max(m, ℓ); all below is in units of the estimate.

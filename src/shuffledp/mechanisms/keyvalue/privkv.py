@@ -28,6 +28,7 @@ from shuffledp.mechanisms.parts.pair_reading import (
     positive_signs,
     sets_of_pairs,
 )
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -292,6 +293,13 @@ class SampledKeyReading(PairReading):
         sums = scale * (plus - minus)
         variance = np.stack([self._variance_of_counts(np.clip(counts, 0.0, users), users), scale**2 * (minus + plus)])
         return Estimate(np.stack([counts, sums]), variance, users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """All about one key: held or not, with either sign."""
+        p1, gap, scale = self._factors
+        each = messages * self.keys / gap
+        counts = Sway(-each * (1 - p1), each * p1)
+        return counts, Sway(-messages * scale, messages * scale, -1.0, 1.0)
 
     def variance(self, values: Array) -> Floats:
         counts, squares = self.sums(values, power=2)

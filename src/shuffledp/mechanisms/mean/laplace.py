@@ -19,6 +19,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
 from shuffledp.mechanisms.parts.grid_noise import GridNoise, GridNoiseLaw
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import RealNumber
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.neighbours import Neighbours, identical
@@ -54,6 +55,12 @@ class CutNoiseReading(Reading):
         spread = self._noise_variance(at_low + at_high) + 0.25
         value = self.low + steps * self._step
         return Estimate(np.array([value]), np.array([spread * self._step**2 / users]), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """The ends of the grid are read as what is beyond them on average."""
+        least = self.low - messages * self._beyond * self._step
+        most = self.low + messages * (self.grid + self._beyond) * self._step
+        return (Sway(least, most, self.low, self.high),)
 
     def truth(self, values: Array) -> Floats:
         return np.array([values.mean()])

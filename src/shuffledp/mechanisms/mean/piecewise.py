@@ -18,6 +18,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import RealNumber
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import rational
@@ -63,6 +64,11 @@ class WindowReading(Reading):
         spread = self._mean_square(places) - told**2 * max(0.0, places - 1.0)
         factor = 1 / (told * self.places)
         return Estimate(np.array([first * factor]), np.array([spread * factor**2 / users]), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """The first point and the last."""
+        most = messages * (self.grid - 1) / (float(1 - self.uniform_share) * self.places)
+        return (Sway(-most, most, -1.0, 1.0),)
 
     def truth(self, values: Array) -> Floats:
         return np.array([values.mean()])

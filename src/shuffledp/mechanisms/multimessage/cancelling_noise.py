@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.crowd import Crowd
+from shuffledp.mechanisms.parts.flood_design import flood_within
 from shuffledp.mechanisms.parts.flooded_noise import FloodedLoss, FloodedNoise
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
@@ -32,6 +34,8 @@ from shuffledp.sampling.random import RandomSource
 WHO = "CancellingNoise"
 MOST_OPTIONS = 1 << 40
 LARGEST_RATE, LARGEST_SHAPE = 50.0, 1e9
+ERRORS = (1.05, 1.1, 1.25, 1.5, 2.0, 3.0)
+"""Standard errors that plans compare, in those of a curator's Laplace noise."""
 USERS_AT_ONCE = 1 << 17
 """Users encoded at a time."""
 LARGEST_RATIO = 1 - 2.0**-14
@@ -218,6 +222,20 @@ class CancellingNoise(Mechanism, HasOwnLoss):
 
     def drawn_by_shuffler(self, source: RandomSource) -> Array | None:
         return self._share.draw(source, 1) if self.honest == 0 else None
+
+    @classmethod
+    def designs(
+        cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
+    ) -> Iterator[dict[str, Any]]:
+        """From little error to few messages; and the least error where the shuffler draws the noise."""
+        for times in ERRORS:
+            found = flood_within(times, epsilon, delta, rounds)
+            if found is not None:
+                rate, flood = found
+                noise = {"rate": rate, "shape": flood.shape, "ratio": flood.ratio}
+                if times == ERRORS[0]:
+                    yield {"options": facts["options"], **noise, "honest": 0}
+                yield {"options": facts["options"], **noise, "honest": users}
 
     def table(self) -> OutputTable:
         raise ValueError(f"{WHO}: its noise has no end, so that its law cannot be written down as a table.")

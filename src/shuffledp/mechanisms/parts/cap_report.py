@@ -94,7 +94,7 @@ class CapReport:
         across = (1 - along) / (d - 1)
         scale = 1 / (float(1 - region.uniform_share) * self.cap.moments[0])
         noise = (NOISE_VARIANCE + ROUNDING_VARIANCE) * self.step**2
-        return LatticeReading(d, self.step, scale, across + noise, along - across)
+        return LatticeReading(d, self.step, scale, across + noise, along - across, self.wire.largest)
 
     def randomize(self, uniform_share: Fraction, values: Floats, source: RandomSource) -> Array:
         """Messages of checked vectors."""

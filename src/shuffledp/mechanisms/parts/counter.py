@@ -17,6 +17,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.support import Pairs, SupportReading, independent
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import HidingPair, exact_pair
@@ -76,6 +77,14 @@ class CounterReading(SupportReading):
             return found
         ones = found.value[0]
         return Estimate(np.array([users - ones, ones]), np.repeat(found.variance, 2), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """Of one counter's two options, the other is held by those who do not hold the counted one."""
+        found = super().sways(messages)
+        if self.counters > 1:
+            return found
+        (ones,) = found
+        return ones, Sway(1.0 - ones.most, 1.0 - ones.least)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """The bits that are sent in the clear, and coins, of every counter."""

@@ -17,6 +17,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.numerics.ball import above, precision, rational, round_up, whole_below
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
 from shuffledp.privacy.pair import Classes, ExactClass, HidingPair, MessageClass
@@ -217,6 +218,11 @@ class HatReading(Reading):
         spread = self._second_moment(points) - held
         value = steps * self._step
         return Estimate(np.array([value]), np.array([spread * self._step**2 / users]), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """The first message and the last."""
+        half = (self.hat.messages - 1) / 2 * self.stretch * self._step
+        return (Sway(-half, (2 * messages - 1) * half, -self.half_width, self.half_width),)
 
     def truth(self, values: Array) -> Floats:
         return np.array([values.mean()])

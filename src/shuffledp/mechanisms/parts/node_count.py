@@ -12,6 +12,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.support import CountedOption
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 
@@ -69,6 +70,10 @@ class NodeCounts(SimulatedReading, TreeReading):
             nodes = here.reshape(level.options, -1).sum(axis=1)
             totals.append(level.draw_supports(nodes, int(nodes.sum()), rng))
         return self.finish(np.concatenate(totals), users)
+
+    def sways(self, messages: float) -> list[Sway]:
+        """Every message is of one node, or of others of its level; it counts H times."""
+        return [sway.times(messages * self.height) for level in self.levels for sway in level.sways(1)]
 
     def truth(self, values: Array) -> Floats:
         """The number of users in each node, level after level."""

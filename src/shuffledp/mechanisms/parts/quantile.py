@@ -54,7 +54,7 @@ class RunningCount:
         best = int(np.searchsorted(self.values(), wanted * (1 - 1e-12), side="left"))
 
         def possible(values: Integers) -> Floats:
-            low, high = self._bounds(values, confidence)
+            _, high = self._bounds(values, confidence)
             before, _ = self._bounds(values - 1, confidence)
             return np.asarray((high >= wanted) & (before < wanted))
 

@@ -13,6 +13,7 @@ import numpy as np
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import UserValues
 
 LARGEST_WHOLE = 1 << 53
@@ -115,6 +116,11 @@ class Query:
         squares = np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * most**2)
         drawing = (1 / share - 1) * squares / (users**2 if self.is_mean else 1)
         return Estimate(value, found.variance * scale**2 + drawing, users)
+
+    def sways(self, messages: float) -> list[Sway] | None:
+        """What messages that are all answers to this query can add: 1/share times what they add to its reading."""
+        found = self.reading.sways(1)
+        return None if found is None else [sway.times(messages / float(self.share)) for sway in found]
 
     def truth(self, column: Array) -> Floats:
         return self.reading.truth(column).reshape(-1)

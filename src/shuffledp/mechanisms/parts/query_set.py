@@ -13,6 +13,7 @@ from shuffledp.array import Array, Bytes, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.query import Query, QueryColumn
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import UserValues
 from shuffledp.mechanisms.parts.wire import Mask, Wire
 
@@ -125,6 +126,16 @@ class QuerySetReading(Reading):
             start = stop
         value = np.concatenate([estimate.value.reshape(-1) for estimate in found])
         return Estimate(value, np.concatenate([estimate.variance.reshape(-1) for estimate in found]), users)
+
+    def sways(self, messages: float) -> Sequence[Sway] | None:
+        """A liar answers the query whose estimate is to be moved; whoever answers another one adds nothing to it."""
+        found: list[Sway] = []
+        for query in self.queries:
+            own = query.sways(messages)
+            if own is None:
+                return None
+            found += own
+        return found if len(self.queries) == 1 else [sway.or_nothing() for sway in found]
 
     def apart(self, estimate: Estimate) -> list[Estimate]:
         """The estimate of each query, in the shape that its own reading gives."""

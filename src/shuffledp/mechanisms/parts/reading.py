@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 
@@ -29,6 +31,14 @@ class Reading(ABC):
     @abstractmethod
     def variance(self, values: Array) -> Floats:
         """The exact variance of the estimate per component, for these true values."""
+
+    def sways(self, messages: float) -> Sequence[Sway] | None:
+        """What one user's ``messages`` messages can add to an estimated number, for each kind of number.
+
+        Any messages that the wire admits, not only those that an honest user sends. None where it is not known.
+        """
+        del messages
+        return None
 
 
 class SimulatedReading(Reading):

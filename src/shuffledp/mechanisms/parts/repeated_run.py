@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import UserValues
 from shuffledp.mechanisms.parts.wire import Mask, Wire
 
@@ -72,6 +74,10 @@ class RepeatedReading(Reading):
     def finish(self, total: Array, users: int) -> Estimate:
         estimate = self.single.finish(total, users * self.runs)
         return Estimate(estimate.value, estimate.variance, users)
+
+    def sways(self, messages: float) -> Sequence[Sway] | None:
+        """A mean over runs that are all alike is what one of them is."""
+        return self.single.sways(messages)
 
     def truth(self, values: Array) -> Floats:
         return self.single.truth(values)

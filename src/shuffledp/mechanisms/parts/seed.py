@@ -13,6 +13,7 @@ from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.mechanisms.parts.seed_guarantee import SeedGuarantee
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.wire import Mask, Wire, every
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -87,6 +88,10 @@ class SeedReading(Reading):
 
     def finish(self, total: Array, users: int) -> Estimate:
         return self.inner.finish(total, users)
+
+    def sways(self, messages: float) -> Sequence[Sway] | None:
+        """As if some seed stood for every message: a liar tries as many seeds as it takes."""
+        return self.inner.sways(messages)
 
     def truth(self, values: Array) -> Floats:
         return self.inner.truth(values)

@@ -13,6 +13,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.sampling import bits
 
 
@@ -31,6 +32,10 @@ class SignReading(Reading):
         """The mean, from the sum of the signs; its variance taken as if all users held the mean, which is no less."""
         value = np.asarray(total, dtype=np.float64) * (self.scale / users)
         return Estimate(value, (self.second_moment - np.clip(value, -1.0, 1.0) ** 2) / users, users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """Every message has the same sign at a given coordinate."""
+        return (Sway(-messages * self.scale, messages * self.scale, -1.0, 1.0),)
 
     def truth(self, values: Array) -> Floats:
         return np.asarray(values.mean(axis=0))

@@ -11,6 +11,7 @@ import numpy as np
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.sampling import bits
 
@@ -31,9 +32,9 @@ class Pairs:
 class SupportReading(SimulatedReading, TreeReading):
     """Estimates how many users hold each option by (support count − n·(r + dummies' mean))/(s − r).
 
-    ``own`` is s, the chance that a message supports its user's own option, ``other`` is r, that it supports any other
-    given option. Messages that do not depend on the value, dummies, support every option alike: ``dummy_mean`` of a
-    user's on average, with variance ``dummy_variance``.
+    A message supports an option once or not at all, whoever sent it. ``own`` is s, the chance that a message supports
+    its user's own option, ``other`` is r, that it supports any other given option. Messages that do not depend on the
+    value, dummies, support every option alike: ``dummy_mean`` of a user's on average, with variance ``dummy_variance``.
     """
 
     options: int
@@ -54,6 +55,12 @@ class SupportReading(SimulatedReading, TreeReading):
         s, r = self.own, self.other
         value = (np.asarray(supports, dtype=np.float64) - users * float(r + self.dummy_mean)) / float(s - r)
         return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """Every message supports a given option, or none does."""
+        gap, unsupported = float(self.own - self.other), float(self.other + self.dummy_mean)
+        ends = -unsupported / gap, (messages - unsupported) / gap
+        return (Sway(min(ends), max(ends)),)
 
     def truth(self, values: Array) -> Floats:
         return np.bincount(values.reshape(-1), minlength=self.options).astype(np.float64)

@@ -10,6 +10,7 @@ import numpy as np
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 
 
@@ -35,6 +36,15 @@ class TableReading(SimulatedReading):
         units = self.table.units
         chances = units / units.sum(axis=1, dtype=np.float64, keepdims=True)
         return self.finish(rng.multinomial(held, chances).sum(axis=0), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...] | None:
+        """The output that adds most to some input's estimate, and the one that adds least; also those never sent."""
+        try:
+            added = self._estimator
+        except ValueError:
+            # There is no estimate to move.
+            return None
+        return (Sway(messages * float(added.min()), messages * float(added.max())),)
 
     def truth(self, values: Array) -> Floats:
         return np.bincount(values, minlength=self.table.inputs).astype(np.float64)

@@ -18,6 +18,7 @@ from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import UserValues, reals
 from shuffledp.mechanisms.parts.wire import Mask, Wire
 from shuffledp.sampling import rounding
@@ -120,7 +121,8 @@ class LatticeReading(Reading):
     """A message is a vector V/step of whole numbers; ``scale`` times V has the user's vector as its mean.
 
     ``step`` is what one whole number stands for, a power of two; ``scale`` is 1/E⟨V, x⟩ for a unit vector x;
-    E[V_j²] = ``across`` + ``along``·x_j², all rounding and noise of the message included.
+    E[V_j²] = ``across`` + ``along``·x_j², all rounding and noise of the message included. No coordinate of a message
+    is above ``largest`` in size.
     """
 
     dimension: int
@@ -128,6 +130,7 @@ class LatticeReading(Reading):
     scale: float
     across: float
     along: float
+    largest: int
 
     @property
     def error(self) -> float:
@@ -149,6 +152,11 @@ class LatticeReading(Reading):
         factor = self.step * self.scale
         value, square = np.asarray(total[0]) * (factor / users), np.asarray(total[1]) * (factor**2 / users)
         return Estimate(value, (square - np.clip(value, -1.0, 1.0) ** 2) / users, users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """A coordinate as large as the wire takes it, however long the whole vector is."""
+        most = messages * self.largest * self.step * self.scale
+        return (Sway(-most, most, -1.0, 1.0),)
 
     def truth(self, values: Array) -> Floats:
         return np.asarray(values.mean(axis=0))

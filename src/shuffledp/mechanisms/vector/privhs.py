@@ -104,7 +104,7 @@ class PrivHS(Mechanism):
     def reading(self) -> LatticeReading:
         """E|⟨V, x⟩| is the mean height of the upper half of the sphere."""
         scale = 1 / (float(1 - self.region.uniform_share) * Cap(self.dimension, 0.0).moments[0])
-        return LatticeReading(self.dimension, STEP, scale, 1 / self.dimension, 0.0)
+        return LatticeReading(self.dimension, STEP, scale, 1 / self.dimension, 0.0, self.wire.largest)
 
     @cached_property
     def reference(self) -> HalfSpaceReport:

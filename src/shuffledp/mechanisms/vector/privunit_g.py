@@ -139,7 +139,8 @@ class PrivUnitG(Mechanism):
         share = math.erfc(self.height / math.sqrt(2)) / 2
         mean_height = math.exp(-(self.height**2) / 2) / math.sqrt(2 * math.pi) / share
         told = float(1 - self.region.uniform_share)
-        return LatticeReading(self.dimension, STEP, 1 / (told * mean_height), 1.0, told * self.height * mean_height)
+        along = told * self.height * mean_height
+        return LatticeReading(self.dimension, STEP, 1 / (told * mean_height), 1.0, along, self.wire.largest)
 
     @cached_property
     def reference(self) -> NormalReport:

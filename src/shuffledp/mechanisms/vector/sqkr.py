@@ -19,6 +19,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.unit_ball import NUMBERS_AT_ONCE, UnitBall, checked_settings
 from shuffledp.mechanisms.parts.wire import Mask, Wire
 from shuffledp.sampling import rounding
@@ -119,6 +120,11 @@ class FrameReading(Reading):
         alone, factor = self.scale**2 * self.signs / size, self._pair_weight * (size - 1) - 1
         squares = np.clip(value, -1.0, 1.0) ** 2 if factor < 0 else np.ones_like(value)
         return Estimate(value, (alone + factor * squares) / users, users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """All b signs those of a coordinate's row of the frame, whose entries are all 1/√N in size."""
+        most = messages * self.signs * self.scale / math.sqrt(self.written.frame.size)
+        return (Sway(-most, most, -1.0, 1.0),)
 
     @property
     def _pair_weight(self) -> float:
