@@ -41,6 +41,7 @@ from shuffledp.errors import (
     NumericalError as NumericalError,
     ShuffledpError as ShuffledpError,
 )
+from shuffledp.mechanisms.combined.cancelling_tree import CancellingTree as CancellingTree
 from shuffledp.mechanisms.combined.compressed import Compressed as Compressed
 from shuffledp.mechanisms.combined.parallel import Parallel as Parallel
 from shuffledp.mechanisms.combined.range_queries import RangeQueries as RangeQueries

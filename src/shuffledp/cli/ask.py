@@ -53,7 +53,8 @@ def command(
     """
     if not range_ and not quantile:
         raise ValueError("ask: expected --range FIRST LAST or --quantile SHARE, got neither.")
-    ranges = [tuple(pair.split(BETWEEN)) for pair in range_ or ()]
+    ends = [pair.split(BETWEEN) for pair in range_ or ()]
+    ranges = [(first, last) for first, last in ends]
     found = ask(directory, ranges=ranges, quantiles=quantile or (), confidence=confidence)
     if json:
         typer.echo(json_text({"confidence": confidence, "answers": [answer.document() for answer in found]}))

@@ -224,14 +224,15 @@ class Mechanism(Randomizer):
     def influence(self) -> float | None:
         """The most that one liar moves an estimated number by, in users; None where its reading does not tell.
 
-        A liar sends as many messages as an honest user, any that the wire admits. It moves a number at most as far from
-        what an honest user would have added as so many users do who all go from one end of their values to the other.
+        A liar sends as many messages as are taken from one user, any that the wire admits. It moves a number at most as
+        far from what an honest user would have added as so many users do who go from one end of their values to the
+        other. Infinity: nothing limits how many messages are taken from one user.
 
         >>> import shuffledp as sdp
         >>> [f"{sdp.KRR(epsilon, options=1024).influence:.2f}" for epsilon in (1.0, 9.6)]
         ['596.36', '1.07']
         """
-        sways = self.reading.sways(self.messages_per_user)
+        sways = self.reading.sways(self.crowd.most)
         return None if sways is None else max(sway.users for sway in sways)
 
     # --- its privacy ------------------------------------------------------------------------------------------

@@ -73,6 +73,11 @@ class Ranges(Frequency):
     def spread(self, mechanism: Mechanism, values: Array) -> Floats:
         return self.answers(mechanism).range_variance(values, self.ranges)
 
+    def standard_error(self, mechanism: Mechanism, users: int) -> float:
+        held = self.held(mechanism, users).astype(np.float64)
+        spread = self.answers(mechanism).variance_of(held, users, self.ranges)
+        return math.sqrt(max(0.0, float(np.mean(spread))))
+
     def held(self, mechanism: Mechanism, users: int) -> Integers:
         held = np.zeros(self.answers(mechanism).tree.values, dtype=np.int64)
         held[: self.count] = apportioned(np.full(self.count, 1 / self.count), users)

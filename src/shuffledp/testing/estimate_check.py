@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from shuffledp.array import Array, Floats
 from shuffledp.testing.case import SAMPLES, Case, with_table, without_table
 from shuffledp.testing.check import ROUNDED, Check, checks, refused
 
+MANY = 100
+"""Messages of one liar where nothing limits them."""
 CROWD, TIMES = 100, 300
 """Where there is no table: how many users are estimated together, and how often."""
 STRANGERS = 256
@@ -129,7 +132,7 @@ def tells_of_liars(case: Case) -> str:
 )
 def no_report_moves_more_than_stated(case: Case) -> Iterator[str]:
     """Reports of the table, and any bytes that the wire takes, as often as a user sends messages, are within bounds."""
-    sways = case.mechanism.reading.sways(case.mechanism.messages_per_user) or ()
+    sways = case.mechanism.reading.sways(case.mechanism.crowd.most) or ()
     least, most = min(sway.least for sway in sways), max(sway.most for sway in sways)
     room = 1e-9 * max(1.0, -least, most)
     for found in contributions(case):
@@ -145,7 +148,8 @@ def no_report_moves_more_than_stated(case: Case) -> Iterator[str]:
 
 def contributions(case: Case) -> Iterator[Floats]:
     """What single reports add to the estimate: honest ones, and those of strangers."""
-    mechanism, each = case.mechanism, case.mechanism.messages_per_user
+    mechanism, most = case.mechanism, case.mechanism.crowd.most
+    each = MANY if math.isinf(most) else int(most)
     if mechanism.has_table:
         yield from case.singles
     width = mechanism.wire.bytes

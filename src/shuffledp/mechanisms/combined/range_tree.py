@@ -32,6 +32,18 @@ MOST_NODES = 1 << 26
 """The estimate holds two numbers for each node."""
 
 
+def fan_outs(options: int) -> list[int]:
+    """For each number of levels the fewest nodes a node that suffice, from two."""
+    found: dict[int, int] = {}
+    height = ValueTree(options, 2).height
+    for levels in range(height, 0, -1):
+        # The least b with b^levels ≥ options; the root of a float may be one off.
+        guess = max(2, round(options ** (1 / levels)) - 1)
+        fan_out = next(b for b in range(guess, options + 1) if b**levels >= options)
+        found.setdefault(ValueTree(options, fan_out).height, fan_out)
+    return list(found.values())
+
+
 @dataclass(frozen=True)
 class RangeTree(Mechanism, AnswersRanges, HasParts):
     """Name the node of the own value on every level of a tree, in the clear; all users together add Poisson dummies.
@@ -72,15 +84,7 @@ class RangeTree(Mechanism, AnswersRanges, HasParts):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The fewest nodes a node for each number of levels."""
-        heights = set()
-        for fan_out in range(2, facts["options"] + 1):
-            height = ValueTree(facts["options"], fan_out).height
-            if height not in heights:
-                heights.add(height)
-                yield {"fan_out": fan_out}
-            if height == 1:
-                return
+        yield from ({"fan_out": fan_out} for fan_out in fan_outs(facts["options"]))
 
     def __post_init__(self) -> None:
         who = "RangeTree"

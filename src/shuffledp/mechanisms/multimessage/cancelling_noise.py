@@ -18,21 +18,24 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.crowd import Crowd
 from shuffledp.mechanisms.parts.flood_design import flood_within
-from shuffledp.mechanisms.parts.flooded_noise import FloodedLoss, FloodedNoise
+from shuffledp.mechanisms.parts.flooded_noise import BITS, FloodedLoss, FloodedNoise
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
 from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
+from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.own_loss import OwnLoss
 from shuffledp.privacy.randomizer import HasOwnLoss
 from shuffledp.sampling.random import RandomSource
 
 WHO = "CancellingNoise"
 MOST_OPTIONS = 1 << 40
+MOST_PLACES = 1 << 12
 LARGEST_RATE, LARGEST_SHAPE = 50.0, 1e9
 ERRORS = (1.05, 1.1, 1.25, 1.5, 2.0, 3.0)
 """Standard errors that plans compare, in those of a curator's Laplace noise."""
@@ -48,14 +51,25 @@ class SharedNoise(Crowd):
 
     share: NoiseShare
     honest: int
+    places: int
 
     @property
     def per_user(self) -> float:
+        if self.places:
+            return self.places
         return 1.0 if self.by_shuffler else 1.0 + self.share.messages
 
     @property
     def varies(self) -> bool:
-        return True
+        """The shuffler's noise varies, too, but users then send one message each."""
+        return not self.places
+
+    @property
+    def most(self) -> float:
+        return 1.0 if self.by_shuffler else super().most
+
+    def sent_by(self, users: int) -> int | None:
+        return users if self.by_shuffler else super().sent_by(users)
 
     @property
     def by_shuffler(self) -> bool:
@@ -78,8 +92,15 @@ class SignedCounts(SimulatedReading, TreeReading):
     honest: int
 
     def accumulate(self, messages: Array) -> Array:
-        counts = np.bincount(messages, minlength=2 * self.options).reshape(self.options, 2)
+        counts = np.bincount(messages, minlength=2 * self.options)[: 2 * self.options].reshape(self.options, 2)
         return np.asarray(counts[:, 0] - counts[:, 1])
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """All for one option or all against it; the others take their part of what is too much."""
+        if math.isinf(messages):
+            return (Sway(-math.inf, math.inf),)
+        kept, known = 1 - 1 / self.options, 1 / self.options
+        return (Sway(known - messages * kept, known + messages * kept),)
 
     def finish(self, total: Array, users: int) -> Estimate:
         value = np.asarray(total, dtype=np.float64)
@@ -139,7 +160,9 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     ``options``: d, how many options there are; a user's value is the number of one of them, from 0. ``rate``: b, of the
     noise that is left. ``shape``, ``ratio``: of the flood. ``honest``: how many honest users make the noise together; 0
     where the shuffler draws it, once for all: then every user sends one message, and the guarantee does not depend on
-    who takes part. There is no local ε.
+    who takes part. ``places``: where above 0, every user sends exactly this many messages, blanks after her own and her
+    noise, so that who sees how many each sends learns nothing; the chance that somebody's noise does not fit is part of
+    δ. There is no local ε.
 
     Theorem: [GKMPS21] for binary sums; histograms and the exact loss are ours (docs/multimessage.md): a changed value
     moves two independent pairs of counts, whose losses have one-dimensional laws; both directions are equal.
@@ -159,6 +182,7 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     shape: float
     ratio: float
     honest: int
+    places: int = 0
 
     name = "cancelling-noise"
     task = "frequency"
@@ -173,6 +197,9 @@ class CancellingNoise(Mechanism, HasOwnLoss):
         object.__setattr__(self, "shape", argument.positive_finite(WHO, "shape", self.shape))
         object.__setattr__(self, "ratio", argument.open_probability(WHO, "ratio", self.ratio))
         object.__setattr__(self, "honest", argument.count(WHO, "honest", self.honest, at_least=0))
+        object.__setattr__(self, "places", argument.count(WHO, "places", self.places, at_least=0, at_most=MOST_PLACES))
+        if self.places and self.honest == 0:
+            raise ValueError(f"{WHO}: places are for noise that users draw; with honest = 0 there is none, got both.")
         for name, largest in (("rate", LARGEST_RATE), ("shape", LARGEST_SHAPE), ("ratio", LARGEST_RATIO)):
             if getattr(self, name) > largest:
                 raise ValueError(f"{WHO}: {name} must be at most {largest:g}, got {getattr(self, name)!r}.")
@@ -196,11 +223,11 @@ class CancellingNoise(Mechanism, HasOwnLoss):
 
     @cached_property
     def crowd(self) -> SharedNoise:
-        return SharedNoise(self._share, self.honest)
+        return SharedNoise(self._share, self.honest, self.places)
 
     @cached_property
     def wire(self) -> WholeNumberWire:
-        return WholeNumberWire(WHO, 2 * self.options)
+        return WholeNumberWire(WHO, 2 * self.options + (1 if self.places else 0))
 
     @cached_property
     def reading(self) -> SignedCounts:
@@ -209,16 +236,38 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     def own_loss(self, honest: int) -> OwnLoss:
         """More honest users than planned only add noise: the loss is at most that of as many as were planned."""
         there = Fraction(1) if self.honest == 0 else min(Fraction(1), Fraction(honest, self.honest))
-        return FloodedLoss(FloodedNoise(self.rate, self.shape, self.ratio, there))
+        noise = FloodedNoise(self.rate, self.shape, self.ratio, there)
+        return FloodedLoss(noise, misfit=self._misfit(min(honest, self.honest)))
+
+    def _misfit(self, users: int) -> float:
+        """The chance that the noise of one of so many users does not fit into her places."""
+        if not self.places:
+            return 0.0
+        with precision(BITS):
+            return min(1.0, round_up(users * self._share.chance_of_more_than(self.places - 1)))
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         if self.honest == 0:
             return np.asarray(2 * values)
+        if self.places:
+            return self._padded(values, source)
         parts: list[Integers] = []
         for start in range(0, len(values), USERS_AT_ONCE):
             own = values[start : start + USERS_AT_ONCE]
             parts += [2 * own, self._share.draw(source, len(own))]
         return np.concatenate(parts)
+
+    def _padded(self, values: Array, source: RandomSource) -> Array:
+        """A row of places for each user: her own message, her noise, blanks."""
+        rows = np.full((len(values), self.places), 2 * self.options, dtype=np.int64)
+        rows[:, 0] = 2 * values
+        owners, noise = self._share.draw_apart(source, len(values))
+        order = np.argsort(owners, kind="stable")
+        owners, noise = owners[order], noise[order]
+        place = 1 + np.arange(len(owners)) - np.searchsorted(owners, owners, side="left")
+        fits = place < self.places
+        rows[owners[fits], place[fits]] = noise[fits]
+        return rows.reshape(-1)
 
     def drawn_by_shuffler(self, source: RandomSource) -> Array | None:
         return self._share.draw(source, 1) if self.honest == 0 else None
@@ -246,4 +295,5 @@ class CancellingNoise(Mechanism, HasOwnLoss):
             cls(options=2, rate=1.0, shape=4.0, ratio=0.5, honest=10),
             cls(options=5, rate=0.5, shape=3.5, ratio=0.8, honest=25),
             cls(options=3, rate=0.8, shape=6.0, ratio=0.7, honest=0),
+            cls(options=4, rate=0.7, shape=5.0, ratio=0.6, honest=20, places=64),
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,6 +22,11 @@ class Crowd(ABC):
     @abstractmethod
     def per_user(self) -> float:
         """Messages of each user, on average where their number varies."""
+
+    @property
+    def most(self) -> float:
+        """The most messages that one user can have taken for hers; infinity where nothing limits them."""
+        return math.inf if self.varies else self.per_user
 
     @property
     def varies(self) -> bool:

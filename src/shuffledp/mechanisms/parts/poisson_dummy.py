@@ -15,6 +15,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.crowd import Crowd
 from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
+from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import rational
@@ -170,6 +171,10 @@ class AmongPoissonDummies(Crowd):
     def by_shuffler(self) -> bool:
         return self.dummies.by_shuffler
 
+    @property
+    def most(self) -> float:
+        return self.real if self.by_shuffler else super().most
+
     def sent_by(self, users: int) -> int | None:
         return users * self.real if self.by_shuffler else None
 
@@ -197,6 +202,11 @@ class CountedAmongPoisson(SimulatedReading, TreeReading):
         noise = float(self.dummies.of_each_kind(users))
         value = np.asarray(total, dtype=np.float64) - noise
         return Estimate(value, np.full(self.tree.nodes, noise), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        """All messages name one node."""
+        expected = float(self.dummies.of_each_kind(1))
+        return (Sway(-expected, messages - expected),)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         noise = rng.poisson(float(self.dummies.of_each_kind(users)), self.tree.nodes)

@@ -14,6 +14,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 
+SOME_RANGES, GOLDEN = 64, 0.6180339887498949
 Levels = list[Floats]
 """Numbers of each level, the widest nodes first; the last axis runs over nodes."""
 
@@ -130,6 +131,16 @@ class ValueTree:
             found.append(passes.keep[level] * pulled[level])
             pulled[level + 1] += self._spread_out(level + 1, pulled[level] - found[-1])
         return np.concatenate([*found, pulled[-1]], axis=-1), whole
+
+    def typical_spread(self) -> float:
+        """The mean variance of some ranges, where every node's number has variance 1."""
+        # Ends that no fan-out favours: multiples of the golden ratio.
+        ends = np.floor(self.values * (np.arange(2 * SOME_RANGES) * GOLDEN % 1)).astype(np.int64).reshape(-1, 2)
+        low, high = ends.min(axis=1)[:, None], ends.max(axis=1)[:, None]
+        places = np.arange(self.values)
+        asked = (places >= low) & (places <= high)
+        weights, _ = self.weights(asked.astype(np.float64), (1.0,) * self.height)
+        return float((weights**2).sum(axis=1).mean())
 
     def merged(self, spreads: Sequence[float]) -> tuple[Levels, Levels]:
         """For every node, by its own number and those below it: its variance, and the weight of its own number."""
