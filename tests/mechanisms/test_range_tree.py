@@ -14,6 +14,7 @@ import shuffledp as sdp
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.poisson_pair import PoissonPair
 from shuffledp.tasks import Ranges
+from tests.oracle import cancelling
 
 RATIOS = (1.0, 1.2, 1.7, 3.0)
 Counts = dict[tuple[int, ...], float]
@@ -218,3 +219,43 @@ def test_bad_settings_are_a_sentence(make: object, sentence: str) -> None:
     assert callable(make)
     with pytest.raises((ValueError, TypeError), match=sentence):
         make()
+
+
+@pytest.mark.parametrize(("honest", "users"), [(2, 2), (0, 2), (3, 2)])
+def test_a_tree_of_cancelling_noise_by_brute_force(honest: int, users: int) -> None:
+    """Two levels, all counts of the four changed nodes: δ is within what the cut leaves open; colluding users too."""
+    mechanism = sdp.CancellingTree(options=3, rate=2.5, shape=0.8, ratio=0.1, honest=honest)
+    assert mechanism.height == 2
+    with mp.workdps(20):
+        law = cancelling.pair_law(users if honest else 1, max(1, honest), 2.5, 0.8, 0.1, 4)
+    curve = sdp.amplify(mechanism, users)
+    for epsilon in (0.0, 0.5, 2.0):
+        low, high = cancelling.divergence(law, epsilon, (1, -1, 1, -1))
+        upper = curve.delta(epsilon).upper
+        assert low * (1 - 1e-9) <= upper <= high * 1.002 + 1e-9
+        assert high - low < 0.02
+
+
+@pytest.mark.parametrize("honest", [0, 400])
+def test_a_tree_of_cancelling_noise_has_the_stated_errors(honest: int) -> None:
+    """Over 400 collections every range's mean and mean square are as stated, and intervals hold 93–97% of truths."""
+    from shuffledp.sampling.random import source_of
+
+    mechanism = sdp.CancellingTree(options=30, rate=0.4, shape=4.0, ratio=0.8, honest=honest, fan_out=6)
+    source = source_of(np.random.default_rng(3))
+    values = np.arange(400) ** 2 % 30
+    ranges = [ends for ends in itertools.combinations(range(0, 31, 3), 2) if ends != (0, 30)]
+    truth = np.array([((values >= low) & (values < high)).sum() for low, high in ranges])
+    found, inside = [], []
+    for _ in range(400):
+        sent = [mechanism.encode(values, source), mechanism.drawn_by_shuffler(source)]
+        messages = np.concatenate([part for part in sent if part is not None])
+        answer = mechanism.ranges(mechanism.estimate(messages, users=400), ranges)
+        found.append(answer.value)
+        inside.append(np.abs(answer.value - truth) <= answer.margin(0.95))
+    stated = mechanism.range_variance(values, ranges)
+    errors = np.array(found) - truth
+    assert np.abs(errors.mean(axis=0) / np.sqrt(stated / 400)).max() < 5.5
+    # An answer adds up many nodes' noise: the excess of the kurtosis is below 3, that of one node.
+    assert np.abs((errors**2).mean(axis=0) / stated - 1).max() < 5.5 * math.sqrt(5 / 400)
+    assert 0.93 <= np.mean(inside) <= 0.97

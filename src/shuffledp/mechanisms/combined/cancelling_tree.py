@@ -173,7 +173,7 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
-        """From little error to few messages, of a few heights; first the least error, also with the shuffler's noise."""
+        """From little error to few messages, of a few heights; first the least error, also by the shuffler's noise."""
         found: list[tuple[float, dict[str, Any]]] = []
         for tree in _worthwhile(facts["options"]):
             for times in ERRORS:
