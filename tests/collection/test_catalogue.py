@@ -97,7 +97,9 @@ def test_ranges_are_named_by_their_ends() -> None:
     wires = list(kernel.Encoder(column, bytes(32)).part(iter([array]), 0))
     found = kernel.accumulate(plan.mechanism, wires)
     assert found is not None
-    (quantity,) = column.quantities(plan.mechanism.finish(found.statistic, len(array)), 0.95)
+    quantity, up_to = column.quantities(plan.mechanism.finish(found.statistic, len(array)), 0.95)
+    assert up_to.labels == letters
+    assert up_to.value[-1] == len(array)
     assert quantity.labels == ("a … d", "e", "a … b", "c … d", "e", "a", "b", "c", "d", "e")
     wanted = np.array([6, 1, 5, 1, 1, 2, 3, 0, 1, 1]) * 3000
     # Which level a user answers on is all that is left to chance at this local ε; five standard errors.

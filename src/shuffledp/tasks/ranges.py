@@ -15,6 +15,7 @@ from shuffledp.mechanisms.ability import answers_ranges, range_answers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
+from shuffledp.mechanisms.parts.quantile import RunningCount
 from shuffledp.mechanisms.parts.reading import CombinedReading
 from shuffledp.mechanisms.parts.support import SupportReading
 from shuffledp.mechanisms.parts.value_tree import ValueTree
@@ -23,6 +24,8 @@ from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.task import SEED, Sensitivity, apportioned
 
+SHOWN = 1024
+"""Most values of which the report tells how many users hold at most that."""
 RANGES = 256
 """Random ranges that stand for all of them."""
 
@@ -114,8 +117,9 @@ class Ranges(Frequency):
             fan_out *= 2
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        """How many users are in each node of the tree, as estimated by itself."""
-        tree = self.answers(mechanism).tree
+        """How many users are in each node of the tree, as estimated by itself, and up to values of the domain."""
+        answers = self.answers(mechanism)
+        tree = answers.tree
         labels, kept = [], []
         for level, start in enumerate(tree.starts):
             for node in range(tree.sizes[level]):
@@ -126,7 +130,13 @@ class Ranges(Frequency):
                     labels.append(" … ".join(ends if last > first else ends[:1]))
                     kept.append(start + node)
         inside = Estimate(estimate.value[kept], estimate.variance[kept], estimate.users, estimate.tails)
-        return [Quantity.of("users", labels, inside, confidence)]
+        return [Quantity.of("users", labels, inside, confidence), self._up_to(answers, estimate, confidence)]
+
+    def _up_to(self, answers: ConsistentRanges, estimate: Estimate, confidence: float) -> Quantity:
+        """How many users hold at most each value, of at most ``SHOWN`` values."""
+        shown = np.unique(np.linspace(0, self.count - 1, min(self.count, SHOWN)).astype(np.int64))
+        found = RunningCount(answers, estimate, self.count).up_to(shown)
+        return Quantity.of("users up to", [self.domain.label(int(value)) for value in shown], found, confidence)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from shuffledp.array import Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
 
-ALL_AT_ONCE = 1 << 11
+ALL_AT_ONCE = 1 << 6
 """Up to so many values the running count of each has its interval; else only of those that a search looks at."""
 
 
@@ -35,14 +36,26 @@ class RunningCount:
     def values(self) -> Floats:
         """Estimated, never falling, from 0 to all users."""
         users = float(self.estimate.users)
-        found = np.clip(np.cumsum(self.answers.counts(self.estimate)[: self.count]), 0.0, users)
+        found = np.clip(np.cumsum(self._held[: self.count]), 0.0, users)
         found[-1] = users
         return np.maximum.accumulate(found)
 
     def up_to(self, values: Integers) -> Estimate:
         """The number of users who hold at most each of these values, unbiased, with its variance."""
-        ends = [(0, self.answers.tree.values if value == self.count - 1 else int(value) + 1) for value in values]
-        return self.answers.ranges(self.estimate, ends)
+        ends = [self.answers.tree.values if value == self.count - 1 else int(value) + 1 for value in values]
+        spread = self.answers.variance_of(self._held, self.estimate.users, [(0, end) for end in ends])
+        return Estimate(self._below[ends], np.maximum(spread, 0.0), self.estimate.users)
+
+    @cached_property
+    def _held(self) -> Floats:
+        return self.answers.counts(self.estimate)
+
+    @cached_property
+    def _below(self) -> Floats:
+        """How many users hold less than each value, from 0 to everybody."""
+        found = np.append(0.0, np.cumsum(self._held))
+        found[-1] = self.estimate.users
+        return found
 
     def quantile(self, share: float, confidence: float) -> QuantileInterval:
         """The first value that at least this share of users do not exceed, and which values it may be.
@@ -54,9 +67,8 @@ class RunningCount:
         best = int(np.searchsorted(self.values(), wanted * (1 - 1e-12), side="left"))
 
         def possible(values: Integers) -> Floats:
-            _, high = self._bounds(values, confidence)
-            before, _ = self._bounds(values - 1, confidence)
-            return np.asarray((high >= wanted) & (before < wanted))
+            low, high = self._bounds(np.concatenate([values, values - 1]), confidence)
+            return np.asarray((high[: len(values)] >= wanted) & (low[len(values) :] < wanted))
 
         if self.count <= ALL_AT_ONCE:
             inside = np.flatnonzero(possible(np.arange(self.count)))

@@ -95,14 +95,20 @@ class SupportReading(SimulatedReading, TreeReading):
         E[Z] is the weight of the user's own option. Of the weights only W1 = Σ w_j, W2 = Σ w_j², and both sums over the
         users' own options are needed, because every two options are alike.
         """
+        own, mixed, each, together = self._square_terms
+        first, second = weights.sum(axis=-1), (weights**2).sum(axis=-1)
+        found = own * (weights**2 @ held) + mixed * first * (weights @ held)
+        return np.asarray(found + users * (each * second + together * first**2))
+
+    @cached_property
+    def _square_terms(self) -> tuple[float, float, float, float]:
+        """What Σ w² and W1·Σ w over the users' own options count, and W2 and W1² for each user."""
         pairs = self.pairs
         assert pairs is not None, "how options hang together is known"
         s, r, u, t = self.own, self.other, pairs.own, pairs.others
-        first, second = weights.sum(axis=-1), (weights**2).sum(axis=-1)
-        own, own_squares = weights @ held, weights**2 @ held
-        found = own_squares * float(s - r - 2 * u + 2 * t) + own * first * float(2 * (u - t - r * (s - r)))
-        found += users * (float(r - t) * second + float(t - r * r) * first**2)
-        return np.asarray(found / float((s - r) ** 2))
+        terms = s - r - 2 * u + 2 * t, 2 * (u - t - r * (s - r)), r - t, t - r * r
+        own, mixed, each, together = (float(term / (s - r) ** 2) for term in terms)
+        return own, mixed, each, together
 
     def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
         assert self.pairs is not None, "how options hang together is known"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -147,6 +147,7 @@ class ValueTree:
         passes = self._passes(tuple(spreads))
         return passes.spread, [*passes.keep, np.ones(self.sizes[-1])]
 
+    @lru_cache(maxsize=16)  # noqa: B019 – a tree is a few numbers
     def _passes(self, spreads: tuple[float, ...]) -> _Passes:
         spread = [np.full(self.sizes[-1], spreads[-1])]
         keep: Levels = []
