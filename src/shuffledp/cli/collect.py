@@ -11,6 +11,7 @@ from shuffledp import collection, figure
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
+from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.report import Report
@@ -76,11 +77,13 @@ def encode(
         chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, round_number=round_number,
         progress=Bars(),
     )  # fmt: skip
-    messages = users * chosen.mechanism.messages_per_user
+    messages = Bundle.open(out).messages
     if json:
         typer.echo(json_text({"users": users, "messages": messages, "out": str(out)}))
     else:
         typer.echo(f"{messages:,} messages in {out}: hand them to the shuffler, and to nobody else.")
+        if chosen.mechanism.crowd.by_shuffler:
+            typer.echo("They are not private before the shuffler has drawn the noise, as the plan says.")
 
 
 def shuffle(

@@ -141,6 +141,11 @@ class Report(Readable):
     def _alone(self) -> str:
         """What holds without the shuffler."""
         local = self.guarantee.plan.mechanism.local_epsilon
+        if self.guarantee.plan.mechanism.crowd.by_shuffler:
+            return (
+                "All of it rests on the shuffler, which drew the noise: to who knows the noise, or sees who sent what, "
+                "the messages promise nothing. How many users took part, or collude, does not matter."
+            )
         if local is None:
             return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
         return f"Each message alone keeps local ε = {rounded_up(local)} even from the shuffler."
@@ -233,7 +238,8 @@ class Report(Readable):
             ("δ", rounded_up(plan.delta)),
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
             ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
-            ("messages a user", f"{plan.mechanism.messages_per_user:,}"),
+            ("messages a user", f"{plan.mechanism.messages_per_user:,.4g}"),
+            ("noise is drawn by", "the shuffler" if plan.mechanism.crowd.by_shuffler else "the users"),
             ("mechanism", f"{mechanism['name']} {_settings(mechanism['settings'])}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
             ("certificate", proof),

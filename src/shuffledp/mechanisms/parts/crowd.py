@@ -50,7 +50,7 @@ class Crowd(ABC):
     def messages_of(self, users: int) -> int | None:
         """How many messages there are of so many users; None where it varies."""
         sent = self.sent_by(users)
-        return None if sent is None else sent + self.added
+        return None if sent is None or self.varies else sent + self.added
 
     @abstractmethod
     def hiding(self, users: int) -> int:
