@@ -84,6 +84,10 @@ class SignedNodes(SimulatedReading, TreeReading):
     noise: FloodedNoise
     honest: int
 
+    @property
+    def values_free(self) -> bool:
+        return True
+
     def accumulate(self, messages: Array) -> Array:
         counts = np.bincount(messages, minlength=2 * self.tree.nodes).reshape(self.tree.nodes, 2)
         return np.asarray(counts[:, 0] - counts[:, 1])

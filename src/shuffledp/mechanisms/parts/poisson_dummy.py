@@ -195,6 +195,10 @@ class CountedAmongPoisson(SimulatedReading, TreeReading):
     tree: ValueTree
     dummies: PoissonDummies
 
+    @property
+    def values_free(self) -> bool:
+        return True
+
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.tree.nodes)
 

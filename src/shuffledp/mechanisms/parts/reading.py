@@ -68,6 +68,11 @@ class TreeReading(CombinedReading):
         return True
 
     @property
+    def values_free(self) -> bool:
+        """Whether the noise of every node is independent of the other nodes, of the values."""
+        return False
+
+    @property
     def empty(self) -> tuple[float, ...]:
         """The variance of an empty node's estimate on each level, in any unit."""
         return (1.0,) * self.tree.height

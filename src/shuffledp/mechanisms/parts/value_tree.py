@@ -99,18 +99,22 @@ class ValueTree:
 
         ``spreads`` are the variances of the levels, in any unit.
         """
-        passes = self._passes(tuple(spreads))
-        own = self.levels(value)
-        best = [own[-1]]
-        for level in range(self.height - 2, -1, -1):
-            below = self._gathered(level + 1, best[0])
-            best.insert(0, below + passes.keep[level] * (own[level] - below))
+        passes, best = self._passes(tuple(spreads)), self.best(value, spreads)
         missing = np.asarray(total - best[0].sum(axis=-1))
         result = [best[0] + passes.share[0] * missing[..., None]]
         for level in range(1, self.height):
             lacking = result[-1] - self._gathered(level, best[level])
             result.append(best[level] + passes.share[level] * self._spread_out(level, lacking))
         return np.concatenate(result, axis=-1)
+
+    def best(self, value: Floats, spreads: Sequence[float]) -> Levels:
+        """For every node the best number from its own and those of the nodes within it."""
+        passes, own = self._passes(tuple(spreads)), self.levels(value)
+        found = [own[-1]]
+        for level in range(self.height - 2, -1, -1):
+            below = self._gathered(level + 1, found[0])
+            found.insert(0, below + passes.keep[level] * (own[level] - below))
+        return found
 
     def weights(self, leaves: Floats, spreads: Sequence[float]) -> tuple[Floats, Floats]:
         """For Σ leaves·(consistent numbers of the values): the weight of each node's number, and that of the total.
@@ -142,10 +146,9 @@ class ValueTree:
         weights, _ = self.weights(asked.astype(np.float64), (1.0,) * self.height)
         return float((weights**2).sum(axis=1).mean())
 
-    def merged(self, spreads: Sequence[float]) -> tuple[Levels, Levels]:
-        """For every node, by its own number and those below it: its variance, and the weight of its own number."""
-        passes = self._passes(tuple(spreads))
-        return passes.spread, [*passes.keep, np.ones(self.sizes[-1])]
+    def merged(self, spreads: Sequence[float]) -> Levels:
+        """The variance of ``best`` for every node."""
+        return self._passes(tuple(spreads)).spread
 
     @lru_cache(maxsize=16)  # noqa: B019 – a tree is a few numbers
     def _passes(self, spreads: tuple[float, ...]) -> _Passes:
