@@ -39,7 +39,7 @@ def ask(
     >>> import shuffledp as sdp
     >>> plan = sdp.Plan(sdp.tasks.Ranges(8), sdp.RangeTree(8, 20.0, 800), users=800, epsilon=4.0, delta=1e-4)
     >>> with tempfile.TemporaryDirectory() as room:
-    ...     report = sdp.collect(plan, pyarrow.array([1, 2, 3, 6] * 200), out=f"{room}/result")
+    ...     report = sdp.collect(plan, pyarrow.array([1, 2, 2, 6] * 200), out=f"{room}/result")
     ...     few, middle = sdp.ask(f"{room}/result", ranges=[(0, 3)], quantiles=[0.5])
     >>> bool(abs(few.value - 600) < 6 * few.standard_error), middle.value
     (True, '2')
@@ -57,14 +57,19 @@ def _questions(directory: Path) -> Questions:
     except (OSError, ValueError):
         raise ValueError(f"{WHO}: expected the directory of a finished collection, got {directory}.") from None
     plan = Plan.load(directory / "plan.json")
+    _demand_order(plan)
     return questions_of(plan, estimate_of(document))
 
 
 def questions_of(plan: Plan, estimate: Estimate) -> Questions:
     """The questions of a plan whose domain has an order; a sentence for another."""
+    return Questions(plan.task.domain, _demand_order(plan).answers(plan.mechanism), estimate)
+
+
+def _demand_order(plan: Plan) -> Ranges:
     if not isinstance(plan.task, Ranges):
         raise ValueError(f"{WHO}: only a collection of the task {Ranges.name!r} can be asked, got {plan.task.name!r}.")
-    return Questions(plan.task.domain, plan.task.answers(plan.mechanism), estimate)
+    return plan.task
 
 
 def document_of(estimate: Estimate) -> dict[str, Any]:

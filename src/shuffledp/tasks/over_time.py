@@ -33,7 +33,7 @@ class OverTime(Ranges):
     >>> import shuffledp as sdp
     >>> year = sdp.tasks.OverTime(365)
     >>> print(f"{year.standard_error(sdp.RangeTree(365, 100.0, 0), 10_000):.1f}")
-    18.5
+    15.6
     """
 
     name = "counts over time"

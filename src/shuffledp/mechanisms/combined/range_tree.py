@@ -64,7 +64,7 @@ class RangeTree(Mechanism, AnswersRanges, HasParts):
     >>> import numpy as np, shuffledp as sdp
     >>> mechanism = sdp.RangeTree(options=100, mean=50.0, honest=10_000)
     >>> mechanism.height, mechanism.nodes, f"{mechanism.messages_per_user:.2f}"
-    (7, 202, '8.01')
+    (7, 201, '8.00')
     >>> messages = mechanism.encode([3] * 5000 + [60] * 5000, rng=np.random.default_rng(1))
     >>> found = mechanism.ranges(mechanism.estimate(messages, users=10_000), [(0, 50)])
     >>> bool(abs(found.value[0] - 5000) < 5 * found.standard_error[0])

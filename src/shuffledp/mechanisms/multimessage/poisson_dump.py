@@ -48,7 +48,7 @@ class PoissonDUMP(Mechanism, HasOwnLoss):
     '1.1024'
     >>> answer = sdp.amplify(mechanism, users=1_000_000).epsilon(delta=1e-9)
     >>> f"{answer.upper:.4f} {answer.lower:.4f}"
-    '0.8184 0.8183'
+    '0.8183 0.8183'
     """
 
     options: int
