@@ -59,6 +59,7 @@ from shuffledp.mechanisms.frequency.subset import Subset as Subset
 from shuffledp.mechanisms.given.from_density import FromDensity as FromDensity
 from shuffledp.mechanisms.given.from_table import FromTable as FromTable
 from shuffledp.mechanisms.given.sent_point import SentPoint as SentPoint
+from shuffledp.mechanisms.itemset.cancelling_sets import CancellingSets as CancellingSets
 from shuffledp.mechanisms.itemset.privset import PrivSet as PrivSet
 from shuffledp.mechanisms.itemset.sampling_rappor import SamplingRAPPOR as SamplingRAPPOR
 from shuffledp.mechanisms.itemset.wheel import Wheel as Wheel
@@ -67,6 +68,7 @@ from shuffledp.mechanisms.keyvalue.pckv import PCKV as PCKV
 from shuffledp.mechanisms.keyvalue.privkv import PrivKV as PrivKV
 from shuffledp.mechanisms.mean.laplace import Laplace as Laplace
 from shuffledp.mechanisms.mean.piecewise import Piecewise as Piecewise
+from shuffledp.mechanisms.mean.split_and_mix import SplitAndMix as SplitAndMix
 from shuffledp.mechanisms.mechanism import Mechanism as Mechanism
 from shuffledp.mechanisms.metric.exponential import Exponential as Exponential
 from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential as PaddedExponential
@@ -86,6 +88,7 @@ from shuffledp.mechanisms.vector.privhs import PrivHS as PrivHS
 from shuffledp.mechanisms.vector.privunit import PrivUnit as PrivUnit
 from shuffledp.mechanisms.vector.privunit_g import PrivUnitG as PrivUnitG
 from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized as PrivUnitOptimized
+from shuffledp.mechanisms.vector.split_and_mix_vector import SplitAndMixVector as SplitAndMixVector
 from shuffledp.mechanisms.vector.sqkr import SQKR as SQKR
 from shuffledp.planner.plan import plan as plan
 from shuffledp.planner.plan_file import Plan as Plan

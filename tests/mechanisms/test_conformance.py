@@ -19,6 +19,7 @@ from shuffledp.testing.case import SAMPLES, Case, with_table, without_table
 from shuffledp.testing.check import Check
 from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.input_check import BAD
+from shuffledp.testing.law_check import without_table_but_with_local
 from shuffledp.testing.privacy_check import needs_coin, needs_cover, needs_tight
 from shuffledp.testing.protocol_check import TOO_LARGE, no_bound_is_below_the_real_protocol
 from shuffledp.testing.sampling_check import FALSE_ALARM
@@ -47,7 +48,9 @@ def test_conformance(check: Check[Case], case: Case) -> None:
 
 def test_no_check_is_left_out_unseen() -> None:
     """Examples are small enough; a check that does not apply says why, by one of a few reasons."""
-    rules = (with_table, without_table, needs_tight, needs_cover, needs_coin, from_numbers)
+    rules = (
+        with_table, without_table, without_table_but_with_local, needs_tight, needs_cover, needs_coin, from_numbers,
+    )  # fmt: skip
     excuses = {rule(case) for case in EXAMPLES.values() for rule in rules}
     for check in CHECKS:
         reasons = {check.why_not(case) for case in EXAMPLES.values()}

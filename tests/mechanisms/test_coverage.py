@@ -13,6 +13,7 @@ import shuffledp as sdp
 from shuffledp.array import Array
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.testing.case import Case
 
 USERS, REPEATS = 200, 40
 MOST_BYTES = 400_000
@@ -46,13 +47,13 @@ def test_every_mechanism_states_its_variance_from_messages(mechanism: Mechanism)
     thousand squares, whose relative error is below 2.5%.
     """
     width = mechanism.message_bytes * mechanism.messages_per_user
-    repeats = max(10, min(REPEATS, MOST_BYTES // (USERS * width)))
+    repeats = max(10, min(REPEATS, int(MOST_BYTES // (USERS * width))))
     rng = np.random.default_rng(15)
     least = binom.ppf(FALSE_ALARM, repeats, LEAST_SHARE) / repeats
     for values in crowds(mechanism):
         crowd = np.resize(values, (USERS, *values.shape[1:]))
         truth, exact = mechanism.truth(crowd), mechanism.variance(crowd)
-        found = [mechanism.estimate(mechanism.encode(crowd, rng=rng)) for _ in range(repeats)]
+        found = [mechanism.estimate(Case(mechanism).sent(crowd, rng), USERS) for _ in range(repeats)]
         ends = [estimate.interval(0.95) for estimate in found]
         covered = np.mean([(low <= truth) & (truth <= high) for low, high in ends], axis=0)
         assert covered.min() >= least

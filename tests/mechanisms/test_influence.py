@@ -66,11 +66,14 @@ FURTHER: list[Mechanism] = [
 ]  # fmt: skip
 EXAMPLES = [example for kind in catalogue.all_mechanisms().values() for example in kind.examples()]
 LATTICES = [example for example in EXAMPLES if isinstance(example.wire, LatticeWire)]
+ANYWHERE = [example for example in EXAMPLES if isinstance(example, sdp.SplitAndMix | sdp.SplitAndMixVector)]
 FEW_MESSAGES = 32
 SEARCHED = [
     example
     for example in EXAMPLES + FURTHER
-    if not isinstance(example.wire, LatticeWire) and not FEW_MESSAGES < example.crowd.most < math.inf
+    if not isinstance(example.wire, LatticeWire)
+    and example not in ANYWHERE
+    and not FEW_MESSAGES < example.crowd.most < math.inf
 ]
 
 
@@ -368,3 +371,20 @@ def test_a_sway_counts_in_users() -> None:
     assert sway.times(2.0) == Sway(-60.0, 100.0, 10.0, 20.0)
     assert Sway(5.0, 6.0).or_nothing() == Sway(0.0, 6.0)
     assert Sway(-6.0, -5.0).or_nothing() == Sway(-6.0, 0.0)
+
+
+@pytest.mark.parametrize("mechanism", ANYWHERE, ids=named)
+def test_one_share_moves_a_sum_anywhere(mechanism: Mechanism) -> None:
+    """As far as the modulus has room: shares say nothing about what they are shares of."""
+    assert mechanism.influence == math.inf
+    values = np.resize(mechanism.probe(), (20, *mechanism.probe().shape[1:]))
+    sent = mechanism.encode(values, rng=np.random.default_rng(0))
+    found = mechanism.estimate(sent).value[0]
+    low, high = mechanism.value_range
+    first = np.flatnonzero(sent < mechanism.modulus)[0]  # type: ignore[attr-defined]
+    furthest = 0.0
+    for place in (1, 3, 5, 7):
+        lie = sent.copy()
+        lie[first] = (sent[first] + place * mechanism.modulus // 8) % mechanism.modulus  # type: ignore[attr-defined]
+        furthest = max(furthest, abs(mechanism.estimate(lie).value[0] - found))
+    assert furthest > 2 * (high - low)

@@ -24,7 +24,12 @@ def mechanisms_of(name: str) -> list[Mechanism]:
     for known, kind in goal.kinds():
         trial = Trial(known, kind, goal)
         try:
-            made = trial._guessed(trial._known() | next(kind.variants(goal.task.facts)))
+            target = goal.target
+            designs = kind.designs(goal.task.facts, goal.users, target.epsilon, target.delta, goal.rounds)
+            # Noise that the shuffler draws does not grow with the users.
+            designed = next((design for design in designs if design["honest"]), None)
+            searched = trial._known() | next(kind.variants(goal.task.facts))
+            made = kind(**designed) if designed else trial._guessed(searched)
             goal.task.standard_error(made, 10)
         except ValueError:
             continue

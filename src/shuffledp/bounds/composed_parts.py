@@ -10,6 +10,9 @@ from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import HasParts, Randomizer
 
+ACCURACY = 1e-5
+"""By how much, relatively, composing may raise ε: noise whose loss has large atoms needs a fine grid."""
+
 
 class ComposedPartsBound(Bound):
     """Every question's own guarantee, composed.
@@ -34,7 +37,7 @@ class ComposedPartsBound(Bound):
             for part, times in randomizer.parts()
             for curve in [best_curve(part, part.hiding_messages(users))] * times
         ]
-        together = compose(curves)
+        together = compose(curves, accuracy=ACCURACY)
         theorem = f"{self.theorem}: {curves[0].theorem}"
         source = dataclasses.replace(
             together.source, bound=self.name, theorem=theorem, messages=users, users=None, attack=None

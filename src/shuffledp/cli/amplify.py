@@ -139,8 +139,12 @@ class Answer:
             ("bound", value.bound),
             ("theorem", value.theorem),
             ("certificate", _certificate(value)),
-            ("parameters", ", ".join(f"{name} = {number:.6g}" for name, number in self._parameters().items())),
+            *self._shown_parameters(),
         ]  # fmt: skip
+
+    def _shown_parameters(self) -> list[tuple[str, str]]:
+        words = ", ".join(f"{name} = {number:.6g}" for name, number in self._parameters().items())
+        return [("parameters", words)] if words else []
 
     def _mechanism(self) -> list[tuple[str, str]]:
         if not isinstance(self.randomizer, Mechanism):
@@ -149,7 +153,7 @@ class Answer:
         return [("mechanism", f"{self.randomizer.name}: {settings}")]
 
     def _parameters(self) -> dict[str, float]:
-        return self.subject.variation_ratio().describe()
+        return self.subject.told_parameters()
 
 
 def _save(claim: Claim, path: Path, value: BoundValue) -> None:

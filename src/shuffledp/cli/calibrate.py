@@ -91,7 +91,7 @@ def _document(found: Calibration, target: Target) -> dict[str, Any]:
         "certified": value.certified,
         "guarantee": value.guarantee,
         "limit": found.limit,
-        "parameters": found.mechanism.variation_ratio().describe(),
+        "parameters": found.mechanism.told_parameters(),
     }
     if isinstance(found.mechanism, Mechanism):
         document["mechanism"] = {"name": found.mechanism.name, **found.mechanism.settings()}

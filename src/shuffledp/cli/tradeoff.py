@@ -20,6 +20,7 @@ from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
 from shuffledp.document import json_text
+from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff, trade_off
@@ -171,7 +172,10 @@ def _others(randomizer: Randomizer, honest: int, messages: int, against: list[st
     for name in against:
         other = amplify(randomizer, honest, bound=name)
         curves[name if other.guarantee else f"{name} (no guarantee)"] = trade_off(other)
-    parameters = randomizer.variation_ratio()
+    try:
+        parameters = randomizer.variation_ratio()
+    except NotApplicable:
+        return curves
     alone = parameters.largest_log_ratio()
     if alone <= LARGEST_EPSILON and messages == honest:
         ends = np.array([0.0, alone]), np.array([parameters.beta, 0.0])

@@ -95,6 +95,17 @@ class Mechanism(Randomizer):
         del facts
         yield {}
 
+    @classmethod
+    def designs(
+        cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
+    ) -> Iterator[dict[str, Any]]:
+        """Complete settings for a target, the most useful first, where they follow from it; none: they are searched.
+
+        ``facts`` are known as for ``variants``. A plan takes the first ones that its certified curve confirms.
+        """
+        del facts, users, epsilon, delta, rounds
+        yield from ()
+
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments by name, epsilon first, each as it is executed: none is left to a default."""
         fields = [field.name for field in dataclasses.fields(self) if field.init]  # type: ignore[arg-type]

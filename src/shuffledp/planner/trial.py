@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.calibrate import Calibration, guess, search
+from shuffledp.composition.sequential import compose
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
 from shuffledp.mechanisms import catalogue
@@ -22,9 +24,8 @@ from shuffledp.privacy.value import BoundValue
 
 NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
-SHUFFLER = "shuffler"
-ONLY_SHUFFLER = "shuffler only"
-PSEUDORANDOM = "shuffler, seeds"
+LOCAL, PSEUDORANDOM, ONLY_SHUFFLER = "local ε", "seeds", "shuffler"
+"""What is left where somebody links messages to their senders: a local ε, one if seeds are pseudorandom, or nothing."""
 BEYOND_GUESS = 1.5
 """How far beyond a guess a search looks where mechanisms stop working for large ε."""
 MOST_LOWERINGS = 8
@@ -63,11 +64,32 @@ class Offer:
         return self.mechanism.messages_per_user
 
     @property
+    def sealed_bits(self) -> int:
+        """Bits a user where messages are sealed, once to the analyst and once to the shuffler."""
+        return math.ceil(cost.sealed_bits(self.mechanism))
+
+    @property
+    def influence(self) -> float | None:
+        """The most that one dishonest user can move an estimate by, in users; None where it is not known."""
+        known: float | None = getattr(self.mechanism, "influence", None)
+        return known
+
+    @property
+    def times_curator(self) -> float:
+        """Its error over that of a trusted curator."""
+        return self.standard_error / self.goal.yardstick.standard_error
+
+    @property
+    def keeps_local(self) -> bool:
+        """Whether messages keep a local ε even from the shuffler."""
+        return self.mechanism.local_epsilon is not None
+
+    @property
     def rests_on(self) -> str:
-        """What the guarantee rests on besides honest users, in short."""
-        if self.mechanism.assumption:
-            return PSEUDORANDOM
-        return ONLY_SHUFFLER if self.mechanism.local_epsilon is None else SHUFFLER
+        """What is left without the shuffler, in short."""
+        if not self.keeps_local:
+            return ONLY_SHUFFLER
+        return PSEUDORANDOM if self.mechanism.assumption else LOCAL
 
     @property
     def assumption(self) -> str:
@@ -93,6 +115,8 @@ class Offer:
             epsilon=goal.target.epsilon,
             delta=goal.target.delta,
             population=goal.population,
+            minimum=goal.minimum,
+            colluding=goal.colluding,
             promise={
                 "standard_error": self.standard_error,
                 "central_standard_error": goal.yardstick.standard_error,
@@ -119,7 +143,7 @@ class Trial:
     def run(self) -> Offer | Refusal:
         """The best settings found, certified; or why there are none."""
         try:
-            found = self._best_settled()
+            found = self._designed() or self._best_settled()
             mechanism: Mechanism = found.mechanism
             reason = self.goal.limits.why_not(mechanism)
             if reason is not None:
@@ -147,6 +171,24 @@ class Trial:
         known = {**self.goal.task.facts, "honest": self.goal.users}
         return {name: value for name, value in known.items() if name in names}
 
+    def _designed(self) -> Calibration | None:
+        """The first of the mechanism's own designs that its certified curve confirms; None where it has none."""
+        goal, refused = self.goal, None
+        target = goal.target
+        for settings in self.kind.designs(goal.task.facts, goal.users, target.epsilon, target.delta, goal.rounds):
+            made = self.kind(**settings)
+            self._demand(made)
+            once = amplify(made, goal.users)
+            curve = once if goal.rounds == 1 else compose(once, goal.rounds)
+            reached = target.reached(curve)
+            if target.met(reached):
+                name = self.kind.tuning[0].name
+                return Calibration(name, settings[name], made, curve, reached, target, "", goal.users)
+            refused = NotApplicable("plan", f"its design reaches {target.text(reached)}")
+        if refused is not None:
+            raise refused
+        return None
+
     def _best_settled(self) -> Calibration:
         """The first of the choices that can be certified."""
         waiting = self._choices()
@@ -173,7 +215,7 @@ class Trial:
                 mechanism = self._guessed(settings)
                 bits = mechanism.messages_per_user * mechanism.message_bits
                 self._demand(mechanism)
-                choices.append(_Choice(self._error(mechanism), int(bits), settings))
+                choices.append(_Choice(self._error(mechanism), bits, settings))
             except NotApplicable as error:
                 refused.append((bits, error.reason))
             except (ValueError, ZeroDivisionError) as error:
@@ -247,7 +289,10 @@ class Trial:
         """The certified setting; where a wrapper's local ε comes out above the limit, that of a lower one."""
         build, most = self._builder(given, tuning), self._tuned(given, tuning)
         for _ in range(MOST_LOWERINGS):
-            found = search(build, most, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+            found = search(
+                build, most, self.goal.target, users=self.goal.fewest, rounds=self.goal.rounds,
+                colluding=self.goal.colluding,
+            )  # fmt: skip
             cap, local = self.goal.limits.epsilon_local, found.mechanism.local_epsilon
             if cap is None or local is None or local <= cap or tuning.name != "epsilon":
                 return found
@@ -269,7 +314,8 @@ class Trial:
         cap = self.goal.limits.epsilon_local
         if tuning.name == "epsilon" and cap is not None:
             tuning = dataclasses.replace(tuning, most=min(tuning.most, cap))
-        value = guess(build, tuning, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+        honest = self.goal.fewest - self.goal.colluding
+        value = guess(build, tuning, self.goal.target, users=honest, rounds=self.goal.rounds)
         end = tuning.least if tuning.more_is_more_private else tuning.most
         return _Guess(value, build(value), "at its end" if value == end else "")
 
@@ -292,7 +338,7 @@ class _Choice:
     """Settings besides those searched, and what they come to by a quick guess."""
 
     error: float
-    bits: int
+    bits: float
     settings: dict[str, Any]
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from flint import arb
 
+from shuffledp.errors import NotApplicable
+
 if TYPE_CHECKING:
     from shuffledp.privacy.neighbours import Neighbours
     from shuffledp.privacy.own_loss import OwnLoss
@@ -61,6 +63,13 @@ class Randomizer(ABC):
     def attack_messages(self, users: int) -> int:
         """The same number in the datasets of ``attacks``."""
         return self.hiding_messages(users)
+
+    def told_parameters(self) -> dict[str, float]:
+        """p, β and q by name; nothing where no single message tells anything of the noise that hides a value."""
+        try:
+            return self.variation_ratio().describe()
+        except NotApplicable:
+            return {}
 
     @property
     def assumption(self) -> str:

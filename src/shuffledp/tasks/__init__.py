@@ -16,6 +16,8 @@ from shuffledp.tasks.mean import Mean as Mean
 from shuffledp.tasks.over_time import OverTime as OverTime
 from shuffledp.tasks.question import Quantile as Quantile, RangeCount as RangeCount
 from shuffledp.tasks.ranges import Ranges as Ranges
+from shuffledp.tasks.sum import Sum as Sum
 from shuffledp.tasks.task import Task as Task
 from shuffledp.tasks.task_list import TASKS as TASKS
+from shuffledp.tasks.variance import Variance as Variance
 from shuffledp.tasks.vector_mean import UnitVectorMean as UnitVectorMean, VectorMean as VectorMean

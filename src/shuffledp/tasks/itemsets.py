@@ -12,6 +12,7 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.user_values import ItemsUpTo
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import TASK, Values
 from shuffledp.tasks.frequency import Frequency
@@ -58,8 +59,21 @@ class ItemSets(Frequency):
         return Sensitivity(changed, math.sqrt(changed))
 
     def values(self, column: Column, array: pa.Array) -> Any:
+        if isinstance(column.mechanism.values, ItemsUpTo):
+            sizes, entries = column.lists(array)
+            return self._padded(column, sizes, column.option_numbers(entries, self.domain.names))
         rows, entries = column.lists_of_one_length(array)
         return column.option_numbers(entries, self.domain.names).reshape(rows, -1)
+
+    def _padded(self, column: Column, sizes: Array, numbers: Array) -> Array:
+        """Sets of any length up to the stated one, in rows of one length with −1 for none."""
+        longer = int(np.count_nonzero(sizes > self.items))
+        if longer:
+            rows = f"{longer:,} of {len(sizes):,} rows"
+            raise column.refuse(f"expected at most {self.items} items in every row, got more in {rows}")
+        result = np.full((len(sizes), self.items), -1, dtype=np.int64)
+        result[np.arange(self.items) < sizes[:, None]] = numbers
+        return result
 
     @classmethod
     def from_options(cls, given: Given) -> Task:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shuffledp.array import Array
+from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column, is_numeric
 from shuffledp.tasks.domain import Interval, Values, interval_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.task import Sensitivity, Task, every_label
+from shuffledp.tasks.task import Sensitivity, Task, apportioned, every_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,9 +56,19 @@ class Mean(Task):
         return {"dimension": 1}
 
     def sample(self, mechanism: Mechanism) -> Array:
-        low, high = mechanism.value_range
-        points = low + (high - low) * (np.arange(POINTS) + 0.5) / POINTS
-        return points if mechanism.task == self.name else points[:, None]
+        points = _points(mechanism)
+        return points if mechanism.task == Mean.name else points[:, None]
+
+    def held(self, mechanism: Mechanism, users: int) -> Integers:
+        """How many users hold each of the numbers that stand for all, from the least on."""
+        return apportioned(np.full(POINTS, 1 / POINTS), users)
+
+    def compare(
+        self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
+    ) -> tuple[Floats, Floats]:
+        counted = len(held) == POINTS
+        truth = np.array([held @ _points(mechanism) / held.sum()]) if counted else held
+        return super().compare(mechanism, estimate, truth, confidence)
 
     def scale(self, mechanism: Mechanism) -> float:
         low, high = mechanism.value_range
@@ -73,7 +83,7 @@ class Mean(Task):
         return pa.float64()
 
     def values(self, column: Column, array: pa.Array) -> Any:
-        if column.mechanism.task == self.name:
+        if column.mechanism.task == Mean.name:
             return column.numbers(array, self.interval)
         return vectors(column, array, self.interval)
 
@@ -89,6 +99,12 @@ class Mean(Task):
         return cls(given.interval())
 
 
+def _points(mechanism: Mechanism) -> Floats:
+    """Numbers that stand for all, evenly spread over what the mechanism takes."""
+    low, high = mechanism.value_range
+    return np.asarray(low + (high - low) * (np.arange(POINTS) + 0.5) / POINTS)
+
+
 def vectors(column: Column, array: pa.Array, interval: Interval) -> Any:
     """A list of numbers per row, or one number."""
     if is_numeric(array):
@@ -97,13 +113,19 @@ def vectors(column: Column, array: pa.Array, interval: Interval) -> Any:
     return column.numbers(entries, interval).reshape(rows, -1)
 
 
-def mean_of(interval: Interval, mechanism: Mechanism, estimate: Estimate, confidence: float) -> Quantity:
+def moved_to(interval: Interval, mechanism: Mechanism, estimate: Estimate) -> Estimate:
     """The estimate of each coordinate, moved from the mechanism's own range to the users'."""
     low, high = mechanism.value_range
     scale = interval.width / (high - low)
     value = interval.low + (estimate.value - low) * scale
-    moved = Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
-    labels = ["mean"] if len(value) == 1 else every_label(interval, len(value))
+    return Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
+
+
+def mean_of(interval: Interval, mechanism: Mechanism, estimate: Estimate, confidence: float) -> Quantity:
+    """The means of all coordinates, in the users' own unit."""
+    moved = moved_to(interval, mechanism, estimate)
+    count = len(moved.value)
+    labels = ["mean"] if count == 1 else every_label(interval, count)
     return Quantity.of("mean", labels, moved, confidence)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -148,6 +148,11 @@ class Task(ABC):
     def drawn_by_law(self, mechanism: Mechanism) -> bool:
         """Whether what ``compare`` needs of an estimate can be drawn by its law, without drawing messages."""
         return isinstance(mechanism.reading, SimulatedReading)
+
+    def caveat(self, offered: Sequence[Mechanism]) -> str:
+        """What must be said of these mechanisms side by side, besides their errors; empty where there is nothing."""
+        del offered
+        return ""
 
     # --- from a table to a report -----------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class VectorMean(Task):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        return {"dimension": self.dimension}
+        return {"dimension": self.dimension, "shape": self.shape}
 
     def sample(self, mechanism: Mechanism) -> Array:
         # A corner is among them: mechanisms that take shorter vectors only refuse it.

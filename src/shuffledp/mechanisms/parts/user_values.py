@@ -64,6 +64,54 @@ class ItemSet(UserValues):
 
 
 @dataclass(frozen=True)
+class ItemsUpTo(UserValues):
+    """At most ``items`` different whole numbers from 0 to options−1 per user, in rows of ``items`` with −1 for none."""
+
+    combines_items = True
+
+    who: str
+    options: int
+    items: int
+
+    def check(self, values: Any) -> Array:
+        rows = self._rows(values)
+        numbers = np.sort(_whole_numbers(self.who, rows + 1, self.options + 1) - 1, axis=1)
+        if ((numbers[:, 1:] == numbers[:, :-1]) & (numbers[:, 1:] >= 0)).any():
+            raise ValueError(f"{self.who}: the items of a user must be different, got one twice.")
+        return numbers
+
+    def _rows(self, values: Any) -> NDArray[np.int64]:
+        if isinstance(values, np.ndarray):
+            rows = _one_per_user(self.who, values, 2)
+            if rows.shape[1] > self.items:
+                raise self._too_many(rows.shape[1])
+            if rows.dtype.kind not in "iu":
+                raise TypeError(f"{self.who}: values must be whole numbers, got {rows.dtype}.")
+            missing = np.full((len(rows), self.items - rows.shape[1]), -1, dtype=np.int64)
+            return np.concatenate([rows.astype(np.int64), missing], axis=1)
+        if not isinstance(values, list | tuple):
+            raise TypeError(f"{self.who}: expected a list of items for each user, got {type(values).__name__}.")
+        lists = [np.asarray(row).reshape(-1) for row in values]
+        longest = max((len(row) for row in lists), default=0)
+        if longest > self.items:
+            raise self._too_many(longest)
+        if not lists:
+            raise ValueError(f"{self.who}: expected at least one value, got none.")
+        result = np.full((len(lists), self.items), -1, dtype=np.int64)
+        for number, row in enumerate(lists):
+            if len(row) and row.dtype.kind not in "iu":
+                raise TypeError(f"{self.who}: values must be whole numbers, got {row.dtype}.")
+            result[number, : len(row)] = row
+        return result
+
+    def _too_many(self, found: int) -> ValueError:
+        return ValueError(f"{self.who}: expected at most {self.items} items per user, got {found} of one.")
+
+    def probe(self) -> Array:
+        return farthest_sets(self.options, self.items)
+
+
+@dataclass(frozen=True)
 class RealNumber(UserValues):
     """One number from low to high per user."""
 

@@ -1,0 +1,189 @@
+"""What split and mixed messages tell: the sum with its noise, and a little that mixing leaves."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from flint import arb
+
+from shuffledp.array import Floats
+from shuffledp.numerics.ball import precision, rational, round_down, round_up
+from shuffledp.numerics.polya import PolyaDifferenceLaw
+from shuffledp.privacy.own_loss import OwnLoss
+from shuffledp.privacy.record import Record
+
+BITS = 160
+SUMMING = 1e-9
+"""More than what a sum of positive floats is off, relative to it, however many there are."""
+FLOAT = 1e-14
+"""More than what e^ε is off as a float."""
+CLOSE = 1e-6
+
+
+class SummedNoise(Record, ABC):
+    """Noise of a sum, or of a vector of sums: its privacy curve for the largest change by one user."""
+
+    @property
+    @abstractmethod
+    def theorem(self) -> str:
+        """What its values are proved by."""
+
+    @property
+    def largest(self) -> float:
+        """An ε from which δ is 0; infinity where there is none."""
+        return math.inf
+
+    @abstractmethod
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Certified upper and lower values of δ, for both directions; equal but for rounding where it is exact."""
+
+    @abstractmethod
+    def deviation(self) -> float:
+        """About the standard deviation of the loss."""
+
+
+@dataclass(frozen=True)
+class LaplaceSum(SummedNoise):
+    """Discrete Laplace noise, P(z) = (1−q)/(1+q)·q^|z|, q = e^−rate, on a sum that one user moves by up to ``shift``.
+
+    Theorem: with t the last z whose loss rate·(|z−s| − |z|) is above ε, s = shift, δ(ε) = P(z ≤ t) − e^ε·P(z ≤ t−s) =
+    (1 + q − q^(t+1) − e^(ε−rate·s)·q^−t)/(1+q) for 0 ≤ t < s, and 0 for ε ≥ rate·s. Any t gives a lower value.
+    """
+
+    rate: Fraction
+    shift: int
+
+    @property
+    def theorem(self) -> str:
+        return "discrete Laplace noise"
+
+    @cached_property
+    def largest(self) -> float:
+        with precision(BITS):
+            return round_up(arb(rational(self.rate * self.shift)))
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        most = self.rate * self.shift
+        if Fraction(epsilon) >= most:
+            return 0.0, 0.0
+        # z ≤ t where 2z < s − ε/rate; exact.
+        last = math.ceil((self.shift - Fraction(epsilon) / self.rate) / 2) - 1
+        with precision(BITS):
+            rate = arb(rational(self.rate))
+            q, power = (-rate).exp(), (-rate * last).exp()
+            value = (1 + q - q * power - (arb(rational(Fraction(epsilon) - most)) + rate * last).exp()) / (1 + q)
+            return max(0.0, round_up(value)), max(0.0, round_down(value))
+
+    def deviation(self) -> float:
+        return float(self.rate * self.shift)
+
+
+@dataclass(frozen=True)
+class PartialLaplaceSum(SummedNoise):
+    """What is left of discrete Laplace noise if a share ``shape`` < 1 of those who add it take part.
+
+    Theorem: differences of negative binomials of this shape; δ(ε) = Σ_z (P(z) − e^ε·P(z−s))₊ over a table of the law,
+    and all that is beyond the table. The law is symmetric, so both directions are equal; a smaller shift is the
+    same with less, as P falls on either side of 0.
+    """
+
+    rate: Fraction
+    shift: int
+    shape: Fraction
+
+    @property
+    def theorem(self) -> str:
+        return "differences of negative binomials"
+
+    @cached_property
+    def _law(self) -> tuple[Floats, Floats, float] | None:
+        law = PolyaDifferenceLaw(self.rate, self.shape)
+        table = law.table()
+        return None if table is None else (*table, law.beyond(len(table[0]) - 1))
+
+    @property
+    def known(self) -> bool:
+        """Whether the table of the law is not too long."""
+        return self._law is not None
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        if self._law is None:
+            return 1.0, 0.0
+        upper, lower, beyond = self._law
+        ratio = math.exp(min(epsilon, 700.0))
+        # The table's own margin is wider than what subtracting floats loses.
+        most = _excess(upper, lower, self.shift, ratio * (1 - FLOAT)) * (1 + SUMMING) + beyond
+        least = _excess(lower, upper, self.shift, ratio * (1 + FLOAT)) * (1 - SUMMING) - beyond * (1 + ratio)
+        return min(1.0, most), max(0.0, least)
+
+    def deviation(self) -> float:
+        return float(self.rate * self.shift)
+
+
+def _excess(first: Floats, second: Floats, shift: int, ratio: float) -> float:
+    """Σ_z (P(z) − ratio·Q(z−shift))₊ of two tables of a symmetric law, of z = 0, 1, …"""
+    reach = len(first) - 1
+    around = np.concatenate([first[:0:-1], first])
+    places = np.abs(np.arange(-reach, reach + 1) - shift)
+    moved = np.where(places <= reach, second[np.minimum(places, reach)], 0.0)
+    return float(np.maximum(around - ratio * moved, 0.0).sum())
+
+
+@dataclass(frozen=True)
+class MixedLoss(OwnLoss):
+    """The loss of ``noise``, and the distance η (``distance``) of the messages to ones made from the noisy sum alone.
+
+    Theorem: δ(ε) = δ_noise(ε) + (1 + e^ε)·η: for every set of views P ≤ P' + η ≤ e^ε·Q' + δ_noise + η ≤
+    e^ε·(Q + η) + δ_noise + η, where P' and Q' are the laws of what is made from the noisy sums. As δ falls with ε, a
+    smaller ε's value holds too.
+    """
+
+    noise: SummedNoise
+    distance: float
+    shares: str
+    """What the messages are, for the note."""
+
+    @property
+    def theorem(self) -> str:
+        return f"split and mix: δ of {self.noise.theorem} + (1 + e^ε)·η of mixing"
+
+    @property
+    def note(self) -> str:
+        return f"Mixing: {self.shares} are within η = {self.distance:.3g} of ones that tell the noisy sum alone."
+
+    def parts(self, epsilon: float) -> tuple[float, float]:
+        """Certified upper values of the noise's δ, and of what mixing adds to it."""
+        with precision(BITS):
+            mixing = round_up((1 + arb(epsilon).exp()) * arb(self.distance))
+        return self.noise.delta(epsilon)[0], mixing
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        values = [self._at(min(float(one), self._turn)) for one in epsilons]
+        return np.array([high for high, _ in values]), np.array([low for _, low in values])
+
+    def _at(self, epsilon: float) -> tuple[float, float]:
+        high, mixing = self.parts(epsilon)
+        low = self.noise.delta(epsilon)[1]
+        return min(1.0, math.nextafter(high + mixing, math.inf)), min(1.0, low + mixing * (1 - SUMMING))
+
+    @cached_property
+    def _turn(self) -> float:
+        """About where the sum is least (it is convex in e^ε); beyond, its value is taken: sound wherever that is."""
+        low, high = 0.0, min(self.noise.largest, 64.0)
+        if sum(self.parts(high)) <= sum(self.parts(high * (1 - 1e-6))):
+            return high
+        while high - low > CLOSE:
+            third = (high - low) / 3
+            if sum(self.parts(low + third)) <= sum(self.parts(high - third)):
+                high -= third
+            else:
+                low += third
+        return (low + high) / 2
+
+    def deviation(self) -> float:
+        return self.noise.deviation()
