@@ -29,6 +29,7 @@ from shuffledp.certificate.certify import certify as certify
 from shuffledp.certificate.claim import Claim as Claim
 from shuffledp.certificate.proof import Finding as Finding
 from shuffledp.certificate.verify import verify as verify
+from shuffledp.collection.ask import ask as ask
 from shuffledp.collection.collect import collect as collect
 from shuffledp.collection.report import Report as Report
 from shuffledp.composition.gaussian_limit import gaussian_limit as gaussian_limit
@@ -40,9 +41,11 @@ from shuffledp.errors import (
     NumericalError as NumericalError,
     ShuffledpError as ShuffledpError,
 )
+from shuffledp.mechanisms.combined.cancelling_tree import CancellingTree as CancellingTree
 from shuffledp.mechanisms.combined.compressed import Compressed as Compressed
 from shuffledp.mechanisms.combined.parallel import Parallel as Parallel
 from shuffledp.mechanisms.combined.range_queries import RangeQueries as RangeQueries
+from shuffledp.mechanisms.combined.range_tree import RangeTree as RangeTree
 from shuffledp.mechanisms.combined.repeated import Repeated as Repeated
 from shuffledp.mechanisms.estimate import Estimate as Estimate
 from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse as HadamardResponse
@@ -77,6 +80,7 @@ from shuffledp.mechanisms.multimessage.balls_into_bins import BallsIntoBins as B
 from shuffledp.mechanisms.multimessage.cancelling_noise import CancellingNoise as CancellingNoise
 from shuffledp.mechanisms.multimessage.cheu_zhilyaev import CheuZhilyaev as CheuZhilyaev
 from shuffledp.mechanisms.multimessage.mix_dump import MixDUMP as MixDUMP
+from shuffledp.mechanisms.multimessage.poisson_dump import PoissonDUMP as PoissonDUMP
 from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP as PureDUMP
 from shuffledp.mechanisms.vector.duchi import Duchi as Duchi
 from shuffledp.mechanisms.vector.harmony import Harmony as Harmony

@@ -13,7 +13,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.mechanisms.ability import AnswersRanges
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.sampling import dyadic_tree
+from shuffledp.mechanisms.parts.value_tree import ValueTree
 from tests.oracle.floating import delta_sound_float, epsilon_published_float
 
 
@@ -71,31 +71,17 @@ def test_the_mixture_of_the_levels_one_by_one() -> None:
     assert rest == pytest.approx(1 - sum(weights.values()), rel=1e-9)
 
 
-def nodes_of(bounds: tuple[int, int], height: int) -> list[int]:
-    nodes = dyadic_tree.decompose(bounds, height)
-    return [] if nodes is None else nodes.tolist()
-
-
-@pytest.mark.parametrize("height", [1, 2, 3, 4, 5])
-def test_every_range_is_made_of_few_disjoint_nodes(height: int) -> None:
-    """For every range: exactly its leaves, at most two nodes of a level, none that could be merged."""
-    size = 1 << height
-    below = [
-        set(range(j * size >> level, (j + 1) * size >> level))
-        for level in range(1, height + 1)
-        for j in range(1 << level)
-    ]
-    for low, high in itertools.combinations(range(size + 1), 2):
-        nodes = nodes_of((low, high), height)
-        if (low, high) == (0, size):
-            assert nodes == []
-            continue
-        leaves = [leaf for node in nodes for leaf in below[node]]
-        assert sorted(leaves) == list(range(low, high))
-        levels = [(node + 2).bit_length() for node in nodes]
-        assert all(levels.count(level) <= 2 for level in levels)
-        # A node and its sibling would be their parent: places 2k and 2k + 1 are siblings.
-        assert not any(node % 2 == 0 and node + 1 in nodes for node in nodes)
+@pytest.mark.parametrize(("values", "fan_out"), [(2, 2), (8, 2), (32, 2), (13, 2), (13, 3), (27, 3), (21, 4), (5, 5)])
+def test_every_range_is_made_of_few_disjoint_nodes(values: int, fan_out: int) -> None:
+    """For every range: exactly its values, and no nodes that could be one node together."""
+    tree = ValueTree(values, fan_out)
+    below = [set(range(*tree.ends(level, node))) for level in range(tree.height) for node in range(tree.sizes[level])]
+    for low, high in itertools.combinations(range(values + 1), 2):
+        nodes = tree.decompose(low, high)
+        assert sorted(leaf for node in nodes for leaf in below[node]) == list(range(low, high))
+        inside = [node for node, leaves in enumerate(below) if leaves <= set(range(low, high))]
+        maximal = [node for node in inside if not any(below[node] < below[wider] for wider in inside)]
+        assert {frozenset(below[node]) for node in nodes} == {frozenset(below[node]) for node in maximal}
 
 
 def test_ranges_are_unbiased_with_the_stated_variance_exactly() -> None:
@@ -161,13 +147,13 @@ def test_least_squares_against_the_normal_equations() -> None:
         r, s = float(response.reading.other), float(response.reading.own)
         weight += [(s - r) ** 2 / (r * (1 - r))] * response.options
     # Unknown: the leaves, the last one from the total.
-    tree = np.array([dyadic_tree.of_leaves(np.eye(8)[leaf]) for leaf in range(8)]).T
+    tree = ValueTree(8, 2).of_leaves(np.eye(8)).T
     free = tree[:, :7] - tree[:, 7:]
     root = np.sqrt(np.array(weight))
     leaves, *_ = np.linalg.lstsq(free * root[:, None], (value - 700 * tree[:, 7]) * root, rcond=None)
     expected = tree @ np.append(leaves, 700 - leaves.sum())
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
-    np.testing.assert_allclose(found, dyadic_tree.of_leaves(found[-8:]), rtol=1e-9)
+    np.testing.assert_allclose(found, ValueTree(8, 2).of_leaves(found[-8:]), rtol=1e-9)
     assert found[:2].sum() == pytest.approx(700)
 
 
@@ -197,7 +183,7 @@ def test_the_first_level_is_as_often_as_the_last() -> None:
     """Every level is drawn by 1/H of the users: 60,000 users, each count within 6 deviations (4e-9 a level)."""
     made = sdp.RangeQueries(1.0, 5)
     messages = made.encode(np.zeros(60_000, dtype=np.int64), rng=np.random.default_rng(2))
-    counts = np.array([level.sum() for level in dyadic_tree.levels_of(np.bincount(messages, minlength=made.nodes))])
+    counts = np.array([level.sum() for level in made.reading.tree.levels(np.bincount(messages, minlength=made.nodes))])
     assert (np.abs(counts - 12_000) < 6 * math.sqrt(60_000 * 0.2 * 0.8)).all()
 
 

@@ -17,7 +17,7 @@ from shuffledp.composition.sequential import compose
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.randomizer import HasNoisyOthers, HasOwnLoss, Randomizer
+from shuffledp.privacy.randomizer import HasNoisyOthers, HasOwnLoss, HasParts, Randomizer
 from shuffledp.privacy.value import BoundValue
 from shuffledp.readable import Readable, Row
 from shuffledp.tradeoff.risk import Risk
@@ -238,8 +238,9 @@ class _Deployment:
         """
         try:
             made = self.build(value)
-            if isinstance(made, HasOwnLoss):
-                return math.log(made.own_loss(self.users_at(value) - self.colluding).deviation())
+            own = own_deviation(made, self.users_at(value) - self.colluding)
+            if own is not None:
+                return math.log(own) + 0.5 * math.log(self.rounds_at(value))
             known = made.variation_ratio()
         except ValueError:
             return -math.inf
@@ -252,6 +253,17 @@ class _Deployment:
             hidden += others * float(chance)
         square = 2 * known.beta * max(known.q_pair) * p_share / hidden
         return 0.5 * math.log(square * self.rounds_at(value))
+
+
+def own_deviation(made: Randomizer, users: int) -> float | None:
+    """About the standard deviation of the loss where a protocol knows its own, or is made of such parts; else None."""
+    if isinstance(made, HasOwnLoss):
+        return made.own_loss(made.hiding_messages(users)).deviation()
+    if not isinstance(made, HasParts):
+        return None
+    found = [(own_deviation(part, users), times) for part, times in made.parts()]
+    squares = [times * one**2 for one, times in found if one is not None]
+    return math.sqrt(sum(squares)) if len(squares) == len(found) else None
 
 
 def _tuning(randomizer: Any, find: str | None) -> Tuning:

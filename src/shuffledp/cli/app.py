@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 import shuffledp
 from shuffledp.cli import (
     amplify,
+    ask,
     audit,
     calibrate,
     collect,
@@ -71,6 +72,7 @@ app.command("collect")(collect.command)
 app.command("encode")(collect.encode)
 app.command("shuffle")(collect.shuffle)
 app.command("estimate")(collect.estimate)
+app.command("ask", cls=ask.TakesRanges)(ask.command)
 app.add_typer(ledger.app, name="ledger")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure
+from shuffledp.collection.ask import NODES, document_of, questions_of
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
 from shuffledp.collection.ledger import Standing
@@ -17,6 +18,8 @@ from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, roun
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.readable import Readable
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.question import Quantile, RangeCount
+from shuffledp.tasks.ranges import Ranges
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,9 +87,18 @@ class Report(Readable):
             "standard_error": self.largest_error(),
             "promise": dict(plan.promise),
             "estimates": [dict(row) for row in rows_of(self.quantities)],
+            **({NODES: document_of(self.estimate)} if isinstance(plan.task, Ranges) else {}),
             "ledger": None if self.standing is None else standing_document(self.standing),
             "plan": plan.document(),
         }
+
+    def range(self, first: Any, last: Any, confidence: float = CONFIDENCE) -> RangeCount:
+        """How many users hold a value from ``first`` up to and including ``last``, where the task is ranges."""
+        return questions_of(self.guarantee.plan, self.estimate).range(first, last, confidence)
+
+    def quantile(self, share: float, confidence: float = CONFIDENCE) -> Quantile:
+        """The first value that at least this share of the users do not exceed, where the task is ranges."""
+        return questions_of(self.guarantee.plan, self.estimate).quantile(share, confidence)
 
     def largest_error(self) -> float:
         """The largest standard error of any estimate."""

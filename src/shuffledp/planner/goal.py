@@ -111,8 +111,11 @@ class Goal:
     @cached_property
     def yardstick(self) -> Yardstick:
         """What a trusted curator would reach."""
-        found = yardstick(self.task.sensitivity(self.users), self.target, self.rounds)
-        return Yardstick(found.standard_error * self.task.central_factor(), found.noise)
+        found = []
+        for sensitivity, factor in self.task.curators(self.users):
+            one = yardstick(sensitivity, self.target, self.rounds)
+            found.append(Yardstick(one.standard_error * factor, one.noise))
+        return min(found, key=lambda one: one.standard_error)
 
     def kinds(self) -> Iterator[tuple[str, type[Mechanism]]]:
         """The names and classes of the mechanisms that do the task, what is built around them included."""

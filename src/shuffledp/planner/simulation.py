@@ -156,7 +156,7 @@ class Simulation:
     def run(self, advance: Callable[[int], None] = lambda done: None) -> Outcome:
         """All repeats; ``advance`` is called after each."""
         rng = np.random.default_rng(self.seed)
-        exact = isinstance(self.mechanism.reading, SimulatedReading)
+        exact = self.task.drawn_by_law(self.mechanism)
         users = self.users if exact else self._encodable()
         square, inside, total = 0.0, 0, 0
         for _ in range(self.repeats):

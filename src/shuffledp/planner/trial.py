@@ -186,9 +186,10 @@ class Trial:
     # --- settings ---------------------------------------------------------------------------------------------
 
     def _known(self) -> dict[str, Any]:
-        """What the task tells about the settings."""
+        """What the task and the goal tell about the settings."""
         names = [field.name for field in catalogue.settings(self.kind)]
-        return {name: value for name, value in self.goal.task.facts.items() if name in names}
+        known = {**self.goal.task.facts, "honest": self.goal.users}
+        return {name: value for name, value in known.items() if name in names}
 
     def _designed(self) -> Iterator[Calibration]:
         """Those of the mechanism's own designs that its certified curve confirms: the first, or all of a front."""

@@ -13,6 +13,8 @@ from shuffledp.tasks.itemsets import ItemSets as ItemSets
 from shuffledp.tasks.key_value import KeyValue as KeyValue
 from shuffledp.tasks.location import Location as Location
 from shuffledp.tasks.mean import Mean as Mean
+from shuffledp.tasks.over_time import OverTime as OverTime
+from shuffledp.tasks.question import Quantile as Quantile, RangeCount as RangeCount
 from shuffledp.tasks.ranges import Ranges as Ranges
 from shuffledp.tasks.sum import Sum as Sum
 from shuffledp.tasks.task import Task as Task

@@ -38,7 +38,7 @@ class Frequency(Task):
     options: Values
 
     name = "frequency"
-    kinds = ("frequency",)
+    kinds: ClassVar[tuple[str, ...]] = ("frequency",)
     data = "users spread evenly over the options"
     unit = "users"
     taken: ClassVar[tuple[str, ...]] = ("domain", "categories")

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.ability import AnswersRanges
-from shuffledp.mechanisms.combined.range_queries import RangeQueries
+from shuffledp.mechanisms.ability import answers_ranges, range_answers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.sampling import dyadic_tree
+from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
+from shuffledp.mechanisms.parts.quantile import RunningCount
+from shuffledp.mechanisms.parts.reading import CombinedReading
+from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.value_tree import ValueTree
+from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.task import SEED, Sensitivity, apportioned
 
+SHOWN = 1024
+"""Most values of which the report tells how many users hold at most that."""
 RANGES = 256
 """Random ranges that stand for all of them."""
 
@@ -32,11 +38,11 @@ class Ranges(Frequency):
     number from 0.
 
     >>> Ranges(256).facts
-    {'height': 8}
+    {'options': 256, 'height': 8}
     """
 
     name = "range queries"
-    kinds = ("range queries",)
+    kinds: ClassVar[tuple[str, ...]] = ("range queries", "frequency")
     data = "users spread evenly over the values, ranges with random ends"
 
     @property
@@ -46,10 +52,19 @@ class Ranges(Frequency):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        return {"height": self.height}
+        return {"options": self.count, "height": self.height}
 
-    def sample(self, mechanism: Mechanism) -> Array:
-        return np.arange(1 << self.height)
+    @classmethod
+    def can_use(cls, kind: type[Mechanism] | Mechanism) -> bool:
+        """Trees, and frequency oracles whose counts can be added up."""
+        return kind.task in cls.kinds and answers_ranges(kind)
+
+    def answers(self, mechanism: Mechanism) -> ConsistentRanges:
+        """How the mechanism answers ranges; a sentence where it does not."""
+        found = range_answers(mechanism)
+        if found is None:
+            raise ValueError(f"{WHO}: {mechanism.name} with these settings does not answer ranges.")
+        return found
 
     @cached_property
     def ranges(self) -> list[tuple[int, int]]:
@@ -59,42 +74,75 @@ class Ranges(Frequency):
         return [(low, high) for low, high in drawn]
 
     def spread(self, mechanism: Mechanism, values: Array) -> Floats:
-        assert isinstance(mechanism, AnswersRanges), "a mechanism for range queries"
-        return mechanism.range_variance(values, self.ranges)
+        return self.answers(mechanism).range_variance(values, self.ranges)
+
+    def standard_error(self, mechanism: Mechanism, users: int) -> float:
+        held = self.held(mechanism, users).astype(np.float64)
+        spread = self.answers(mechanism).variance_of(held, users, self.ranges)
+        return math.sqrt(max(0.0, float(np.mean(spread))))
 
     def held(self, mechanism: Mechanism, users: int) -> Integers:
-        return apportioned(np.full(1 << self.height, 2.0**-self.height), users)
+        held = np.zeros(self.answers(mechanism).tree.values, dtype=np.int64)
+        held[: self.count] = apportioned(np.full(self.count, 1 / self.count), users)
+        return held
 
     def compare(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
-        assert isinstance(mechanism, AnswersRanges), "a mechanism for range queries"
-        found = mechanism.ranges(estimate, self.ranges)
+        found = self.answers(mechanism).ranges(estimate, self.ranges)
         below = np.concatenate([[0.0], np.cumsum(held)])
         truth = np.array([below[high] - below[low] for low, high in self.ranges])
         return found.value - truth, found.margin(confidence)
 
+    def drawn_by_law(self, mechanism: Mechanism) -> bool:
+        """Counts that are added up must hang together as they do in messages."""
+        reading = mechanism.reading
+        return super().drawn_by_law(mechanism) and (not isinstance(reading, SupportReading) or reading.draws_together)
+
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0 * self.height, math.sqrt(2.0 * self.height))
 
-    def central_factor(self) -> float:
-        """A curator, too, adds up the nodes of a tree, each with its own noise."""
-        nodes = [dyadic_tree.decompose(range_, self.height) for range_ in self.ranges]
-        return math.sqrt(np.mean([0 if parts is None else len(parts) for parts in nodes]))
+    def curators(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
+        """A curator, too, asks all levels of a tree, flat or tall, each node with its own noise, made to add up."""
+        del users
+        fan_out = 2
+        while True:
+            tree = ValueTree(self.count, min(fan_out, self.count))
+            levels = tree.height
+            noise = ConsistentRanges("curator", tree, (1.0,) * levels, _NodeNoise())
+            spread = noise.variance_of(np.zeros(self.count), 0, self.ranges)
+            yield Sensitivity(2.0 * levels, math.sqrt(2.0 * levels)), math.sqrt(float(np.mean(spread)))
+            if fan_out >= self.count:
+                return
+            fan_out *= 2
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        """How many users are in each half, quarter, … of the domain."""
-        assert isinstance(mechanism, RangeQueries), "a mechanism for range queries"
+        """How many users are in each node of the tree, as estimated by itself, and up to values of the domain."""
+        answers = self.answers(mechanism)
+        tree = answers.tree
         labels, kept = [], []
-        node = 0
-        for level in range(1, mechanism.height + 1):
-            width = mechanism.options >> level
-            for first in range(0, mechanism.options, width):
+        for level, start in enumerate(tree.starts):
+            for node in range(tree.sizes[level]):
+                first, end = tree.ends(level, node)
                 if first < self.count:
-                    last = min(first + width, self.count) - 1
+                    last = min(end, self.count) - 1
                     ends = [self.domain.label(first), self.domain.label(last)]
                     labels.append(" … ".join(ends if last > first else ends[:1]))
-                    kept.append(node)
-                node += 1
+                    kept.append(start + node)
         inside = Estimate(estimate.value[kept], estimate.variance[kept], estimate.users, estimate.tails)
-        return [Quantity.of("users", labels, inside, confidence)]
+        return [Quantity.of("users", labels, inside, confidence), self._up_to(answers, estimate, confidence)]
+
+    def _up_to(self, answers: ConsistentRanges, estimate: Estimate, confidence: float) -> Quantity:
+        """How many users hold at most each value, of at most ``SHOWN`` values."""
+        shown = np.unique(np.linspace(0, self.count - 1, min(self.count, SHOWN)).astype(np.int64))
+        found = RunningCount(answers, estimate, self.count).up_to(shown)
+        return Quantity.of("users up to", [self.domain.label(int(value)) for value in shown], found, confidence)
+
+
+@dataclass(frozen=True)
+class _NodeNoise(CombinedReading):
+    """A curator's counts: independent noise of variance 1 on every node."""
+
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        del held, users
+        return np.asarray((weights**2).sum(axis=-1))

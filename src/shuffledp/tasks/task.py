@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +18,7 @@ import numpy as np
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.tasks.domain import TASK, WHO, Values
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
@@ -142,6 +143,14 @@ class Task(ABC):
     def central_factor(self) -> float:
         """How many times the error of one number with noise a curator has."""
         return 1.0
+
+    def curators(self, users: int) -> Iterable[tuple[Sensitivity, float]]:
+        """What a curator could add noise to: how far one user moves it, and its error as a multiple of one number's."""
+        return [(self.sensitivity(users), self.central_factor())]
+
+    def drawn_by_law(self, mechanism: Mechanism) -> bool:
+        """Whether what ``compare`` needs of an estimate can be drawn by its law, without drawing messages."""
+        return isinstance(mechanism.reading, SimulatedReading)
 
     def caveat(self, offered: Sequence[Mechanism]) -> str:
         """What must be said of these mechanisms side by side, besides their errors; empty where there is nothing."""

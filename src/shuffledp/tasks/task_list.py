@@ -13,13 +13,25 @@ from shuffledp.tasks.itemsets import ItemSets
 from shuffledp.tasks.key_value import KeyValue
 from shuffledp.tasks.location import Location
 from shuffledp.tasks.mean import Mean
+from shuffledp.tasks.over_time import OverTime
 from shuffledp.tasks.ranges import Ranges
 from shuffledp.tasks.sum import Sum
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.variance import Variance
 from shuffledp.tasks.vector_mean import VectorMean
 
-TASKS: tuple[type[Task], ...] = (Frequency, Mean, Sum, Variance, ItemSets, KeyValue, VectorMean, Location, Ranges)
+TASKS: tuple[type[Task], ...] = (
+    Frequency,
+    Mean,
+    Sum,
+    Variance,
+    ItemSets,
+    KeyValue,
+    VectorMean,
+    Location,
+    Ranges,
+    OverTime,
+)
 
 
 def command_names() -> list[str]:

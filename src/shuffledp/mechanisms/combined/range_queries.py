@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
+from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
 from shuffledp.mechanisms.parts.node_count import NodeCounts
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.user_values import OneOption
@@ -165,17 +165,14 @@ class RangeQueries(Mechanism, AnswersRanges):
 
     # --- ranges -----------------------------------------------------------------------------------------------
 
-    def ranges(self, estimate: Estimate, ranges: Sequence[tuple[int, int]]) -> Estimate:
-        """The number of users with a value in [a, b), for each range, from ``estimate(messages)``; unbiased."""
-        return self.reading.ranges(estimate, ranges)
-
-    def range_variance(self, values: Any, ranges: Sequence[tuple[int, int]]) -> Floats:
-        """The exact variance of ``ranges`` for these true values."""
-        return self.reading.range_variance(self.check(values), ranges)
+    @cached_property
+    def answers(self) -> ConsistentRanges:
+        """Ranges are answered consistently: by least squares over all levels."""
+        return ConsistentRanges.of("RangeQueries", self.reading)
 
     def consistent(self, estimate: Estimate) -> Floats:
         """The same counts, adjusted by least squares so that children add up to their parent and all to the users."""
-        return self.reading.consistent(estimate)
+        return self.reading.tree.consistent(estimate.value, self.reading.empty, float(estimate.users))
 
     # --- for tests and the catalogue --------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from shuffledp.mechanisms.parts.crowd import AmongDummies
 from shuffledp.mechanisms.parts.dummy import DUMMIES, DummyReading, MessageTable, checked_dummies, numbers_of_dummies
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import inverse_coth
+from shuffledp.mechanisms.parts.support import Pairs, independent
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import BitRowWire
 from shuffledp.mechanisms.tuning import Tuning
@@ -39,6 +40,14 @@ class SummedAmongDummies(DummyReading):
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)
+
+    @property
+    def pairs(self) -> Pairs:
+        return independent(self)
+
+    @property
+    def draws_together(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
 from shuffledp.mechanisms.parts.pair_law import PairLaw
-from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.support import Pairs, SupportReading, independent
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import above, rational
@@ -61,6 +61,15 @@ class CounterReading(SupportReading):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=2 * self.counters)[1::2]
+
+    @property
+    def pairs(self) -> Pairs | None:
+        """Counters are independent; two options have one counter, of which they are both made."""
+        return independent(self) if self.counters > 1 else None
+
+    @property
+    def draws_together(self) -> bool:
+        return True
 
     def finish(self, total: Array, users: int) -> Estimate:
         found = self.from_supports(total, users)

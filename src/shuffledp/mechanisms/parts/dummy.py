@@ -14,7 +14,7 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
-from shuffledp.mechanisms.parts.support import SupportReading, true_or_uniform, uniform_counts
+from shuffledp.mechanisms.parts.support import Pairs, SupportReading, true_or_uniform, uniform_counts
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import rational
 from shuffledp.privacy.pair import ExactClass
@@ -168,6 +168,15 @@ class CountedAmongDummies(DummyReading):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options + 1)[: self.options]
+
+    @property
+    def pairs(self) -> Pairs:
+        """A message, and so a dummy, supports one option or none."""
+        return Pairs(Fraction(0), Fraction(0), -self.dummies * self.dummy_support**2)
+
+    @property
+    def draws_together(self) -> bool:
+        return True
 
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
         real = true_or_uniform(held, users, float(self.uniform_share), rng)

@@ -1,24 +1,23 @@
-"""Counts of the nodes of a binary tree over an ordered domain, read level by level, and of ranges made up of nodes."""
+"""Counts of the nodes of a binary tree over an ordered domain, where each user reports the node of one level."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
-from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.support import CountedOption
 from shuffledp.mechanisms.parts.sway import Sway
-from shuffledp.sampling import dyadic_tree
+from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 
 @dataclass(frozen=True)
-class NodeCounts(SimulatedReading):
+class NodeCounts(SimulatedReading, TreeReading):
     """Node j of level ℓ, of 2^ℓ nodes, is message 2^ℓ − 2 + j; each user reports one level, drawn uniformly.
 
     ``levels`` read the reports of each level, from two nodes to all values.
@@ -26,6 +25,10 @@ class NodeCounts(SimulatedReading):
 
     who: str
     levels: tuple[CountedOption, ...]
+
+    @cached_property
+    def tree(self) -> ValueTree:  # type: ignore[override]
+        return ValueTree(self.options, 2)
 
     @property
     def height(self) -> int:
@@ -69,15 +72,12 @@ class NodeCounts(SimulatedReading):
         return self.finish(np.concatenate(totals), users)
 
     def sways(self, messages: float) -> list[Sway]:
-        """Every message is of one node, or of others of its level; it counts H times.
-
-        Nor does it move a range further: of two nodes of one level it is of one at most.
-        """
+        """Every message is of one node, or of others of its level; it counts H times."""
         return [sway.times(messages * self.height) for level in self.levels for sway in level.sways(1)]
 
     def truth(self, values: Array) -> Floats:
         """The number of users in each node, level after level."""
-        return dyadic_tree.of_leaves(np.bincount(values, minlength=self.options).astype(np.float64))
+        return self.tree.of_leaves(np.bincount(values, minlength=self.options).astype(np.float64))
 
     def variance(self, values: Array) -> Floats:
         return self.variance_of_counts(self.truth(values), len(values))
@@ -92,55 +92,21 @@ class NodeCounts(SimulatedReading):
             result[part] = self.height * (held * own + (users - held) * other) + (self.height - 1) * held
         return result
 
-    # --- ranges -----------------------------------------------------------------------------------------------
+    @property
+    def empty(self) -> tuple[float, ...]:
+        """The variance of an empty node of each level, a user."""
+        every = self.variance_of_counts(np.zeros(self.nodes), 1)
+        return tuple(float(level[0]) for level in self.tree.levels(every))
 
-    def ranges(self, estimate: Estimate, ranges: Sequence[tuple[int, int]]) -> Estimate:
-        """The number of users with a value in [a, b), for each range, by the fewest nodes that make it up.
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        """A user adds H·Z_ℓ for the one level ℓ that is drawn: variance H·Σ_ℓ E[Z_ℓ²] − (Σ_ℓ E[Z_ℓ])².
 
-        Unbiased, from the estimate of all nodes. So is its estimated variance, which is linear in the nodes' counts:
-        these are taken as estimated, below 0 too, because many small nodes would add up what clipping each adds.
+        E[Z_ℓ] is the weight of the user's own node.
         """
-        spread = self.variance_of_counts(estimate.value, estimate.users)
-        parts = [dyadic_tree.decompose(self._bounds(a, b), self.height) for a, b in ranges]
-        value = [estimate.users if nodes is None else estimate.value[nodes].sum() for nodes in parts]
-        variance = [self._range_variance(nodes, estimate.value, spread, estimate.users) for nodes in parts]
-        return Estimate(np.array(value, dtype=np.float64), np.maximum(variance, 0.0), estimate.users)
-
-    def range_variance(self, values: Array, ranges: Sequence[tuple[int, int]]) -> Floats:
-        """The exact variance of ``ranges`` for these true values."""
-        counts, users = self.truth(values), len(values)
-        variance = self.variance_of_counts(counts, users)
-        parts = [dyadic_tree.decompose(self._bounds(a, b), self.height) for a, b in ranges]
-        return np.array([self._range_variance(nodes, counts, variance, users) for nodes in parts])
-
-    def _range_variance(self, nodes: Array | None, counts: Floats, variance: Floats, users: int) -> float:
-        """Disjoint nodes of different levels are uncorrelated, because nobody reports two levels or is in two nodes.
-
-        Two of one level: a message of that level, with mean product 0, against the chance r that each has: −r² for a
-        user of neither node, −r·s for a user of one of them, H times over (s−r)².
-        """
-        if nodes is None:
-            return 0.0
-        result = float(variance[nodes].sum())
-        for part, level in self._parts():
-            here = nodes[(nodes >= part.start) & (nodes < part.stop)]
-            if len(here) == 2:
-                s, r = float(level.own), float(level.other)
-                inside = float(counts[here].sum())
-                result -= 2 * self.height * (r * r * (users - inside) + r * s * inside) / (s - r) ** 2
-        return result
-
-    def _bounds(self, a: Any, b: Any) -> tuple[int, int]:
-        low = argument.count(self.who, "the start of a range", a, at_least=0)
-        high = argument.count(self.who, "the end of a range", b, at_least=0)
-        if not low < high <= self.options:
-            raise ValueError(f"{self.who}: a range [a, b) must have a < b ≤ {self.options}, got [{low}, {high}).")
-        return low, high
-
-    def consistent(self, estimate: Estimate) -> Floats:
-        """The same counts, adjusted by least squares so that children add up to their parent and all to the users.
-
-        Post-processing: still unbiased and of smaller variance on the whole; the weights are those of empty nodes.
-        """
-        empty = self.variance_of_counts(np.zeros(self.nodes), 1)
-        return dyadic_tree.least_squares(estimate.value, empty, float(estimate.users))
+        inside = self.tree.levels(self.tree.of_leaves(held))
+        parts = self.tree.levels(weights)
+        squares = sum(
+            level.squares(part, here, users) for level, part, here in zip(self.levels, parts, inside, strict=True)
+        )
+        own = sum(np.repeat(part, width, axis=-1) for part, width in zip(parts, self.tree.widths, strict=True))
+        return np.asarray(self.height * squares - own**2 @ held)

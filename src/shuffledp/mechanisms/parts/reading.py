@@ -10,6 +10,7 @@ import numpy as np
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.sway import Sway
+from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 
 class Reading(ABC):
@@ -46,3 +47,32 @@ class SimulatedReading(Reading):
     @abstractmethod
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """The estimate where ``held`` users hold each option."""
+
+
+class CombinedReading(ABC):
+    """A reading whose estimates' covariances are known exactly, so that sums of them have a known error."""
+
+    @abstractmethod
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        """The exact variance of Σ weights·estimate, for each row of weights, where ``held`` users hold each value."""
+
+
+class TreeReading(CombinedReading):
+    """Estimates the counts of all nodes of a tree over an ordered domain; a flat histogram is a tree of one level."""
+
+    tree: ValueTree
+
+    @property
+    def combines(self) -> bool:
+        """Whether the covariances are known with these settings."""
+        return True
+
+    @property
+    def values_free(self) -> bool:
+        """Whether the noise of every node is independent of the other nodes, of the values."""
+        return False
+
+    @property
+    def empty(self) -> tuple[float, ...]:
+        """The variance of an empty node's estimate on each level, in any unit."""
+        return (1.0,) * self.tree.height

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from shuffledp.mechanisms.parts.crowd import Crowd
 from shuffledp.mechanisms.parts.flooded_noise import FloodedNoise
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
-from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.sway import Sway
+from shuffledp.mechanisms.parts.value_tree import ValueTree
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class SharedNoise(Crowd):
 
 
 @dataclass(frozen=True)
-class SignedCounts(SimulatedReading):
+class SignedCounts(SimulatedReading, TreeReading):
     """For each option the messages for it less those against it.
 
     Each error is X − Y, of variance 2q/(1−q)² times how many times over the noise is there. Where every user holds one
@@ -100,6 +102,20 @@ class SignedCounts(SimulatedReading):
 
     def variance(self, values: Array) -> Floats:
         return np.full(self.options, self._variance(len(values)))
+
+    @cached_property
+    def tree(self) -> ValueTree:  # type: ignore[override]
+        return ValueTree(self.options, self.options)
+
+    @property
+    def combines(self) -> bool:
+        return self.one_each
+
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        """The noise is independent; that all counts together are known takes the weights' mean off."""
+        del held
+        alone = self._variance(users) / self._kept
+        return np.asarray(alone * ((weights**2).sum(axis=-1) - weights.sum(axis=-1) ** 2 / self.options))
 
     def _times(self, users: int) -> float:
         """How many times over the noise is there: once from the shuffler, or from as many users as were planned."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb
@@ -17,7 +17,7 @@ from shuffledp.array import Array, Bytes, Words
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reference import WORDS_OF_AN_INTEGER, UniformReference, integers_below
-from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.support import Pairs, SupportReading
 from shuffledp.mechanisms.parts.wire import Mask, Wire
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import HidingPair
@@ -76,7 +76,7 @@ class MeetingSubsets:
         without_mine = missing_share(d, k, s) * Fraction(k, d - s)
         with_mine = Fraction(k, d) - without_mine
         other = with_mine * region.inside + without_mine * region.outside
-        return SubsetReading(d, Fraction(k, d) * region.inside, other)
+        return SubsetReading(d, Fraction(k, d) * region.inside, other, size=k, held=s)
 
     def table(self, region: OwnRegion, inputs: Array, held: Sequence[Sequence[int]]) -> OutputTable:
         """The exact law of users who hold these options, for few of them."""
@@ -112,7 +112,19 @@ class SubsetWire(Wire):
 
 @dataclass(frozen=True)
 class SubsetReading(SupportReading):
-    """A message supports the options that it names."""
+    """A message supports the ``size`` options that it names; a user holds ``held``."""
+
+    size: int = field(kw_only=True)
+    held: int = field(kw_only=True)
+
+    @property
+    def pairs(self) -> Pairs | None:
+        """The number of pairs in a message is fixed, and every two options besides the own one are alike."""
+        d, k, s = self.options, self.size, self.own
+        if self.held > 1:
+            return None
+        others = s * (k - 1) * (k - 2) + (1 - s) * k * (k - 1)
+        return Pairs(s * Fraction(k - 1, d - 1), others / ((d - 1) * (d - 2)) if d > 2 else Fraction(0))
 
     def accumulate(self, messages: Array) -> Array:
         flat = messages.reshape(-1)

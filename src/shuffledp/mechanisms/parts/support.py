@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.sway import Sway
+from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.sampling import bits
 
 
 @dataclass(frozen=True)
-class SupportReading(SimulatedReading):
+class Pairs:
+    """The chance that a message supports two given options: the own one and another, or two others.
+
+    ``dummies`` is the covariance of how many of a user's dummies support each of two options.
+    """
+
+    own: Fraction
+    others: Fraction
+    dummies: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True)
+class SupportReading(SimulatedReading, TreeReading):
     """Estimates how many users hold each option by (support count − n·(r + dummies' mean))/(s − r).
 
     A message supports an option once or not at all, whoever sent it. ``own`` is s, the chance that a message supports
@@ -60,12 +74,60 @@ class SupportReading(SimulatedReading):
         own, other, gap = float(s * (1 - s)), float(r * (1 - r)), float((s - r) ** 2)
         return np.asarray((counts * own + (users - counts) * other + users * float(self.dummy_variance)) / gap)
 
+    # --- sums of estimates ------------------------------------------------------------------------------------
+
+    @property
+    def pairs(self) -> Pairs | None:
+        """How two options hang together, where that is the same for every two and exactly known."""
+        return None
+
+    @property
+    def combines(self) -> bool:
+        return self.pairs is not None
+
+    @cached_property
+    def tree(self) -> ValueTree:  # type: ignore[override]
+        return ValueTree(self.options, self.options)
+
+    def squares(self, weights: Floats, held: Floats, users: int) -> Floats:
+        """Σ over users of E[Z²], Z = Σ_j w_j(S_j − r)/(s − r) with S_j whether the user's real message supports j.
+
+        E[Z] is the weight of the user's own option. Of the weights only W1 = Σ w_j, W2 = Σ w_j², and both sums over the
+        users' own options are needed, because every two options are alike.
+        """
+        own, mixed, each, together = self._square_terms
+        first, second = weights.sum(axis=-1), (weights**2).sum(axis=-1)
+        found = own * (weights**2 @ held) + mixed * first * (weights @ held)
+        return np.asarray(found + users * (each * second + together * first**2))
+
+    @cached_property
+    def _square_terms(self) -> tuple[float, float, float, float]:
+        """What Σ w² and W1·Σ w over the users' own options count, and W2 and W1² for each user."""
+        pairs = self.pairs
+        assert pairs is not None, "how options hang together is known"
+        s, r, u, t = self.own, self.other, pairs.own, pairs.others
+        terms = s - r - 2 * u + 2 * t, 2 * (u - t - r * (s - r)), r - t, t - r * r
+        own, mixed, each, together = (float(term / (s - r) ** 2) for term in terms)
+        return own, mixed, each, together
+
+    def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
+        assert self.pairs is not None, "how options hang together is known"
+        first, second = weights.sum(axis=-1), (weights**2).sum(axis=-1)
+        noise = float(self.dummy_variance) * second + float(self.pairs.dummies) * (first**2 - second)
+        real = self.squares(weights, held, users) - weights**2 @ held
+        return np.asarray(real + users * noise / float((self.own - self.other) ** 2))
+
     # --- simulations ------------------------------------------------------------------------------------------
+
+    @property
+    def draws_together(self) -> bool:
+        """Whether what ``simulate`` draws hangs together as estimates do."""
+        return False
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """Each option's estimate has its exact law, but for chances rounded to floats.
 
-        Where a message supports several options, how these hang together is not drawn.
+        Where a message supports several options, how these hang together is not drawn unless ``draws_together``.
         """
         return self.from_supports(self.draw_supports(held, users, rng), users)
 
@@ -89,6 +151,14 @@ class CountedOption(SupportReading):
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)
 
+    @property
+    def pairs(self) -> Pairs:
+        return Pairs(Fraction(0), Fraction(0))
+
+    @property
+    def draws_together(self) -> bool:
+        return True
+
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
         """Those who report the truth, and a uniform option of everybody else."""
         return true_or_uniform(held, users, float(self.uniform_share), rng)
@@ -100,6 +170,19 @@ class SummedBits(SupportReading):
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)
+
+    @property
+    def pairs(self) -> Pairs:
+        return independent(self)
+
+    @property
+    def draws_together(self) -> bool:
+        return True
+
+
+def independent(reading: SupportReading) -> Pairs:
+    """Every option is supported by a coin of its own, and by dummies of its own."""
+    return Pairs(reading.own * reading.other, reading.other**2)
 
 
 def true_or_uniform(held: Integers, users: int, uniform_share: float, rng: np.random.Generator) -> Integers:

@@ -1,0 +1,16 @@
+"""The page about ranges: its Python runs and prints what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "ranges.md").read_text("utf-8")
+
+
+def test_the_python_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(example, {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print.*# (.*)", example)
