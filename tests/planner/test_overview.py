@@ -60,13 +60,13 @@ def test_the_curator_stands_beside_each_error() -> None:
 
 
 def test_an_average_number_of_messages() -> None:
-    """Is shown with one digit, is whole in no sum, and goes through the costs and the limits."""
+    """Is shown in three digits, is whole in no sum, and goes through the costs and the limits."""
     mechanism = VARYING(9, 1)
     offer = offer_of(mechanism)
-    assert (cell(offer, "msgs"), cell(offer, "bits")) == ("1.3", "6")
+    assert (cell(offer, "msgs"), cell(offer, "bits")) == ("1.30", "6")
     assert offer.sealed_bits == math.ceil(8 * (1.3 * 49 + 48))
-    assert Limits(messages=1).why_not(mechanism) == "sends 1.3 messages a user"
-    assert Limits(messages=2, bits=5).why_not(mechanism) == "sends 5.2 bits a user"
+    assert Limits(messages=1).why_not(mechanism) == "sends 1.30 messages a user"
+    assert Limits(messages=2, bits=5).why_not(mechanism) == "sends 5.20 bits a user"
     assert cost.measure(mechanism, mechanism.probe()).client > 0
     (told,) = json.loads(json_text(Ranking.of(offer.goal, [offer]).document()))["mechanisms"]
     assert told["messages_per_user"] == 1.3
