@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Mean(Task):
     interval: Interval
 
     name = "mean"
-    kinds = ("mean", "vector mean")
+    kinds: ClassVar[tuple[str, ...]] = ("mean", "vector mean")
     data = "numbers spread evenly over the interval"
     unit = "the numbers' unit"
     averages = True

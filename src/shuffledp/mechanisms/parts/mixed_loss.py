@@ -147,6 +147,8 @@ class MixedLoss(OwnLoss):
     distance: float
     shares: str
     """What the messages are, for the note."""
+    wraps: float = 1.0
+    """The chance that the sum wraps around, where the noise is exactly this and not more: below 1 it is an attack."""
 
     @property
     def theorem(self) -> str:
@@ -162,14 +164,26 @@ class MixedLoss(OwnLoss):
             mixing = round_up((1 + arb(epsilon).exp()) * arb(self.distance))
         return self.noise.delta(epsilon)[0], mixing
 
+    @property
+    def attained(self) -> bool:
+        """Whoever knows everybody else's value takes it off the sum, and is left with the noise: at least its δ.
+
+        The noise is read modulo N: where it hardly wraps around, hardly less than the noise itself is seen.
+        """
+        return self.wraps < 1.0
+
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        values = [self._at(min(float(one), self._turn)) for one in epsilons]
+        values = [self._at(float(one)) for one in epsilons]
         return np.array([high for high, _ in values]), np.array([low for _, low in values])
 
     def _at(self, epsilon: float) -> tuple[float, float]:
-        high, mixing = self.parts(epsilon)
-        low = self.noise.delta(epsilon)[1]
-        return min(1.0, math.nextafter(high + mixing, math.inf)), min(1.0, low + mixing * (1 - SUMMING))
+        near = min(epsilon, self._turn)
+        high, mixing = self.parts(near)
+        upper = min(1.0, math.nextafter(high + mixing, math.inf))
+        if not self.attained:
+            return upper, min(1.0, self.noise.delta(near)[1] + mixing * (1 - SUMMING))
+        lost = (1 + math.exp(min(epsilon, 700.0))) * self.wraps * (1 + SUMMING)
+        return upper, max(0.0, self.noise.delta(epsilon)[1] - lost) * (1 - SUMMING)
 
     @cached_property
     def _turn(self) -> float:
