@@ -26,6 +26,7 @@ from shuffledp.mechanisms.parts.modular_share import (
     ModularShares,
     checked_shares,
     demand_room,
+    designed_messages,
     least_modulus,
 )
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
