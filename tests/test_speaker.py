@@ -97,7 +97,18 @@ COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     ),
     "plan": (
         {"--task": "mean", "--low": "0", "--high": "1", "--epsilon": "1", "--mechanism": "piecewise", **CROWD},
-        ("--users", "--epsilon", "--delta", "--rounds", "--max-bits", "--high", "--local-epsilon-at-most"),
+        (
+            "--users",
+            "--epsilon",
+            "--delta",
+            "--rounds",
+            "--max-bits",
+            "--high",
+            "--local-epsilon-at-most",
+            "--minimum",
+            "--colluding",
+            "--rests-on",
+        ),
     ),
 }
 

@@ -46,6 +46,11 @@ def rounded_down(value: float, digits: int = 6) -> str:
     return f"{Context(prec=digits, rounding=ROUND_FLOOR).plus(Decimal(value)):g}"
 
 
+def average_text(value: float) -> str:
+    """How many messages or bits a user sends: a whole number as it is, an average with one digit behind the point."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

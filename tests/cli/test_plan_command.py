@@ -22,7 +22,7 @@ TASKS = {
     "set-valued": ("--domain", "8", "--items", "2", "--mechanism", "privset"),
     "key-value": ("--domain", "5", "--items", "2", "--low", "0", "--high", "5", "--mechanism", "pckv"),
     "vector-mean": ("--dimension", "3", "--mechanism", "harmony"),
-    "location": ("--west", "0", "--east", "2", "--south", "0", "--north", "1", "--columns", "4"),
+    "location": ("--west", "0", "--east", "2", "--south", "0", "--north", "1", "--columns", "4", "--mechanism", "krr"),
     "range-queries": ("--domain", "12",),
 }  # fmt: skip
 
@@ -34,8 +34,8 @@ def test_every_task_is_planned_and_simulated(task: str, tmp_path: Path) -> None:
     outcome = run("plan", "--task", task, *TASKS[task], *TARGET, "--out", str(path), "--json")
     assert (outcome.status, outcome.err) == (0, "")
     document = json.loads(outcome.out)
-    best = document["mechanisms"][0]
-    assert document["best"] == best["name"]
+    (best,) = (offer for offer in document["mechanisms"] if offer["name"] == document["best"])
+    assert document["best"] == document["best_local"]
     assert best["epsilon"]["upper"] <= 1.0
     assert best["certified"]
     written = json.loads(path.read_text("utf-8"))
@@ -54,13 +54,58 @@ def test_the_table_says_what_counts() -> None:
     outcome = run("plan", "--task", "frequency", "--domain", "8", *TARGET, "--max-messages", "1", "--max-bits", "4")
     assert (outcome.status, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
-    assert all(len(line.rstrip()) <= 80 for line in lines[:4])
+    assert all(len(line.rstrip()) <= 80 for line in lines[: lines.index("Left out:")])
     text = " ".join(outcome.out.split())
     assert "frequency: 20,000 users, ε = 1, δ = 1e-06; at most 4 bits, at most 1 messages" in text
     assert "users spread evenly over the options" in text
     assert "trusted curator's error (Laplace noise)" in text
     assert "pure-dump, mix-dump" in text or "sends 2 messages a user." in text
-    assert any(line.startswith("krr ") and line.rstrip().endswith("shuffler") for line in lines)
+    assert any(line.startswith("krr ") and line.rstrip().endswith("local ε") for line in lines)
+
+
+def test_what_rests_on_the_shuffler_alone_must_be_asked_for(tmp_path: Path) -> None:
+    """Without the option nothing is written, and a sentence says what to ask for; a table alone is shown."""
+    path = tmp_path / "plan.json"
+    asked = ("plan", "--task", "frequency", "--domain", "8", *TARGET, "--mechanism", "pure-dump")
+    refused = run(*asked, "--out", str(path))
+    assert (refused.status, refused.out) == (2, "")
+    assert refused.err.startswith("shuffledp: plan: no mechanism that meets the target keeps a local ε")
+    assert refused.err.endswith("--rests-on shuffler for pure-dump, which rests on the shuffler alone.\n")
+    assert refused.err.count("\n") == 1
+    assert not path.exists()
+    shown = run(*asked)
+    assert (shown.status, shown.err) == (0, "")
+    assert "No plan: no mechanism that meets the target keeps a local ε" in " ".join(shown.out.split())
+    told = json.loads(run(*asked, "--json").out)
+    assert (told["plan"], told["best"], told["best_by_shuffler"]) == (None, None, "pure-dump")
+    written = run(*asked, "--rests-on", "shuffler", "--out", str(path))
+    assert (written.status, written.err) == (0, "")
+    assert f"The plan with pure-dump is in {path}" in " ".join(written.out.split())
+    assert Plan.load(path).mechanism.local_epsilon is None
+
+
+def test_a_plan_for_fewer_users(tmp_path: Path) -> None:
+    """Both numbers are typed, in the head of the table, in the file and in JSON; the promise at fewer is below."""
+    path = tmp_path / "plan.json"
+    asked = ("plan", "--task", "frequency", "--domain", "8", *TARGET, "--mechanism", "krr", "--minimum", "5e3",
+             "--colluding", "500", "--out", str(path))  # fmt: skip
+    shown = run(*asked)
+    assert (shown.status, shown.err) == (0, "")
+    text = " ".join(shown.out.split())
+    assert text.startswith("frequency: 20,000 users (5,000 at the least), 500 colluding, ε = 1, δ = 1e-06")
+    assert "with 10,000 users (half) and ε = " in text
+    assert "with 2,000 users (a tenth)" in text
+    plan = Plan.load(path)
+    assert (plan.users, plan.minimum, plan.colluding) == (20_000, 5000, 500)
+    told = json.loads(run(*asked, "--json").out)
+    assert (told["minimum"], told["colluding"]) == (5000, 500)
+    assert [each["share"] for each in told["fewer_users"]["krr"]] == ["half", "a tenth"]
+    simulated = run("simulate", str(path), "--repeat", "2")
+    assert (simulated.status, simulated.err) == (0, "")
+    for share in ("if half take part", "if a tenth take part"):
+        assert share in simulated.out
+    told = json.loads(run("simulate", str(path), "--repeat", "2", "--json").out)
+    assert [each["users"] for each in told["fewer_users"]] == [10_000, 2000]
 
 
 def test_a_plot_is_drawn(tmp_path: Path) -> None:
@@ -78,7 +123,8 @@ def test_collect_takes_the_plan(tmp_path: Path) -> None:
     names.write_text("red\ngreen\nblue\n", encoding="utf-8")
     plan = tmp_path / "plan.json"
     asked = ("--task", "frequency", "--categories", str(names), "--users", "3000", "--epsilon", "1", "--delta", "1e-6")
-    assert run("plan", *asked, "--mechanism", "pure-dump", "--out", str(plan), "--population", "painters").status == 0
+    assert run("plan", *asked, "--mechanism", "pure-dump", "--rests-on", "shuffler", "--out", str(plan),
+               "--population", "painters").status == 0  # fmt: skip
     assert Plan.load(plan).population == "painters"
     rng = np.random.default_rng(5)
     data = write_table(tmp_path / "data.parquet", colour=rng.choice(["red", "green", "blue"], 3000).tolist())
@@ -116,6 +162,11 @@ BAD = [
     (("--task", "location", "--west", "0"), "needs --east"),
     (("--task", "frequency", "--categories", "nowhere.txt"), "cannot read nowhere.txt"),
     (("--task", "frequency", "--domain", "8", "--mechanism", "laplace"), "mechanism must be one of"),
+    (("--task", "frequency", "--domain", "8", "--rests-on", "nothing"), "rests-on must be local or shuffler, got"),
+    (("--task", "frequency", "--domain", "8", "--minimum", "0"), "minimum must be at least 1, got 0"),
+    (("--task", "frequency", "--domain", "8", "--minimum", "3e4"), "minimum must be at most the 20000 users"),
+    (("--task", "frequency", "--domain", "8", "--minimum", "50", "--colluding", "50"), "colluding must be below the"),
+    (("--task", "frequency", "--domain", "8", "--colluding", "2e4"), "colluding must be below the 20000 users"),
     (("--task", "frequency", "--domain", "8", "--max-bits", "0"), "max-bits must be at least 1"),
     (("--task", "frequency", "--domain", "8", "--plot", "plot.txt"), "--plot must end in .png"),
     (("--task", "frequency", "--domain", "8", "--out", "nowhere/plan.json"), "in an existing directory"),

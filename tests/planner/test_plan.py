@@ -55,7 +55,8 @@ def test_the_command_prints_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = run("plan", "--task", "frequency", *asked).out.split()
     lines = str(ranking()).splitlines()
     assert lines[0] == "frequency: 20,000 users, ε = 1, δ = 1e-06; at most 1 bits"
-    assert lines[1].split() == ["mechanism", "error", "local", "ε", "bits", "msgs", "client", "server", "rests", "on"]
+    head = "mechanism error × curator local ε bits sealed msgs liar client server rests on"
+    assert lines[1].split() == head.split()
     for offer in ranking().offers:
         (line,) = [line.split() for line in lines if line.startswith(f"{offer.name} ")]
         place = typed.index(offer.name)

@@ -167,7 +167,9 @@ def _print(standing: Standing) -> None:
         table.add_column(name, overflow="fold", no_wrap=name.startswith("when"))
     for entry in standing.entries:
         when = entry.started[: len("2026-01-01T00:00")].replace("T", " ")
-        cells = (when, entry.task, entry.mechanism, f"{entry.users:,}", shown.epsilon(entry.epsilon, 4), entry.state)
+        lost = f" ({entry.recipe.colluding:,} colluding)" if entry.recipe.colluding else ""
+        users = f"{entry.users:,}{lost}"
+        cells = (when, entry.task, entry.mechanism, users, shown.epsilon(entry.epsilon, 4), entry.state)
         table.add_row(*map(Text, cells))
     console = Console(soft_wrap=True)
     console.print(Text(title, style="italic"))

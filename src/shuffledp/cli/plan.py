@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from shuffledp import figure as figures
@@ -18,6 +17,7 @@ from shuffledp.cli.ledger import LedgerFile
 from shuffledp.collection.ledger import Ledger
 from shuffledp.document import json_text
 from shuffledp.planner import overview
+from shuffledp.planner.goal import LOCAL
 from shuffledp.planner.plan import plan
 from shuffledp.planner.ranking import Ranking
 from shuffledp.tasks.given import Given
@@ -41,6 +41,10 @@ def command(
     north: Annotated[float | None, typer.Option(help="")] = None,
     columns: Annotated[float | None, typer.Option(help="Cells of the map from west to east.")] = None,
     degrees: Annotated[bool, typer.Option("--degrees", help="The map's edges are degrees.")] = False,
+    minimum: Annotated[
+        float | None, typer.Option(help="The fewest users with whom the target must be met; all of them by default.")
+    ] = None,
+    colluding: options.Colluding = 0,
     rounds: Annotated[float, typer.Option(help="Rounds in which the same users answer.")] = 1,
     max_bits: Annotated[float | None, typer.Option(help="Most bits a user.")] = None,
     max_messages: Annotated[float | None, typer.Option(help="Most messages a user.")] = None,
@@ -51,6 +55,13 @@ def command(
     mechanism_file: options.MechanismFile = None,
     population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
     ledger: LedgerFile = None,
+    rests_on: Annotated[
+        str,
+        typer.Option(
+            help="Which winner to write: local (keeps a local ε), shuffler (rests on it alone) or shuffler-noise (the "
+            "shuffler draws the noise)."
+        ),
+    ] = LOCAL,
     out: Annotated[Path | None, typer.Option(help="Write the plan, for `shuffledp collect`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,
     json: options.Json = False,
@@ -65,16 +76,18 @@ def command(
     quoted = _quoted(ledger)
     ranking = plan(
         asked, users, epsilon, delta, rounds=rounds, max_bits=max_bits, max_messages=max_messages,
-        local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, workers=None,
-        progress=Bars(),
+        local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, rests_on=rests_on,
+        minimum=minimum, colluding=colluding, workers=None, progress=Bars(),
     )  # fmt: skip
-    chosen = replace(ranking.best.plan, ledger=quoted)
+    # Where the plan is to be written and there is none, that is an error; a table alone says so below itself.
+    best = ranking.chosen if out is None else ranking.best
+    chosen = None if best is None else replace(best.plan, ledger=quoted)
     if plot is not None:
         plot_to(ranking, plot)
-    if out is not None:
+    if out is not None and chosen is not None:
         chosen.save(out)
     if json:
-        typer.echo(json_text(ranking.document() | {"plan": chosen.document()}))
+        typer.echo(json_text(ranking.document() | {"plan": None if chosen is None else chosen.document()}))
         return
     show_ranking(ranking)
     if out is not None:
@@ -104,16 +117,15 @@ def plot_to(ranking: Ranking, path: Path) -> None:
 
 def show_ranking(ranking: Ranking) -> None:
     """The table, the yardstick, and what does not meet the goal."""
-    title = Text(overview.title(ranking.goal))
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, collapse_padding=True)
-    for name in overview.HEAD:
-        justify: Literal["right", "left"] = "right" if name in overview.NUMBERS else "left"
-        table.add_column(name, justify=justify, no_wrap=name != overview.HEAD[-1])
-    for offer in ranking.offers:
-        table.add_row(*overview.cells(offer))
     console = Console()
-    console.print(table)
-    console.print("\n" + "\n".join(overview.notes(ranking.best)), highlight=False, soft_wrap=True)
+    head, *rows = overview.aligned(ranking.rows(), console.width)
+    console.print(Text(overview.title(ranking.goal), style="italic"), soft_wrap=True)
+    console.print(Text(head, style="bold"), soft_wrap=True)
+    for row in rows:
+        console.print(Text(row), soft_wrap=True)
+    console.print()
+    for line in overview.wrapped(ranking.notes(), console.width):
+        console.print(Text(line), soft_wrap=True)
     if ranking.refusals:
         console.print("\nLeft out:", highlight=False)
         for line in ranking.left_out():

@@ -212,8 +212,9 @@ def _explain(ranking: Ranking) -> None:
     local = best.mechanism.local_epsilon
     alone = "" if local is None else f", with local ε = {show.upper(local, 3)}"
     Console().print(
-        f"\nThe plan: {best.name}{alone}; {best.bits} bits a user; central ε = {show.upper(best.proof.upper, 4)} "
-        f"at δ = {goal.target.delta:g}; expected standard error {best.standard_error:.3g}.",
+        f"\nThe plan: {best.name}{alone}; {best.bits:,} bits a user; "
+        f"central ε = {show.upper(best.proof.upper, 4)} at δ = {goal.target.delta:g}; "
+        f"expected standard error {best.standard_error:.3g}.",
         highlight=False,
         soft_wrap=True,
     )

@@ -45,6 +45,8 @@ class Entry:
     """The version that collected."""
     digest: str | None = None
     """Names the messages that were released."""
+    minimum: int | None = None
+    """The fewest users with whom the plan's target was to be met; None where that was all who were planned for."""
 
     @property
     def users(self) -> int:
@@ -152,6 +154,7 @@ class _Reading:
         self.entries[payload["id"]] = Entry(
             payload["id"], RESERVED, event.time, None, payload["population"], payload["task"],
             Recipe.read(payload["recipe"]), float(payload["epsilon"]), float(payload["delta"]), payload["software"],
+            minimum=payload.get("minimum"),
         )  # fmt: skip
 
     def _settle(self, event: Event) -> None:

@@ -41,17 +41,23 @@ class Recipe:
     bound: str
     per_person: int = 1
     """The most rows of one person."""
+    colluding: int = 0
+    """How many of the rows hide nobody: all that the users have who collude."""
 
     @classmethod
     def of(cls, plan: Plan, users: int, per_person: int = 1) -> Self:
         """The recipe of a plan in which this many users take part."""
-        return cls(json.dumps(plan.mechanism.document(), sort_keys=True), users, plan.bound, per_person)
+        mechanism = json.dumps(plan.mechanism.document(), sort_keys=True)
+        return cls(mechanism, users, plan.bound, per_person, plan.colluding * per_person)
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``document``."""
         mechanism = json.dumps(document["mechanism"], sort_keys=True)
-        return cls(mechanism, document["users"], document["bound"], document.get("per_person", 1))
+        return cls(
+            mechanism, document["users"], document["bound"], document.get("per_person", 1),
+            document.get("colluding", 0),
+        )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -60,11 +66,14 @@ class Recipe:
             "users": self.users,
             "bound": self.bound,
             "per_person": self.per_person,
+            # Only where there are any: stored curves are found by what this says, and older ones say nothing of it.
+            **({"colluding": self.colluding} if self.colluding else {}),
         }
 
     def curve(self) -> PrivacyCurve:
         """The privacy of such a collection, for a person with all her rows."""
-        each = amplify(catalogue.read(json.loads(self.mechanism)), self.users, bound=self.bound)
+        mechanism = catalogue.read(json.loads(self.mechanism))
+        each = amplify(mechanism, self.users, bound=self.bound, colluding=self.colluding)
         return group(each, self.per_person)
 
 
@@ -72,7 +81,8 @@ class Recipe:
 class Guarantee:
     """The privacy of a plan's shuffled messages if this many users take part.
 
-    Where one person may have several rows, ``per_person`` at most, ``users`` counts the rows.
+    Where one person may have several rows, ``per_person`` at most, ``users`` counts the rows. As many of the users
+    collude as the plan says.
     """
 
     plan: Plan
@@ -85,6 +95,11 @@ class Guarantee:
 
     @cached_property
     def curve(self) -> PrivacyCurve:
+        if self.recipe.colluding >= self.users:
+            raise TooWeak(
+                f"collect: {self.users} {self._who} took part, and the plan takes {self.plan.colluding} users to "
+                f"collude, who hide nobody: that leaves nobody; nothing was released."
+            )
         curve = self.recipe.curve()
         if not curve.guarantee:
             raise ValueError(f"collect: the plan's bound {self.plan.bound} is no guarantee; plan with another one.")
@@ -111,12 +126,17 @@ class Guarantee:
         """Stop unless the target is met, or missing it was allowed."""
         if not self.kept and not allow_weaker:
             rounds = f" over {self.plan.rounds} rounds" if self.plan.rounds > 1 else ""
-            who = "users" if self.per_person == 1 else f"rows, up to {self.per_person} of one person,"
+            least = "" if self.plan.minimum is None else f", at least {self.plan.minimum}"
+            lost = f", {self.plan.colluding} of them colluding," if self.plan.colluding else ""
             raise TooWeak(
-                f"collect: {self.users} {who} took part where {self.plan.users} were planned, which gives "
-                f"{epsilon_is(self.epsilon)}{rounds} at δ = {self.plan.delta:g}, above the target "
+                f"collect: {self.users} {self._who} took part{lost} where {self.plan.users} were planned{least}, which "
+                f"gives {epsilon_is(self.epsilon)}{rounds} at δ = {self.plan.delta:g}, above the target "
                 f"{self.plan.epsilon:g}; nothing was released; add --allow-weaker to accept that."
             )
+
+    @property
+    def _who(self) -> str:
+        return "users" if self.per_person == 1 else f"rows, up to {self.per_person} of one person,"
 
     def claim(self) -> Claim:
         """The certificate's claim for this round; a sentence (``ValueError``) where `verify` could not prove it."""
@@ -124,7 +144,8 @@ class Guarantee:
             raise ValueError("certificate: expected one row of each person, got more; no proof of that is known.")
         if math.isinf(self.value.upper):
             raise ValueError("certificate: there is no finite ε to certify.")
-        return claim_of(self.plan.mechanism, self.users, self.value, delta=self.plan.delta)
+        honest = self.users - self.recipe.colluding
+        return claim_of(self.plan.mechanism, honest, self.value, delta=self.plan.delta)
 
     def document(self) -> dict[str, Any]:
         """For the report."""
@@ -133,13 +154,19 @@ class Guarantee:
             "delta": self.plan.delta,
             "users": self.users,
             "per_person": self.per_person,
+            "colluding": self.plan.colluding,
             "bound": self.value.bound,
             "theorem": self.value.theorem,
             "certified": self.value.certified,
             "guarantee": self.value.guarantee,
             "rounds": self.plan.rounds,
             "epsilon_all_rounds": self.epsilon,
-            "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta, "users": self.plan.users},
+            "target": {
+                "epsilon": self.plan.epsilon,
+                "delta": self.plan.delta,
+                "users": self.plan.users,
+                "minimum": self.plan.fewest,
+            },
             "target_met": self.kept,
             "epsilon_local": self.plan.mechanism.local_epsilon,
             "messages_per_user": self.plan.mechanism.messages_per_user,

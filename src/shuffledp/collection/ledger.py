@@ -302,6 +302,7 @@ class Ledger:
         return _event(
             accounts.RESERVE, id=id_, population=population, task=plan.task.name, recipe=guarantee.recipe.document(),
             epsilon=told(guarantee.value.upper), delta=plan.delta, software=__version__,
+            **({} if plan.minimum is None else {"minimum": plan.minimum}),
         )  # fmt: skip
 
     def _afford(self, account: Account, population: str, recipe: Recipe, reserved: Entry | None = None) -> None:

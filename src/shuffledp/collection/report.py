@@ -97,7 +97,8 @@ class Report(Readable):
     def statement(self) -> str:
         """The guarantee in words."""
         held = self.guarantee
-        text = f"{self._promise()} {self._alone()} {ROWS_APART if self.rows is None else self.rows.sentence()}"
+        rows = ROWS_APART if self.rows is None else self.rows.sentence()
+        text = " ".join(filter(None, (self._promise(), self._despite(), self._alone(), rows)))
         if held.plan.rounds > 1:
             text += f" Over {held.plan.rounds} such rounds: {epsilon_is(held.epsilon)}."
         past = 0 if self.standing is None else len(self.standing.entries)
@@ -125,6 +126,13 @@ class Report(Readable):
             f"{people} held instead in all her rows, at most {held.per_person:,} of the {held.users:,}, "
             f"whose number is not hidden"
         )
+
+    def _despite(self) -> str:
+        """Who may collude, and with how few users the target was planned to hold."""
+        plan = self.guarantee.plan
+        held = f"It holds even if {plan.colluding:,} of the users tell what they sent." if plan.colluding else ""
+        least = "" if plan.minimum is None else f"The target was planned to be met from {plan.minimum:,} users on."
+        return " ".join(filter(None, (held, least)))
 
     def _alone(self) -> str:
         """What holds without the shuffler."""
@@ -161,7 +169,8 @@ class Report(Readable):
         """The report in a few lines: what each is called, and what it is."""
         held = self.guarantee
         pairs = [
-            (self._counted, f"{held.users:,} of {held.plan.users:,} planned"),
+            (self._counted, f"{held.users:,} of {self._planned}"),
+            *self._colluding(),
             *self._left_out(),
             ("ε (guaranteed)", epsilon_text(held.value.upper, 7)),
             ("δ", f"{held.plan.delta:g}"),
@@ -183,6 +192,16 @@ class Report(Readable):
     @property
     def _counted(self) -> str:
         return "users" if self.guarantee.per_person == 1 else "rows"
+
+    @property
+    def _planned(self) -> str:
+        plan = self.guarantee.plan
+        return f"{plan.users:,} planned" + ("" if plan.minimum is None else f", {plan.minimum:,} at the least")
+
+    def _colluding(self) -> list[tuple[str, str]]:
+        """How many users are taken to collude, where any are."""
+        colluding = self.guarantee.plan.colluding
+        return [("colluding", f"{colluding:,} users, who hide nobody")] if colluding else []
 
     def _left_out(self) -> list[tuple[str, str]]:
         """How many rows were not used, where users were told apart."""
@@ -219,7 +238,8 @@ class Report(Readable):
         lower, mechanism = held.value.lower, plan.mechanism.document()
         facts = [
             ("population", plan.population),
-            (f"{self._counted} that took part", f"{held.users:,} of {plan.users:,} planned"),
+            (f"{self._counted} that took part", f"{held.users:,} of {self._planned}"),
+            *self._colluding(),
             *self._left_out(),
             ("central ε, guaranteed", epsilon_text(held.value.upper)),
             ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),

@@ -95,6 +95,9 @@ class Mechanism(Randomizer):
         del facts
         yield {}
 
+    designs_a_front: ClassVar[bool] = False
+    """Whether each of ``designs`` is an offer of its own, from little error to few messages; else the first one is."""
+
     @classmethod
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int

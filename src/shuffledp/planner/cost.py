@@ -16,6 +16,8 @@ be tried again with more."""
 LEAST_SECONDS = 1e-9
 MOST_USERS = 1 << 18
 SEED = 1
+SEAL_BYTES = 48
+"""What sealing adds to what is sealed: HPKE's one-time X25519 key of 32 bytes, and the cipher's tag of 16."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,12 @@ class Cost:
     def server(self, users: int) -> float:
         """To read the messages of so many users and make the estimate."""
         return self.reading * users + self.finishing
+
+
+def sealed_bits(mechanism: Mechanism) -> float:
+    """Bits a user where each message is sealed to the analyst, and all of a user's together to the shuffler."""
+    sealed = mechanism.messages_per_user * (mechanism.message_bytes + SEAL_BYTES)
+    return 8 * (sealed + SEAL_BYTES)
 
 
 def measure(mechanism: Mechanism, values: Array) -> Cost:

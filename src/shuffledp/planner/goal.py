@@ -8,11 +8,17 @@ from functools import cached_property
 
 from shuffledp import argument
 from shuffledp.calibration.target import Target
+from shuffledp.document import average_text
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.plan_file import demand_honest
 from shuffledp.planner.yardstick import Yardstick, yardstick
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.task import Task
+
+LOCAL, SHUFFLER, NOISE = "local", "shuffler", "shuffler-noise"
+RESTS = (LOCAL, SHUFFLER, NOISE)
+"""What a plan may rest on: a local ε that even the shuffler meets with, the shuffler alone, or that it draws noise."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +27,8 @@ class Limits:
 
     bits: int | None = None
     """Bits a user, all messages together."""
-    messages: int | None = None
-    """Messages a user."""
+    messages: float | None = None
+    """Messages a user, on average where their number varies."""
     epsilon_local: float | None = None
     """The local ε that every message must keep even without the shuffler."""
 
@@ -30,7 +36,7 @@ class Limits:
         if self.bits is not None:
             object.__setattr__(self, "bits", argument.count(WHO, "max-bits", self.bits))
         if self.messages is not None:
-            object.__setattr__(self, "messages", argument.count(WHO, "max-messages", self.messages))
+            object.__setattr__(self, "messages", argument.positive_finite(WHO, "max-messages", self.messages))
         if self.epsilon_local is not None:
             most = argument.positive_finite(WHO, "local-epsilon-at-most", self.epsilon_local)
             object.__setattr__(self, "epsilon_local", most)
@@ -39,7 +45,7 @@ class Limits:
         """The limits in short; empty where there are none."""
         parts = [
             "" if self.bits is None else f"at most {self.bits:,} bits",
-            "" if self.messages is None else f"at most {self.messages:,} messages",
+            "" if self.messages is None else f"at most {average_text(self.messages)} messages",
             "" if self.epsilon_local is None else f"local ε at most {self.epsilon_local:g}",
         ]
         return ", ".join(filter(None, parts))
@@ -49,9 +55,9 @@ class Limits:
         each = mechanism.messages_per_user
         bits = each * mechanism.message_bits
         if self.messages is not None and each > self.messages:
-            return f"sends {each:,} messages a user"
+            return f"sends {average_text(each)} messages a user"
         if self.bits is not None and bits > self.bits:
-            return f"sends {bits:,} bits a user"
+            return f"sends {average_text(bits)} bits a user"
         if self.epsilon_local is None:
             return None
         local = mechanism.local_epsilon
@@ -71,10 +77,31 @@ class Goal:
     limits: Limits = field(default_factory=Limits)
     population: str = "everyone"
     """What the ledger calls them."""
+    rests_on: str = LOCAL
+    """Which of the two winners is the plan: the best that keeps a local ε, or the best by the shuffler alone."""
+    minimum: int | None = None
+    """The fewest users with whom the target is to be met; None where that is all of them."""
+    colluding: int = 0
+    """How many of those hide nobody."""
 
     def __post_init__(self) -> None:
+        if self.rests_on not in RESTS:
+            raise ValueError(f"{WHO}: rests-on must be {' or '.join(RESTS)}, got {argument.shown(self.rests_on)}.")
         object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
+        minimum, colluding = demand_honest(self.users, self.minimum, self.colluding)
+        object.__setattr__(self, "minimum", minimum)
+        object.__setattr__(self, "colluding", colluding)
         object.__setattr__(self, "rounds", argument.count(WHO, "rounds", self.rounds))
+
+    @property
+    def fewest(self) -> int:
+        """The fewest users with whom the target is to be met."""
+        return self.users if self.minimum is None else self.minimum
+
+    def turnout(self) -> str:
+        """How many users there are, in words."""
+        least = "" if self.minimum is None else f" ({self.minimum:,} at the least)"
+        return f"{self.users:,} users{least}" + (f", {self.colluding:,} colluding" if self.colluding else "")
 
     @cached_property
     def yardstick(self) -> Yardstick:

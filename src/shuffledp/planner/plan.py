@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shuffledp import argument
 from shuffledp.calibration.target import Target
-from shuffledp.planner.goal import Goal, Limits
+from shuffledp.planner.goal import LOCAL, Goal, Limits
 from shuffledp.planner.ranking import Ranking, run, trials, workers_for
 from shuffledp.progress import Progress
 from shuffledp.tasks.task import Task
@@ -22,6 +22,9 @@ def plan(
     local_epsilon_at_most: float | None = None,
     mechanism: str | None = None,
     population: str = "everyone",
+    rests_on: str = LOCAL,
+    minimum: float | None = None,
+    colluding: float = 0,
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Ranking:
@@ -31,8 +34,12 @@ def plan(
     ``epsilon`` and ``delta`` the central privacy that they are promised, over all ``rounds`` in which the same users
     answer. ``max_bits`` and ``max_messages`` limit what a user sends; ``local_epsilon_at_most`` is a local ε that every
     message must keep even without the shuffler. ``mechanism`` plans with the one of this name only; ``population`` is
-    what the ledger calls the users. ``workers`` processes share the work; None takes as many as are worth starting,
-    which a script may do only below ``if __name__ == "__main__"``. ``progress`` is told how far it is.
+    what the ledger calls the users. ``rests_on`` says which winner is ``ranking.best``: "local", the best that keeps a
+    local ε even from the shuffler; "shuffler", the best that rests on the shuffler alone, whose messages tell the true
+    value to whoever links them to their sender; or "shuffler-noise", where the shuffler also draws the noise. The
+    target is met even if only ``minimum`` users take part, of whom ``colluding`` hide nobody, while errors are for all
+    ``users``. ``workers`` processes share the work; None takes as many as are worth starting, which a script may do
+    only below ``if __name__ == "__main__"``. ``progress`` is told how far it is.
 
     ``ranking.best.plan`` is ready for ``simulate`` and ``collect``, and ``ranking.best.plan.save(path)`` writes it.
 
@@ -46,7 +53,7 @@ def plan(
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
     with argument.said_by("plan", "Target"):
         target = Target(epsilon, delta)
-    goal = Goal(task, users, target, rounds, limits, population)  # type: ignore[arg-type]
+    goal = Goal(task, users, target, rounds, limits, population, rests_on, minimum, colluding)  # type: ignore[arg-type]
     waiting = trials(goal, mechanism)
     outcomes = []
     with (Progress() if progress is None else progress).step("calibrating", len(waiting)) as advance:

@@ -11,7 +11,8 @@
      "promise": {"standard_error": 210.0}, "check": "…"
     }
 
-``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local. All
+``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local.
+Where the target is to hold with fewer users, of whom some collude, ``minimum`` and ``colluding`` say how many. All
 settings that are in force are written down, so that a plan runs as it was planned whatever later defaults are; and
 which version wrote it. ``check`` is a SHA-256 of the rest: a file that was changed since is refused, and one that is
 written by hand needs none. Version 1, which named the mechanism's task and not the users', is still read.
@@ -29,7 +30,7 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import bound_names
-from shuffledp.document import rounded_up
+from shuffledp.document import average_text, rounded_up
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.readable import Readable
@@ -43,10 +44,25 @@ IDENTITY = b"shuffledp messages of a plan\0"
 CHECK = b"shuffledp plan\0"
 SHARED = ("format", "version", "task", "mechanism", "population", "users", "rounds", "epsilon", "delta", "bound",
           "promise")  # fmt: skip
-FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software", "ledger", "check")}
+FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software", "minimum", "colluding", "ledger", "check")}
 """What a file of each version holds."""
 OPTIONAL = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
+LATER: dict[str, Any] = {"software": {}, "ledger": {}, "check": None, "minimum": None, "colluding": 0}
+"""What a file of version 2 may leave out besides."""
 NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds")
+
+
+def demand_honest(users: int, minimum: int | None, colluding: int) -> tuple[int | None, int]:
+    """The least number of users, None where it is all of them, and how many of those collude; a sentence if none is
+    left."""
+    if minimum is not None:
+        minimum = argument.count("plan", "minimum", minimum)
+        if minimum > users:
+            raise ValueError(f"plan: minimum must be at most the {users} users that are planned for, got {minimum}.")
+    least, lost = minimum or users, argument.count("plan", "colluding", colluding, at_least=0)
+    if lost >= least:
+        raise ValueError(f"plan: colluding must be below the {least} users who take part at the least, got {lost}.")
+    return None if least == users else least, lost
 
 
 def written_by() -> dict[str, str]:
@@ -60,7 +76,8 @@ class Plan(Readable):
 
     ``task`` is what is estimated, ``mechanism`` the local randomizer, ``users`` how many are planned for; ``epsilon``
     and ``delta`` are the central privacy that they are promised over all ``rounds``. ``population`` is what the ledger
-    calls them, ``bound`` the theorem that the guarantee comes from.
+    calls them, ``bound`` the theorem that the guarantee comes from. Where the target is to hold with fewer users too,
+    ``minimum`` is the least number of them, and ``colluding`` how many hide nobody.
 
     >>> from shuffledp.mechanisms.frequency.krr import KRR
     >>> from shuffledp.tasks.frequency import Frequency
@@ -83,6 +100,10 @@ class Plan(Readable):
     """Who wrote the plan; empty where it was written by hand, or before versions were written down."""
     ledger: Mapping[str, Any] = field(default_factory=dict)
     """The ledger that is to be kept and where it stood, as ``Head.document()`` tells it; empty where any will do."""
+    minimum: int | None = None
+    """The fewest users with whom the target is to be met; None where that is all who are planned for."""
+    colluding: int = 0
+    """How many of those tell the analyst what they sent, and hide nobody."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
@@ -94,6 +115,9 @@ class Plan(Readable):
             if not isinstance(text, str) or not text.strip():
                 raise TypeError(f"plan: {name} must be a text, got {text!r}.")
         object.__setattr__(self, "users", argument.count("plan", "users", self.users))
+        minimum, colluding = demand_honest(self.users, self.minimum, self.colluding)
+        object.__setattr__(self, "minimum", minimum)
+        object.__setattr__(self, "colluding", colluding)
         object.__setattr__(self, "rounds", argument.count("plan", "rounds", self.rounds))
         object.__setattr__(self, "epsilon", argument.positive_finite("plan", "epsilon", self.epsilon))
         object.__setattr__(self, "delta", argument.open_probability("plan", "delta", self.delta))
@@ -131,6 +155,11 @@ class Plan(Readable):
         }  # fmt: skip
         return hashlib.sha256(IDENTITY + _canonical(parts)).hexdigest()
 
+    @property
+    def fewest(self) -> int:
+        """The fewest users with whom the target is to be met."""
+        return self.users if self.minimum is None else self.minimum
+
     def column(self, name: str) -> Column:
         """How a column of this name is read."""
         return Column(name, self.task, self.mechanism)
@@ -152,6 +181,9 @@ class Plan(Readable):
             "delta": self.delta,
             "bound": self.bound,
             "promise": dict(self.promise),
+            # What is as ever is not written: such plans are the same files as ever.
+            **({} if self.minimum is None else {"minimum": self.minimum}),
+            **({"colluding": self.colluding} if self.colluding else {}),
             **({"ledger": dict(self.ledger)} if self.ledger else {}),
         }
 
@@ -203,7 +235,7 @@ class Plan(Readable):
             raise ValueError(
                 'plan: the file is not as it was written; plan anew, or take the line "check" out to use it as it is.'
             )
-        optional = OPTIONAL if version == 1 else OPTIONAL | {"software": {}, "ledger": {}, "check": None}
+        optional = OPTIONAL if version == 1 else OPTIONAL | LATER
         fields = _fields("the plan", optional | document, FIELDS[version])
         with argument.said_by("plan", domain.TASK):
             task, mechanism = _version_1(fields) if version == 1 else _version_2(fields)
@@ -213,6 +245,8 @@ class Plan(Readable):
             promise=_mapping("promise", fields["promise"]),
             software=_mapping("software", fields.get("software", {})),
             ledger=_mapping("ledger", fields.get("ledger", {})),
+            minimum=fields.get("minimum"),
+            colluding=fields.get("colluding", 0),
             **{name: fields[name] for name in NUMBERS_AND_NAMES},
         )
 
@@ -226,10 +260,12 @@ class Plan(Readable):
         promised = self.promise.get("standard_error")
         return [
             ("users", f"{self.users:,} ({self.population})"),
+            *([] if self.minimum is None else [("at the least", f"{self.minimum:,}")]),
+            *([("colluding", f"{self.colluding:,}, who hide nobody")] if self.colluding else []),
             ("target", f"ε = {self.epsilon:g}, δ = {self.delta:g}{rounds}"),
             ("mechanism", f"{self.mechanism.name}" + (f" ({settings})" if settings else "")),
             ("local ε", "none: the shuffler must be trusted" if local is None else rounded_up(local)),
-            ("sends", f"{self.mechanism.message_bits * self.mechanism.messages_per_user:,} bits a user"),
+            ("sends", f"{average_text(self.mechanism.message_bits * self.mechanism.messages_per_user)} bits a user"),
             *([] if promised is None else [("expected error", f"{promised:.4g} {self.task.unit}")]),
         ]
 

@@ -6,12 +6,14 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.planner import overview
-from shuffledp.planner.goal import Goal
-from shuffledp.planner.trial import Offer, Refusal, Trial
+from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
+from shuffledp.planner.trial import NEAR_BEST, Offer, Refusal, Trial
+from shuffledp.planner.turnout import Turnout, turnouts
 from shuffledp.readable import html_of
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]
     A mechanism whose class another process could not find again is tried in this one.
     """
     away = [trial for trial in waiting if workers > 1 and _travels(trial)]
-    yield from (trial.run() for trial in waiting if trial not in away)
+    for trial in waiting:
+        if trial not in away:
+            yield from trial.run()
     if not away:
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -47,7 +51,7 @@ def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     try:
         for done in as_completed([pool.submit(trial.run) for trial in away]):
-            yield done.result()
+            yield from done.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -74,17 +78,18 @@ def workers_for(waiting: Sequence[Trial]) -> int:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan with the smallest error.
+    """The outcome of all trials; ``print`` it to read it, ``best.plan`` is the plan.
 
     ``goal``: what was asked for. ``offers``: mechanisms that meet it, each with its plan. ``refusals``: those that do
-    not.
+    not. There are two winners: ``best_local`` keeps a local ε even from the shuffler, ``best_by_shuffler`` rests on the
+    shuffler alone. ``best`` is the first, or the second where the goal asks for it.
 
     >>> import shuffledp as sdp
-    >>> ranking = sdp.plan(sdp.tasks.Frequency(4), users=1000, epsilon=1, delta=1e-6, mechanism="balcer-uniform")
-    >>> ranking.best.plan.mechanism
-    BalcerUniform(options=4, coins=1)
+    >>> ranking = sdp.plan(sdp.tasks.Frequency(4), users=1000, epsilon=1, delta=1e-6, mechanism="krr")
+    >>> ranking.best.plan.mechanism.name, ranking.best == ranking.best_local, ranking.best_by_shuffler
+    ('krr', True, None)
     >>> f"{ranking.best.standard_error:.1f}", ranking.refusals
-    ('15.8', ())
+    ('7.7', ())
     """
 
     goal: Goal
@@ -106,7 +111,46 @@ class Ranking:
 
     @property
     def best(self) -> Offer:
-        return self.offers[0]
+        """The winner that was asked for; a sentence (``ValueError``) where there is none of its kind."""
+        if self.chosen is None:
+            raise ValueError(f"plan: {overview.missing(self.offers[0])}")
+        return self.chosen
+
+    @property
+    def chosen(self) -> Offer | None:
+        """The same, and None where there is none."""
+        return {LOCAL: self.best_local, SHUFFLER: self.best_by_shuffler, NOISE: self.best_by_noise}[self.goal.rests_on]
+
+    @property
+    def best_local(self) -> Offer | None:
+        """The least error among those that keep a local ε even from the shuffler."""
+        return next((offer for offer in self.offers if offer.keeps_local), None)
+
+    @property
+    def best_by_shuffler(self) -> Offer | None:
+        """Among those that rest on the shuffler alone, with noise that users draw.
+
+        Of nearly the least error it is the one with the fewest bits.
+        """
+        able = [offer for offer in self.offers if not (offer.keeps_local or offer.by_noise)]
+        near = [offer for offer in able if offer.standard_error <= NEAR_BEST * able[0].standard_error]
+        return min(near, key=lambda offer: (offer.bits, offer.standard_error), default=None)
+
+    @property
+    def best_by_noise(self) -> Offer | None:
+        """The least error among those whose noise the shuffler itself draws."""
+        return next((offer for offer in self.offers if offer.by_noise), None)
+
+    @property
+    def winners(self) -> tuple[Offer, ...]:
+        """The best that keeps a local ε, the best by the shuffler alone, and what was asked for, if it is neither."""
+        found = dict.fromkeys((self.best_local, self.best_by_shuffler, self.chosen))
+        return tuple(offer for offer in found if offer is not None)
+
+    @cached_property
+    def fewer(self) -> dict[str, tuple[Turnout, ...]]:
+        """What the winners promise, by their names, if only half or a tenth of the users take part."""
+        return {offer.name: turnouts(offer.plan) for offer in self.winners}
 
     def reasons(self) -> dict[str, list[str]]:
         """Why mechanisms were refused, each reason with the names of all that it holds for."""
@@ -119,16 +163,23 @@ class Ranking:
         """A line for each reason, with those that it holds for."""
         return [f"{', '.join(names)}: {reason}" for reason, names in self.reasons().items()]
 
+    def rows(self) -> list[list[str]]:
+        """A row for each offer, under ``overview.HEAD``; the winners are marked."""
+        return [overview.cells(offer, offer in self.winners) for offer in self.offers]
+
+    def notes(self) -> list[str]:
+        """What stands below the table, a paragraph each."""
+        return overview.notes(self.offers, self.best_local, self.best_by_shuffler, self.best_by_noise, self.fewer)
+
     def __str__(self) -> str:
-        lines = [overview.title(self.goal), *overview.aligned([overview.cells(offer) for offer in self.offers])]
-        lines += ["", *overview.notes(self.best)]
+        lines = [overview.title(self.goal), *overview.aligned(self.rows()), ""]
+        lines += overview.wrapped(self.notes())
         if self.refusals:
             lines += ["", "Left out:", *(f"  {line}" for line in self.left_out())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = [overview.cells(offer) for offer in self.offers]
-        return html_of(overview.title(self.goal), rows, " ".join(overview.notes(self.best)), overview.HEAD)
+        return html_of(overview.title(self.goal), self.rows(), " ".join(self.notes()), overview.HEAD)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Error against bits, a point for each mechanism; also to a file where ``path`` names one."""
@@ -142,14 +193,22 @@ class Ranking:
         return {
             "task": goal.task.name,
             "users": goal.users,
+            "minimum": goal.fewest,
+            "colluding": goal.colluding,
             "epsilon": goal.target.epsilon,
             "delta": goal.target.delta,
             "rounds": goal.rounds,
             "domain": goal.task.domain.document(),
             "error": {"unit": goal.task.unit, "data": goal.task.data},
             "central": {"standard_error": goal.yardstick.standard_error, "noise": goal.yardstick.noise},
-            "best": self.best.name,
+            "rests_on": goal.rests_on,
+            "best": None if self.chosen is None else self.chosen.name,
+            "best_local": None if self.best_local is None else self.best_local.name,
+            "best_by_shuffler": None if self.best_by_shuffler is None else self.best_by_shuffler.name,
+            "best_by_noise": None if self.best_by_noise is None else self.best_by_noise.name,
+            "fewer_users": {name: [each.document() for each in found] for name, found in self.fewer.items()},
             "mechanisms": [_document(offer, goal.users) for offer in self.offers],
+            "caveat": goal.task.caveat([offer.mechanism for offer in self.offers]),
             "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],
         }
 
@@ -165,9 +224,12 @@ def _document(offer: Offer, users: int) -> dict[str, Any]:
         "name": offer.name,
         "settings": offer.mechanism.settings(),
         "standard_error": offer.standard_error,
+        "times_curator": offer.times_curator,
         "epsilon_local": offer.mechanism.local_epsilon,
         "bits_per_user": offer.bits,
+        "sealed_bits_per_user": offer.sealed_bits,
         "messages_per_user": offer.messages,
+        "influence": offer.influence,
         "client_seconds_per_user": offer.cost.client,
         "server_seconds": offer.cost.server(users),
         "epsilon": {"upper": proof.upper, "slack": proof.slack},
@@ -176,5 +238,6 @@ def _document(offer: Offer, users: int) -> dict[str, Any]:
         "certified": proof.certified,
         "guarantee": proof.guarantee,
         "limit": offer.limit,
+        "rests_on": offer.rests_on,
         "assumption": offer.assumption,
     }

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure as figures
 from shuffledp.planner.ranking import Ranking
-from shuffledp.planner.trial import ONLY_SHUFFLER, PSEUDORANDOM, SHUFFLER
+from shuffledp.planner.trial import ITS_NOISE, LOCAL, ONLY_SHUFFLER, PSEUDORANDOM
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
 LOOKS = {
-    SHUFFLER: ("a message keeps its local ε even from the shuffler", "o", figures.COLOURS[0]),
-    ONLY_SHUFFLER: ("messages rest on the shuffler only", "D", figures.COLOURS[1]),
+    LOCAL: ("a message keeps its local ε even from the shuffler", "o", figures.COLOURS[0]),
+    ONLY_SHUFFLER: ("messages rest on the shuffler alone", "D", figures.COLOURS[1]),
+    ITS_NOISE: ("the shuffler draws the noise", "^", figures.COLOURS[2]),
     PSEUDORANDOM: ("keeps its local ε if seeds are pseudorandom", "s", figures.COLOURS[3]),
 }
 SIZE, RADIUS = 36, 5

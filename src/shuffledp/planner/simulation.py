@@ -17,6 +17,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.planner import cost
 from shuffledp.planner.plan_file import Plan
+from shuffledp.planner.turnout import Turnout, turnouts
 from shuffledp.progress import Progress
 from shuffledp.readable import Readable
 from shuffledp.tasks.task import Task
@@ -63,6 +64,11 @@ class Outcome(Readable):
     estimates: int
     """How many numbers each simulation estimates."""
 
+    @cached_property
+    def fewer(self) -> tuple[Turnout, ...]:
+        """What the plan promises if only half or a tenth of the planned users take part."""
+        return turnouts(self.plan)
+
     @property
     def ratio(self) -> float:
         """Found over expected: near 1 where the promise is kept."""
@@ -83,6 +89,8 @@ class Outcome(Readable):
             "confidence": CONFIDENCE,
             "covered": self.covered,
             "exact_law": self.exact,
+            "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta},
+            "fewer_users": [each.document() for each in self.fewer],
         }
 
     def summary(self) -> list[tuple[str, str]]:
@@ -97,7 +105,12 @@ class Outcome(Readable):
             ("standard error, expected", f"{self.expected:.6g} {task.unit}"),
             ("standard error, simulated", f"{self.found:.6g} ({self.ratio:.4f} of what is expected)"),
             (f"within {CONFIDENCE:.0%} intervals", f"{self.covered:.2%} of the estimates"),
+            *((f"if {each.share} take part", self._weaker(each)) for each in self.fewer),
         ]
+
+    def _weaker(self, fewer: Turnout) -> str:
+        """What is promised then, beside the target."""
+        return f"{fewer.words} at δ = {self.plan.delta:g} with {fewer.users:,} users (target {self.plan.epsilon:g})"
 
     @property
     def heading(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,10 @@ from shuffledp.privacy.value import BoundValue
 
 NEAR_BEST = 1.05
 """Of settings whose error is within this factor of the least, the one with the fewest bits is taken."""
-SHUFFLER = "shuffler"
-ONLY_SHUFFLER = "shuffler only"
-PSEUDORANDOM = "shuffler, seeds"
+LOCAL, PSEUDORANDOM, ONLY_SHUFFLER, ITS_NOISE = "local ε", "seeds", "shuffler", "its noise"
+BY_SHUFFLER = "(shuffler)"
+"""Added to the name where the shuffler draws the noise."""
+"""What is left where somebody links messages to their senders: a local ε, one if seeds are pseudorandom, or nothing."""
 BEYOND_GUESS = 1.5
 """How far beyond a guess a search looks where mechanisms stop working for large ε."""
 MOST_LOWERINGS = 8
@@ -65,11 +66,37 @@ class Offer:
         return self.mechanism.messages_per_user
 
     @property
+    def sealed_bits(self) -> int:
+        """Bits a user where messages are sealed, once to the analyst and once to the shuffler."""
+        return math.ceil(cost.sealed_bits(self.mechanism))
+
+    @property
+    def influence(self) -> float | None:
+        """The most that one dishonest user can move an estimate by, in users; None where it is not known."""
+        known: float | None = getattr(self.mechanism, "influence", None)
+        return known
+
+    @property
+    def times_curator(self) -> float:
+        """Its error over that of a trusted curator."""
+        return self.standard_error / self.goal.yardstick.standard_error
+
+    @property
+    def keeps_local(self) -> bool:
+        """Whether messages keep a local ε even from the shuffler."""
+        return self.mechanism.local_epsilon is not None
+
+    @property
+    def by_noise(self) -> bool:
+        """Whether the shuffler draws the noise, so that all rests on its doing so."""
+        return self.mechanism.crowd.by_shuffler
+
+    @property
     def rests_on(self) -> str:
-        """What the guarantee rests on besides honest users, in short."""
-        if self.mechanism.assumption:
-            return PSEUDORANDOM
-        return ONLY_SHUFFLER if self.mechanism.local_epsilon is None else SHUFFLER
+        """What is left without the shuffler, in short."""
+        if not self.keeps_local:
+            return ITS_NOISE if self.by_noise else ONLY_SHUFFLER
+        return PSEUDORANDOM if self.mechanism.assumption else LOCAL
 
     @property
     def assumption(self) -> str:
@@ -80,7 +107,8 @@ class Offer:
             if local is None
             else f"without it a message still keeps local ε = {rounded_up(local, 4)}."
         )
-        sentence = f"The shuffler hides who sent what; {alone}"
+        draws = "draws the noise and " if self.by_noise else ""
+        sentence = f"The shuffler {draws}hides who sent what; {alone}"
         return f"{sentence} {self.mechanism.assumption}".strip()
 
     @property
@@ -95,6 +123,8 @@ class Offer:
             epsilon=goal.target.epsilon,
             delta=goal.target.delta,
             population=goal.population,
+            minimum=goal.minimum,
+            colluding=goal.colluding,
             promise={
                 "standard_error": self.standard_error,
                 "central_standard_error": goal.yardstick.standard_error,
@@ -118,11 +148,22 @@ class Trial:
     kind: type[Mechanism]
     goal: Goal
 
-    def run(self) -> Offer | Refusal:
-        """The best settings found, certified; or why there are none."""
+    def run(self) -> list[Offer | Refusal]:
+        """The best settings found, certified; or why there are none.
+
+        They are several where a mechanism designs a front, from little error to few messages.
+        """
         try:
-            found = self._designed() or self._best_settled()
-            mechanism: Mechanism = found.mechanism
+            found = list(self._designed()) or [self._best_settled()]
+        except (ValueError, TypeError, NumericalError) as error:
+            return [self._refusal(str(error))]
+        outcomes = [self._outcome(each) for each in found]
+        # Of a front, what is beyond the limits is not worth a word while something is within them.
+        return [each for each in outcomes if isinstance(each, Offer)] or outcomes[:1]
+
+    def _outcome(self, found: Calibration) -> Offer | Refusal:
+        mechanism: Mechanism = found.mechanism
+        try:
             reason = self.goal.limits.why_not(mechanism)
             if reason is not None:
                 return self._refusal(reason)
@@ -130,7 +171,8 @@ class Trial:
             spent = cost.measure(mechanism, self.goal.task.sample(mechanism))
         except (ValueError, TypeError, NumericalError) as error_:
             return self._refusal(str(error_))
-        return Offer(self.goal, self.name, mechanism, found.epsilon, error, spent, found.limit)
+        name = f"{self.name} {BY_SHUFFLER}" if mechanism.crowd.by_shuffler else self.name
+        return Offer(self.goal, name, mechanism, found.epsilon, error, spent, found.limit)
 
     def _refusal(self, reason: str) -> Refusal:
         # The list already says which mechanism it is.
@@ -148,23 +190,34 @@ class Trial:
         names = [field.name for field in catalogue.settings(self.kind)]
         return {name: value for name, value in self.goal.task.facts.items() if name in names}
 
-    def _designed(self) -> Calibration | None:
-        """The first of the mechanism's own designs that its certified curve confirms; None where it has none."""
+    def _designed(self) -> Iterator[Calibration]:
+        """Those of the mechanism's own designs that its certified curve confirms: the first, or all of a front."""
         goal, refused = self.goal, None
-        target = goal.target
-        for settings in self.kind.designs(goal.task.facts, goal.users, target.epsilon, target.delta, goal.rounds):
-            made = self.kind(**settings)
-            self._demand(made)
-            once = amplify(made, goal.users)
-            curve = once if goal.rounds == 1 else compose(once, goal.rounds)
-            reached = target.reached(curve)
-            if target.met(reached):
-                name = self.kind.tuning[0].name
-                return Calibration(name, settings[name], made, curve, reached, target, "", goal.users)
-            refused = NotApplicable("plan", f"its design reaches {target.text(reached)}")
+        target, honest = goal.target, goal.fewest - goal.colluding
+        for settings in self.kind.designs(goal.task.facts, honest, target.epsilon, target.delta, goal.rounds):
+            try:
+                found = self._confirmed(settings)
+            except NotApplicable as refusal:
+                refused = refusal
+                continue
+            yield found
+            if not self.kind.designs_a_front:
+                return
+            refused = None
         if refused is not None:
             raise refused
-        return None
+
+    def _confirmed(self, settings: Mapping[str, Any]) -> Calibration:
+        """A design, if its certified curve meets the target."""
+        goal, target, made = self.goal, self.goal.target, self.kind(**settings)
+        self._demand(made)
+        once = amplify(made, goal.fewest, colluding=goal.colluding)
+        curve = once if goal.rounds == 1 else compose(once, goal.rounds)
+        reached = target.reached(curve)
+        if not target.met(reached):
+            raise NotApplicable("plan", f"its design reaches {target.text(reached)}")
+        name = self.kind.tuning[0].name
+        return Calibration(name, settings[name], made, curve, reached, target, "", goal.fewest)
 
     def _best_settled(self) -> Calibration:
         """The first of the choices that can be certified."""
@@ -192,7 +245,7 @@ class Trial:
                 mechanism = self._guessed(settings)
                 bits = mechanism.messages_per_user * mechanism.message_bits
                 self._demand(mechanism)
-                choices.append(_Choice(self._error(mechanism), int(bits), settings))
+                choices.append(_Choice(self._error(mechanism), bits, settings))
             except NotApplicable as error:
                 refused.append((bits, error.reason))
             except (ValueError, ZeroDivisionError) as error:
@@ -266,7 +319,10 @@ class Trial:
         """The certified setting; where a wrapper's local ε comes out above the limit, that of a lower one."""
         build, most = self._builder(given, tuning), self._tuned(given, tuning)
         for _ in range(MOST_LOWERINGS):
-            found = search(build, most, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+            found = search(
+                build, most, self.goal.target, users=self.goal.fewest, rounds=self.goal.rounds,
+                colluding=self.goal.colluding,
+            )  # fmt: skip
             cap, local = self.goal.limits.epsilon_local, found.mechanism.local_epsilon
             if cap is None or local is None or local <= cap or tuning.name != "epsilon":
                 return found
@@ -288,7 +344,8 @@ class Trial:
         cap = self.goal.limits.epsilon_local
         if tuning.name == "epsilon" and cap is not None:
             tuning = dataclasses.replace(tuning, most=min(tuning.most, cap))
-        value = guess(build, tuning, self.goal.target, users=self.goal.users, rounds=self.goal.rounds)
+        honest = self.goal.fewest - self.goal.colluding
+        value = guess(build, tuning, self.goal.target, users=honest, rounds=self.goal.rounds)
         end = tuning.least if tuning.more_is_more_private else tuning.most
         return _Guess(value, build(value), "at its end" if value == end else "")
 
@@ -311,7 +368,7 @@ class _Choice:
     """Settings besides those searched, and what they come to by a quick guess."""
 
     error: float
-    bits: int
+    bits: float
     settings: dict[str, Any]
 
 

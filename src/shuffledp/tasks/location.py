@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
+from shuffledp.mechanisms.parts.map_grid import MapGrid, MapPoint
+from shuffledp.privacy.randomizer import HasNeighbours
 from shuffledp.tasks.column import Column, is_numeric
 from shuffledp.tasks.domain import TASK, WHO, Area, Values
 from shuffledp.tasks.given import Given
@@ -23,8 +25,11 @@ from shuffledp.tasks.task import Sensitivity, Task
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PLACES_TASK = "location"
+"""What mechanisms say they estimate that take places themselves; the others take the number of a cell."""
 PLACES = 60
 """Points of a map along each axis that stand for all of it."""
+MOST_CELLS = 1 << 20
 COLUMNS = 6
 PLANE, DEGREES = "plane", "degrees"
 EDGES = ("west", "east", "south", "north")
@@ -33,6 +38,9 @@ EDGES = ("west", "east", "south", "north")
 @dataclass(frozen=True, init=False)
 class Location(Task):
     """How many users are in each cell of a map.
+
+    Mechanisms for places answer it, and those for frequencies: a place becomes the number of its cell before it is
+    randomized. Only the former promise distances.
 
     ``west``, ``east``, ``south`` and ``north`` are the map's edges, ``columns`` the number of cells from west to east
     and ``rows`` from south to north (0: so that cells are about square). ``coordinates`` says whether edges and places
@@ -48,7 +56,7 @@ class Location(Task):
     coordinates: str
 
     name = "location"
-    kinds = ("location",)
+    kinds = (PLACES_TASK, "frequency")
     data = "users spread evenly over the map"
     unit = "users"
     parameters = ("columns", "rows", "coordinates")
@@ -70,24 +78,66 @@ class Location(Task):
         object.__setattr__(self, "columns", argument.count(TASK, "columns", columns))
         object.__setattr__(self, "rows", argument.count(TASK, "rows", rows, at_least=0))
         object.__setattr__(self, "coordinates", coordinates)
+        edges = self.area
+        if coordinates == DEGREES and not (edges.south >= -90 and edges.north <= 90 and edges.east - edges.west <= 360):
+            raise ValueError(
+                f"{TASK}: a map in degrees must lie between latitudes -90 and 90 and be at most 360 wide, got {edges}."
+            )
+        if self.cells > MOST_CELLS:
+            raise ValueError(
+                f"{TASK}: expected at most {MOST_CELLS:,} cells, got {self.grid.columns:,} columns and "
+                f"{self.grid.rows:,} rows; give fewer columns."
+            )
+
+    @cached_property
+    def grid(self) -> MapGrid:
+        """The map cut into its cells."""
+        return MapGrid.of(**vars(self.area), columns=self.columns, rows=self.rows, coordinates=self.coordinates)
+
+    @property
+    def cells(self) -> int:
+        """How many there are."""
+        return self.grid.columns * self.grid.rows
 
     @property
     def domain(self) -> Values:
         return self.area
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def _region(self) -> Mapping[str, Any]:
         return {**vars(self.area), "columns": self.columns, "rows": self.rows, "coordinates": self.coordinates}
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return {**self._region, "options": self.cells}
 
     def demand(self, mechanism: Mechanism) -> None:
         if not self.can_use(mechanism):
             super().demand(mechanism)
-        for name, value in self.facts.items():
+        settings = mechanism.settings()
+        if not _takes_places(mechanism):
+            if settings.get("options", self.cells) != self.cells:
+                has = f"has options = {settings['options']}"
+                raise ValueError(f"{WHO}: {mechanism.name} {has}, but the map has {self.cells} cells.")
+            return
+        for name, value in self._region.items():
             # No rows: the mechanism takes as many as make its cells about square.
-            if mechanism.settings().get(name, value) != value and not (name == "rows" and value == 0):
+            if settings.get(name, value) != value and not (name == "rows" and value == 0):
                 raise ValueError(f"{WHO}: {mechanism.name} has another {name} than the domain.")
 
+    def caveat(self, offered: Sequence[Mechanism]) -> str:
+        metric = [mechanism.name for mechanism in offered if isinstance(mechanism, HasNeighbours)]
+        if len(metric) == len(offered):
+            return ""
+        names = " and ".join(metric)
+        who = f"Only {names}" if metric else "None of these"
+        verb = "promise" if len(metric) > 1 else "promises"
+        what = "distances, that near places are hidden better than far ones"
+        return f"{who} {verb} {what}; the others hide all cells alike."
+
     def sample(self, mechanism: Mechanism) -> Array:
+        if not _takes_places(mechanism):
+            return np.arange(self.cells)
         places = (np.arange(PLACES) + 0.5) / PLACES
         x = self.area.west + places * (self.area.east - self.area.west)
         y = self.area.south + places * (self.area.north - self.area.south)
@@ -97,6 +147,10 @@ class Location(Task):
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0, math.sqrt(2.0))
 
+    def central_factor(self) -> float:
+        """As for frequencies: all counts together are known."""
+        return math.sqrt(1 - 1 / self.cells)
+
     def values(self, column: Column, array: pa.Array) -> Any:
         sizes, entries = column.lists(array)
         if (sizes != 2).any():
@@ -104,11 +158,14 @@ class Location(Task):
         if not is_numeric(entries):
             raise column.refuse(f"expected numbers as coordinates, got {entries.type}")
         numbers = column.without_nulls(entries).to_numpy(zero_copy_only=False)
-        return numbers.astype(np.float64).reshape(-1, 2)
+        places = numbers.astype(np.float64).reshape(-1, 2)
+        if _takes_places(column.mechanism):
+            return places
+        inside = MapPoint(self.name, self.grid, (0, 0))
+        return self.grid.cells(column.checked(places, inside.check))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        assert isinstance(mechanism, PlanarLaplace), "a mechanism for places"
-        labels = [f"{first:.6g}, {second:.6g}" for first, second in mechanism.centres]
+        labels = [f"{first:.6g}, {second:.6g}" for first, second in self.grid.centres]
         return [Quantity.of("users", labels, estimate, confidence)]
 
     @classmethod
@@ -122,3 +179,7 @@ class Location(Task):
         west, east, south, north = (given.need(name) for name in EDGES)
         columns = COLUMNS if given.columns is None else given.count("columns")
         return cls(west, east, south, north, columns, coordinates=DEGREES if given.degrees else PLANE)
+
+
+def _takes_places(mechanism: Mechanism) -> bool:
+    return mechanism.task == PLACES_TASK

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -121,6 +121,9 @@ class Task(ABC):
         """
         values = mechanism.check(self.sample(mechanism))
         share = len(values) / users if self.averages else users / len(values)
+        if mechanism.crowd.by_shuffler:
+            # Its noise is drawn once, however many users there are.
+            share = 1.0
         variance = float(np.mean(self.spread(mechanism, values))) * share
         return self.scale(mechanism) * math.sqrt(max(0.0, variance))
 
@@ -139,6 +142,11 @@ class Task(ABC):
     def central_factor(self) -> float:
         """How many times the error of one number with noise a curator has."""
         return 1.0
+
+    def caveat(self, offered: Sequence[Mechanism]) -> str:
+        """What must be said of these mechanisms side by side, besides their errors; empty where there is nothing."""
+        del offered
+        return ""
 
     # --- from a table to a report -----------------------------------------------------------------------------
 

@@ -58,8 +58,9 @@ class CancellingSets(Mechanism, HasParts):
     name = "cancelling-sets"
     task = "set-valued"
     summary = "every item, and noise that cancels: a curator's error, private only by the shuffler"
-    tuning = (Tuning("shape", False, True, 1e-2, 1e9),)
+    tuning = (Tuning("shape", False, True, 0.1, 1e4),)
     has_table = False
+    designs_a_front = True
 
     def __post_init__(self) -> None:
         with argument.said_by(WHO, CancellingNoise.__name__):

@@ -103,10 +103,7 @@ class PlanarLaplace(Mechanism, HasNeighbours):
             object.__setattr__(self, high, ends[1])
         self._check_coordinates()
         columns = argument.count("PlanarLaplace", "columns", self.columns)
-        rows = argument.count("PlanarLaplace", "rows", self.rows, at_least=0)
-        if rows == 0:
-            width, height = self._map(columns, 1).size
-            rows = max(1, round(columns * height / width))
+        rows = self._map(columns, argument.count("PlanarLaplace", "rows", self.rows, at_least=0)).rows
         if not 2 <= columns * rows <= MOST_CELLS:
             raise ValueError(f"PlanarLaplace: expected 2 to {MOST_CELLS} cells, got {columns} columns and {rows} rows.")
         object.__setattr__(self, "columns", columns)
@@ -114,7 +111,7 @@ class PlanarLaplace(Mechanism, HasNeighbours):
         self._tabulate()
 
     def _map(self, columns: int, rows: int) -> MapGrid:
-        return MapGrid(self.west, self.east, self.south, self.north, columns, rows, self.coordinates)
+        return MapGrid.of(self.west, self.east, self.south, self.north, columns, rows, self.coordinates)
 
     @classmethod
     def per_unit(cls, rate: float, **settings: Any) -> PlanarLaplace:

@@ -30,7 +30,7 @@ from shuffledp.sampling.random import RandomSource
 WHO = "CancellingNoise"
 MOST_OPTIONS = 1 << 40
 MOST_PLACES = 1 << 12
-LARGEST_RATE, LARGEST_SHAPE = 50.0, 1e9
+LARGEST_RATE, LARGEST_SHAPE = 50.0, 1e5
 ERRORS = (1.05, 1.1, 1.25, 1.5, 2.0, 3.0)
 """Standard errors that plans compare, in those of a curator's Laplace noise."""
 USERS_AT_ONCE = 1 << 17
@@ -83,8 +83,9 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     name = "cancelling-noise"
     task = "frequency"
     summary = "the true option, and noise that cancels: a curator's error, private only by the shuffler"
-    tuning = (Tuning("shape", False, True, 1e-2, LARGEST_SHAPE),)
+    tuning = (Tuning("shape", False, True, 0.1, 1e4),)
     has_table = False
+    designs_a_front = True
 
     def __post_init__(self) -> None:
         most = MOST_OPTIONS

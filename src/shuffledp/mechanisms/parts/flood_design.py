@@ -16,7 +16,7 @@ from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import Source
 from shuffledp.privacy.own_loss import OwnLossCurve
 
-LEAST_SHAPE, MOST_SHAPE = 1.0, 1e7
+LEAST_SHAPE, MOST_SHAPE = 1.0, 1e5
 SHAPE_ACCURACY, GAP_ACCURACY = 1e-6, 0.02
 WIDEST_GAP, NARROWEST_GAP = 0.6, 2.0**-14
 """Where 1 − ratio is searched."""

@@ -22,7 +22,7 @@ BITS = 256
 LEFT_OUT = 2.0**-140
 """What is left out of a law whose values are told one by one counts as infinite."""
 LEFT_OUT_OF_A_TABLE = 2.0**-66
-MOST_VALUES = 1 << 22
+MOST_VALUES = 1 << 20
 MOST_PRODUCTS = 4e9
 """A table of two counts that takes more work is not made."""
 ROUNDED = 2.0**-46

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,10 @@ HAIR = 1e-15
 """Relative distance from an edge on which side of it a place is told in floats."""
 
 
+MOST_ROWS = 1e9
+"""Far more than any map is cut into; what is larger is refused later."""
+
+
 @dataclass(frozen=True)
 class MapGrid:
     """columns × rows equal cells; ``coordinates`` "plane" for points (x, y), or "degrees" for (latitude, longitude)."""
@@ -34,6 +38,17 @@ class MapGrid:
     columns: int
     rows: int
     coordinates: str
+
+    @classmethod
+    def of(
+        cls, west: float, east: float, south: float, north: float, columns: int, rows: int, coordinates: str
+    ) -> MapGrid:
+        """With as many rows as make cells nearly square where ``rows`` is 0."""
+        flat = cls(west, east, south, north, columns, rows or 1, coordinates)
+        if rows:
+            return flat
+        width, height = flat.size
+        return replace(flat, rows=max(1, round(min(columns * height / width, MOST_ROWS))))
 
     @cached_property
     def size(self) -> tuple[float, float]:
