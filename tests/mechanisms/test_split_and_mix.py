@@ -258,6 +258,9 @@ def test_a_design_has_room_for_twice_the_users() -> None:
         mechanism = SplitAndMix(**next(SplitAndMix.designs({}, users, 1.0, 1e-8, 1)))
         assert mechanism.reading.wrap_chance(2 * users) <= WRAP_CHANCE
         assert sdp.amplify(mechanism, users=2 * users).epsilon(delta=1e-8).upper <= 1.0
+        expected = SplitAndMix(**next(SplitAndMix.designs({"users": 9 * users}, users, 1.0, 1e-8, 1)))
+        assert expected.reading.wrap_chance(18 * users) <= WRAP_CHANCE
+        assert expected.honest == users
 
 
 @pytest.mark.parametrize(

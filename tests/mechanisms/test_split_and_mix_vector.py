@@ -98,7 +98,7 @@ def test_fewer_users_add_less_noise() -> None:
 
 def test_a_plan_is_at_a_curators_error() -> None:
     goal = Goal(sdp.tasks.UnitVectorMean(64), 100_000, sdp.Target(1.0, 1e-6))
-    offer = Trial("split-and-mix-vector", SplitAndMixVector, goal).run()
+    (offer,) = Trial("split-and-mix-vector", SplitAndMixVector, goal).run()
     assert isinstance(offer, Offer)
     assert offer.proof.upper <= 1.0
     assert offer.standard_error <= 1.2 * goal.yardstick.standard_error

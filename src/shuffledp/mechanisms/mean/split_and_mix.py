@@ -255,7 +255,7 @@ class SplitAndMix(Mechanism, HasOwnLoss):
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
         """The grid, noise, modulus and messages for a target: the noise alone keeps ε, and mixing has all of δ."""
-        del facts
+        room_for = ROOM_FOR * max(users, facts.get("users", users))
         for share in noise_shares(epsilon, delta, rounds):
             grid = share * math.sqrt(users / (12 * ROUNDING_SHARE))
             levels = min(max(1, math.ceil(grid)), rounding.MOST_STEPS)
@@ -265,7 +265,7 @@ class SplitAndMix(Mechanism, HasOwnLoss):
             noise = PolyaDifferenceLaw(Fraction(rate), Fraction(1, users))
 
             def chance(modulus: int, levels: int = levels, noise: PolyaDifferenceLaw = noise) -> float:
-                return NoisySumReading(0.0, 1.0, levels, noise, ModularShares(modulus, 2)).wrap_chance(ROOM_FOR * users)
+                return NoisySumReading(0.0, 1.0, levels, noise, ModularShares(modulus, 2)).wrap_chance(room_for)
 
             modulus = least_modulus(chance)
             mixing = (1.0 if rounds == 1 else 0.25) * (1 - 1e-9) * delta / rounds

@@ -258,6 +258,7 @@ class SplitAndMixVector(Mechanism, HasOwnLoss):
         if dimension < 2:
             raise ValueError(f"{WHO}: dimension must be at least 2, got {dimension}.")
         each = delta / rounds / dimension
+        room_for = ROOM_FOR * max(users, facts.get("users", users))
         for factor in (1.0,) if rounds == 1 else (1.0, 1.05, 1.1, 1.2, 1.4):
             target = (factor, rounds, epsilon, (1 - 1.01 * MIXING_SHARE) * delta)
             kind = min((SKELLAM, LAPLACE), key=lambda kind: _scale(kind, FINE, *target, shape, dimension)[1])
@@ -266,7 +267,7 @@ class SplitAndMixVector(Mechanism, HasOwnLoss):
             levels = min(MOST_LEVELS, max(1, math.ceil(max(fine, short))))
             scale, _ = _scale(kind, levels, *target, shape, dimension)
             noise = shared_noise(kind, scale, users)
-            modulus = least_modulus(partial(_wrap_chance, ROOM_FOR * users, dimension, levels, noise))
+            modulus = least_modulus(partial(_wrap_chance, room_for, dimension, levels, noise))
             messages = designed_messages(users, modulus, epsilon, MIXING_SHARE * each, each / 2)
             yield {
                 "dimension": dimension, "scale": scale, "levels": levels, "modulus": modulus,
