@@ -106,6 +106,20 @@ def test_colluding_users_hide_nobody(users: int, colluding: int, messages: int) 
         assert noise + mixing >= min(1.0, curve.delta(epsilon=epsilon).upper)
 
 
+@pytest.mark.parametrize(("honest", "messages"), [(2, 3), (3, 2)])
+def test_whoever_knows_the_others_attains_the_noises_part(honest: int, messages: int) -> None:
+    """The lower value is below what all messages tell, and above all but what mixing adds."""
+    mechanism = SplitAndMix(rate=4.0, levels=1, modulus=20, messages=messages, honest=honest)
+    curve = sdp.amplify(mechanism, users=honest)
+    for epsilon in (0.5, 2.0, 3.5):
+        lower = curve.delta(epsilon=epsilon).lower
+        assert lower is not None
+        assert lower <= true_delta(honest, 20, messages, 1, 4.0, honest, epsilon)
+        assert lower == pytest.approx(mechanism.delta_parts(epsilon, honest)[0], rel=1e-6)
+    wider = SplitAndMix(rate=4.0, levels=1, modulus=40, messages=messages, honest=honest)
+    assert sdp.amplify(wider, users=honest + 1).delta(epsilon=1.0).lower is None
+
+
 @pytest.mark.parametrize("shift", [1, 2, 7])
 def test_laplace_noise_by_enumeration(shift: int) -> None:
     z = np.arange(-4000, 4001)
@@ -236,6 +250,17 @@ def test_too_fine_noise_of_too_few_users_is_refused_by_a_sentence() -> None:
     mechanism = SplitAndMix(rate=1e-6, levels=60_000, modulus=1 << 50, messages=12, honest=10_000)
     with pytest.raises(NotApplicable, match=r"the noise needs 10,000 honest users, got 9,999; plan for fewer\."):
         sdp.amplify(mechanism, users=9_999, bound="own-noise")
+
+
+def test_a_design_has_room_for_twice_the_users() -> None:
+    """More people than were planned may come; the estimate and the guarantee are still there."""
+    for users in (300, 10_000, 1_000_000):
+        mechanism = SplitAndMix(**next(SplitAndMix.designs({}, users, 1.0, 1e-8, 1)))
+        assert mechanism.reading.wrap_chance(2 * users) <= WRAP_CHANCE
+        assert sdp.amplify(mechanism, users=2 * users).epsilon(delta=1e-8).upper <= 1.0
+        expected = SplitAndMix(**next(SplitAndMix.designs({"users": 9 * users}, users, 1.0, 1e-8, 1)))
+        assert expected.reading.wrap_chance(18 * users) <= WRAP_CHANCE
+        assert expected.honest == users
 
 
 @pytest.mark.parametrize(

@@ -119,3 +119,12 @@ def test_a_count_of_yes_and_no_is_a_sum() -> None:
     (total,) = Sum(0, 1).quantities(mechanism, found, 0.95)
     assert abs(total.value[0] - answers.sum()) <= 30
     assert float(mechanism.variance(answers)[0]) * 5000**2 == pytest.approx(2 * math.exp(-0.9) / math.expm1(-0.9) ** 2)
+
+
+def test_a_plan_for_fewer_users_than_are_expected_has_room_for_all() -> None:
+    goal = Goal(Mean(0, 10), 200_000, sdp.Target(1.0, 1e-8), minimum=20_000)
+    (offer,) = Trial("split-and-mix", SplitAndMix, goal).run()
+    assert isinstance(offer, Offer)
+    assert offer.mechanism.settings()["honest"] == 20_000
+    for users in (20_000, 200_000):
+        assert sdp.amplify(offer.mechanism, users=users).epsilon(delta=1e-8).upper <= 1.0

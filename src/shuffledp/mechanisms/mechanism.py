@@ -104,7 +104,8 @@ class Mechanism(Randomizer):
     ) -> Iterator[dict[str, Any]]:
         """Complete settings for a target, the most useful first, where they follow from it; none: they are searched.
 
-        ``facts`` are known as for ``variants``. A plan takes the first ones that its certified curve confirms.
+        ``users`` are the fewest honest ones that a target must hold for. ``facts`` are known as for ``variants``, and
+        ``facts["users"]``, if it is there, is how many are expected. A plan takes the first that its curve confirms.
         """
         del facts, users, epsilon, delta, rounds
         yield from ()

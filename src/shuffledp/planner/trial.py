@@ -195,7 +195,8 @@ class Trial:
         """Those of the mechanism's own designs that its certified curve confirms: the first, or all of a front."""
         goal, refused = self.goal, None
         target, honest = goal.target, goal.fewest - goal.colluding
-        for settings in self.kind.designs(goal.task.facts, honest, target.epsilon, target.delta, goal.rounds):
+        facts = {**goal.task.facts, "users": goal.users}
+        for settings in self.kind.designs(facts, honest, target.epsilon, target.delta, goal.rounds):
             try:
                 found = self._confirmed(settings)
             except NotApplicable as refusal:

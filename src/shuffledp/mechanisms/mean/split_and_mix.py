@@ -19,11 +19,12 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.mixed_loss import LaplaceSum, MixedLoss, PartialLaplaceSum, SummedNoise
 from shuffledp.mechanisms.parts.modular_share import (
+    ROOM_FOR,
     MixedShares,
     ModularShares,
     checked_shares,
     demand_room,
-    least_messages,
+    designed_messages,
     least_modulus,
 )
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
@@ -216,12 +217,15 @@ class SplitAndMix(Mechanism, HasOwnLoss):
 
     def own_loss(self, honest: int) -> MixedLoss:
         """Where fewer users take part than the noise was made for, by the law of what they add together."""
+        wraps = self.reading.wrap_chance(honest)
         try:
-            demand_room("SplitAndMix", honest, self.modulus, self.reading.wrap_chance(honest))
+            demand_room("SplitAndMix", honest, self.modulus, wraps)
         except ValueError as error:
             raise NotApplicable("own-noise", str(error)) from None
         distance = round_up(self.reading.shares.distance(honest))
-        return MixedLoss(self._summed(honest), distance, f"{self.messages} shares of each of {honest:,} users")
+        shares = f"{self.messages} shares of each of {honest:,} users"
+        # More users than were planned add more noise than is counted.
+        return MixedLoss(self._summed(honest), distance, shares, 1.0 if honest > self.honest else wraps)
 
     def _summed(self, honest: int) -> SummedNoise:
         rate = Fraction(self.rate)
@@ -251,7 +255,7 @@ class SplitAndMix(Mechanism, HasOwnLoss):
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
         """The grid, noise, modulus and messages for a target: the noise alone keeps ε, and mixing has all of δ."""
-        del facts
+        room_for = ROOM_FOR * max(users, facts.get("users", users))
         for share in noise_shares(epsilon, delta, rounds):
             grid = share * math.sqrt(users / (12 * ROUNDING_SHARE))
             levels = min(max(1, math.ceil(grid)), rounding.MOST_STEPS)
@@ -261,11 +265,11 @@ class SplitAndMix(Mechanism, HasOwnLoss):
             noise = PolyaDifferenceLaw(Fraction(rate), Fraction(1, users))
 
             def chance(modulus: int, levels: int = levels, noise: PolyaDifferenceLaw = noise) -> float:
-                return NoisySumReading(0.0, 1.0, levels, noise, ModularShares(modulus, 2)).wrap_chance(users)
+                return NoisySumReading(0.0, 1.0, levels, noise, ModularShares(modulus, 2)).wrap_chance(room_for)
 
             modulus = least_modulus(chance)
-            mixing = delta if rounds == 1 else delta / 4
-            messages = least_messages(users, modulus, mixing * (1 - 1e-9) / rounds / (1 + math.exp(share)))
+            mixing = (1.0 if rounds == 1 else 0.25) * (1 - 1e-9) * delta / rounds
+            messages = designed_messages(users, modulus, share, mixing, delta / (2 * rounds))
             yield {"rate": rate, "levels": levels, "modulus": modulus, "messages": messages, "honest": users}
 
     # --- for tests and the catalogue --------------------------------------------------------------------------

@@ -101,37 +101,52 @@ class PartialLaplaceSum(SummedNoise):
         return "differences of negative binomials"
 
     @cached_property
-    def _law(self) -> tuple[Floats, Floats, float] | None:
+    def _tables(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats], float] | None:
+        """P(z) above and P(z−s) below, and the other way round, where P is not nothing; and what is beyond."""
         law = PolyaDifferenceLaw(self.rate, self.shape)
         table = law.table()
-        return None if table is None else (*table, law.beyond(len(table[0]) - 1))
+        if table is None:
+            return None
+        upper, lower = table
+        high, low = (_around(upper), _moved(lower, self.shift)), (_around(lower), _moved(upper, self.shift))
+        return high, low, law.beyond(len(upper) - 1)
 
     @property
     def known(self) -> bool:
         """Whether the table of the law is not too long."""
-        return self._law is not None
+        return self._tables is not None
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        if self._law is None:
+        if self._tables is None:
             return 1.0, 0.0
-        upper, lower, beyond = self._law
+        high, low, beyond = self._tables
         ratio = math.exp(min(epsilon, 700.0))
         # The table's own margin is wider than what subtracting floats loses.
-        most = _excess(upper, lower, self.shift, ratio * (1 - FLOAT)) * (1 + SUMMING) + beyond
-        least = _excess(lower, upper, self.shift, ratio * (1 + FLOAT)) * (1 - SUMMING) - beyond * (1 + ratio)
+        most = _excess(*high, ratio * (1 - FLOAT)) * (1 + SUMMING) + beyond
+        least = _excess(*low, ratio * (1 + FLOAT)) * (1 - SUMMING) - beyond * (1 + ratio)
         return min(1.0, most), max(0.0, least)
 
     def deviation(self) -> float:
         return float(self.rate * self.shift)
 
 
-def _excess(first: Floats, second: Floats, shift: int, ratio: float) -> float:
-    """Σ_z (P(z) − ratio·Q(z−shift))₊ of two tables of a symmetric law, of z = 0, 1, …"""
-    reach = len(first) - 1
-    around = np.concatenate([first[:0:-1], first])
+def _around(table: Floats) -> Floats:
+    """A symmetric law of z = −reach … reach from that of z = 0 … reach."""
+    return np.concatenate([table[:0:-1], table])
+
+
+def _moved(table: Floats, shift: int) -> Floats:
+    """The same moved by ``shift``; 0 where the table does not tell."""
+    reach = len(table) - 1
     places = np.abs(np.arange(-reach, reach + 1) - shift)
-    moved = np.where(places <= reach, second[np.minimum(places, reach)], 0.0)
-    return float(np.maximum(around - ratio * moved, 0.0).sum())
+    return np.where(places <= reach, table[np.minimum(places, reach)], 0.0)
+
+
+def _excess(first: Floats, second: Floats, ratio: float) -> float:
+    """Σ_z (P(z) − ratio·Q(z))₊."""
+    gap = second * -ratio
+    gap += first
+    return float(np.maximum(gap, 0.0, out=gap).sum())
 
 
 @dataclass(frozen=True)
@@ -147,6 +162,8 @@ class MixedLoss(OwnLoss):
     distance: float
     shares: str
     """What the messages are, for the note."""
+    wraps: float = 1.0
+    """The chance that the sum wraps around, where the noise is exactly this and not more: below 1 it is an attack."""
 
     @property
     def theorem(self) -> str:
@@ -162,14 +179,26 @@ class MixedLoss(OwnLoss):
             mixing = round_up((1 + arb(epsilon).exp()) * arb(self.distance))
         return self.noise.delta(epsilon)[0], mixing
 
+    @property
+    def attained(self) -> bool:
+        """Whoever knows everybody else's value takes it off the sum, and is left with the noise: at least its δ.
+
+        The noise is read modulo N: where it hardly wraps around, hardly less than the noise itself is seen.
+        """
+        return self.wraps < 1.0
+
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        values = [self._at(min(float(one), self._turn)) for one in epsilons]
+        values = [self._at(float(one)) for one in epsilons]
         return np.array([high for high, _ in values]), np.array([low for _, low in values])
 
     def _at(self, epsilon: float) -> tuple[float, float]:
-        high, mixing = self.parts(epsilon)
-        low = self.noise.delta(epsilon)[1]
-        return min(1.0, math.nextafter(high + mixing, math.inf)), min(1.0, low + mixing * (1 - SUMMING))
+        near = min(epsilon, self._turn)
+        high, mixing = self.parts(near)
+        upper = min(1.0, math.nextafter(high + mixing, math.inf))
+        if not self.attained:
+            return upper, min(1.0, self.noise.delta(near)[1] + mixing * (1 - SUMMING))
+        lost = (1 + math.exp(min(epsilon, 700.0))) * self.wraps * (1 + SUMMING)
+        return upper, max(0.0, self.noise.delta(epsilon)[1] - lost) * (1 - SUMMING)
 
     @cached_property
     def _turn(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +21,10 @@ LIMB_BITS = 20
 """A statistic is the sums of digits to this base, which are exact as floats for up to 2^33 messages."""
 WRAP_CHANCE = 2.0**-40
 """Largest chance that a sum is read wrongly because it wrapped around."""
+ROOM_FOR = 2
+"""A design has room for so many times the users that were planned, and still mixes those of one in so many."""
+WORSE = 2.5
+"""About how much ε grows where half of Laplace noise is missing."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,13 @@ def least_messages(honest: int, modulus: int, distance: float) -> int:
         if alone <= 4 * distance**2 and ModularShares(modulus, messages).distance(honest) <= arb(distance):
             return messages
     raise ValueError(f"{MOST_MESSAGES} messages do not mix the shares of {honest:,} users well enough")
+
+
+def designed_messages(users: int, modulus: int, epsilon: float, delta: float, rest: float) -> int:
+    """The fewest messages for which mixing adds at most ``delta``; and ``rest`` at the ε of half of the users alone."""
+    planned = least_messages(users, modulus, delta / (1 + math.exp(epsilon)))
+    fewer = least_messages(max(2, users // ROOM_FOR), modulus, rest / (1 + math.exp(epsilon + WORSE)))
+    return max(planned, fewer)
 
 
 def _alone(honest: int, places: int, modulus: int) -> float:

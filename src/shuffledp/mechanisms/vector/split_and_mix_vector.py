@@ -21,11 +21,12 @@ from shuffledp.mechanisms.parts.mixed_loss import MixedLoss
 from shuffledp.mechanisms.parts.modular_share import (
     LARGEST_MODULUS,
     LIMB_BITS,
+    ROOM_FOR,
     MixedShares,
     ModularShares,
     checked_shares,
     demand_room,
-    least_messages,
+    designed_messages,
     least_modulus,
 )
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
@@ -256,7 +257,8 @@ class SplitAndMixVector(Mechanism, HasOwnLoss):
         dimension, shape = facts["dimension"], facts.get("shape", BALL)
         if dimension < 2:
             raise ValueError(f"{WHO}: dimension must be at least 2, got {dimension}.")
-        mixing = MIXING_SHARE * delta / rounds / dimension / (1 + math.exp(epsilon))
+        each = delta / rounds / dimension
+        room_for = ROOM_FOR * max(users, facts.get("users", users))
         for factor in (1.0,) if rounds == 1 else (1.0, 1.05, 1.1, 1.2, 1.4):
             target = (factor, rounds, epsilon, (1 - 1.01 * MIXING_SHARE) * delta)
             kind = min((SKELLAM, LAPLACE), key=lambda kind: _scale(kind, FINE, *target, shape, dimension)[1])
@@ -264,8 +266,9 @@ class SplitAndMixVector(Mechanism, HasOwnLoss):
             short = math.sqrt(dimension) / NORM_SHARE if shape == BALL else 1.0
             levels = min(MOST_LEVELS, max(1, math.ceil(max(fine, short))))
             scale, _ = _scale(kind, levels, *target, shape, dimension)
-            modulus = least_modulus(partial(_wrap_chance, users, dimension, levels, shared_noise(kind, scale, users)))
-            messages = least_messages(users, modulus, mixing)
+            noise = shared_noise(kind, scale, users)
+            modulus = least_modulus(partial(_wrap_chance, room_for, dimension, levels, noise))
+            messages = designed_messages(users, modulus, epsilon, MIXING_SHARE * each, each / 2)
             yield {
                 "dimension": dimension, "scale": scale, "levels": levels, "modulus": modulus,
                 "messages": messages, "honest": users, "shape": shape, "noise": kind,
