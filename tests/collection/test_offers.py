@@ -29,6 +29,9 @@ def data_for(name: str, rows: int) -> pa.Array:
     made: dict[str, Any] = {
         "frequency": lambda: generator.integers(0, 9, rows),
         "mean": lambda: generator.uniform(-20, 60, rows),
+        "sum": lambda: generator.uniform(-20, 60, rows),
+        "variance": lambda: generator.uniform(-20, 60, rows),
+        "count": lambda: generator.integers(0, 2, rows) == 1,
         "set-valued": lambda: np.sort(generator.permuted(np.tile(np.arange(9), (rows, 1)), axis=1)[:, :2]).tolist(),
         "key-value": lambda: [
             [{"key": str(letters[k % 5]), "value": 4.0}, {"key": str(letters[(k + 2) % 5]), "value": 7.5}]
