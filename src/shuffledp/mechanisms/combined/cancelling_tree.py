@@ -172,13 +172,14 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
     summary = "the node of every level of a tree, and noise that cancels"
     tuning = (Tuning("shape", False, True, 1e-2, 1e9),)
     has_table = False
+    designs_a_front = True
 
     @classmethod
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
         """From little error to few messages, of a few heights; first the least error, also by the shuffler's noise."""
-        found: list[tuple[float, dict[str, Any]]] = []
+        found: list[tuple[float, float, dict[str, Any]]] = []
         for tree in _worthwhile(facts["options"]):
             for times in ERRORS:
                 design = flood_within(times, epsilon, delta, rounds * tree.height)
@@ -186,12 +187,15 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
                     rate, flood = design
                     noise = {"rate": rate, "shape": flood.shape, "ratio": flood.ratio, "fan_out": tree.fan_out}
                     spread = SignedNodes(tree, FloodedNoise(rate, flood.shape, flood.ratio), 0).spread(1)
-                    found.append((spread * tree.typical_spread(), noise))
-        found.sort(key=lambda one: one[0])
-        for place, (_, noise) in enumerate(found):
+                    sent = tree.height + tree.nodes * flood.messages / users
+                    found.append((spread * tree.typical_spread(), sent, noise))
+        least = math.inf
+        for place, (_, sent, noise) in enumerate(sorted(found, key=lambda one: one[:2])):
             if place == 0:
                 yield {"options": facts["options"], **noise, "honest": 0}
-            yield {"options": facts["options"], **noise, "honest": users}
+            if sent < least:
+                yield {"options": facts["options"], **noise, "honest": users}
+            least = min(least, sent)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count(WHO, "options", self.options, at_least=2))
