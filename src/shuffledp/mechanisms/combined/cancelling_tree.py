@@ -127,12 +127,13 @@ class SignedNodes(SimulatedReading, TreeReading):
 def _worthwhile(options: int) -> list[ValueTree]:
     """Trees whose error with Laplace noise, which grows with the height, is near the least.
 
-    Where taller ones would be better Laplace-like noise is not, and ``RangeTree`` is.
+    Where taller ones would be better Laplace-like noise is not, and ``RangeTree`` is. One level alone is
+    ``CancellingNoise``, and not offered a second time.
     """
-    trees = [ValueTree(options, fan_out) for fan_out in fan_outs(options)]
-    errors = [tree.height * math.sqrt(tree.typical_spread()) for tree in trees if tree.height <= TALLEST]
-    low = [tree for tree in trees if tree.height <= TALLEST]
-    return [tree for tree, error in zip(low, errors, strict=True) if error <= FAR * min(errors)]
+    trees = [tree for tree in (ValueTree(options, fan_out) for fan_out in fan_outs(options)) if tree.height <= TALLEST]
+    errors = [tree.height * math.sqrt(tree.typical_spread()) for tree in trees]
+    near = [tree for tree, error in zip(trees, errors, strict=True) if error <= FAR * min(errors)]
+    return [tree for tree in near if tree.height > 1] or near
 
 
 @dataclass(frozen=True)
