@@ -24,7 +24,8 @@ TASKS = {
     "key-value": ("--domain", "5", "--items", "2", "--low", "0", "--high", "5", "--mechanism", "pckv"),
     "vector-mean": ("--dimension", "3", "--mechanism", "harmony"),
     "location": ("--west", "0", "--east", "2", "--south", "0", "--north", "1", "--columns", "4", "--mechanism", "krr"),
-    "range-queries": ("--domain", "12",),
+    "range-queries": ("--domain", "12", "--mechanism", "range-queries"),
+    "counts-over-time": ("--domain", "12", "--mechanism", "range-tree", "--rests-on", "shuffler"),
 }  # fmt: skip
 
 
@@ -36,7 +37,8 @@ def test_every_task_is_planned_and_simulated(task: str, tmp_path: Path) -> None:
     assert (outcome.status, outcome.err) == (0, "")
     document = json.loads(outcome.out)
     (best,) = (offer for offer in document["mechanisms"] if offer["name"] == document["best"])
-    assert document["best"] == document["best_local"]
+    # Noise that is read day by day is in the clear.
+    assert document["best_local"] == (None if task == "counts-over-time" else document["best"])
     assert best["epsilon"]["upper"] <= 1.0
     assert best["certified"]
     written = json.loads(path.read_text("utf-8"))

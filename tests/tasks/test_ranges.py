@@ -120,7 +120,7 @@ def test_the_curator_is_the_best_tree_made_consistent() -> None:
     found = {known.sum: factor for known, factor in task.curators(1)}
     from shuffledp.mechanisms.parts.value_tree import ValueTree
 
-    tree = ValueTree(27, 4)
+    tree = ValueTree(27, 3)
     incidence = tree.of_leaves(np.eye(27)).T
     free = incidence[:, :-1] - incidence[:, -1:]
     solve = np.linalg.pinv(free)
@@ -129,7 +129,7 @@ def test_the_curator_is_the_best_tree_made_consistent() -> None:
     asked = np.array([[low <= value < high for value in range(27)] for low, high in task.ranges], dtype=float)
     exact = math.sqrt(np.mean(np.diag(asked @ covariance @ asked.T)))
     assert found[2.0 * tree.height] == pytest.approx(exact, rel=1e-9)
-    assert set(found) == {2.0 * ValueTree(27, b).height for b in (2, 4, 8, 16, 27)}
+    assert set(found) == {2.0 * height for height in (5, 3, 2, 1)}
 
 
 def test_the_planned_error_is_that_of_any_number_of_users() -> None:

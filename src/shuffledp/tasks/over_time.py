@@ -10,6 +10,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.ability import range_answers
+from shuffledp.mechanisms.combined.range_tree import fan_outs
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import TreeReading
@@ -61,7 +62,7 @@ class OverTime(Ranges):
     def curators(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
         """A curator, too, releases nodes of a tree when they are over."""
         del users
-        for fan_out in sorted({min(1 << power, self.count) for power in range(1, self.count.bit_length() + 1)}):
+        for fan_out in fan_outs(self.count):
             tree = ValueTree(self.count, fan_out)
             spread = RunningRelease(tree, 1.0).variance()
             yield Sensitivity(2.0 * tree.height, math.sqrt(2.0 * tree.height)), math.sqrt(float(np.mean(spread)))

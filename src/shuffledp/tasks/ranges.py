@@ -12,6 +12,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.ability import answers_ranges, range_answers
+from shuffledp.mechanisms.combined.range_tree import fan_outs
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
@@ -105,16 +106,12 @@ class Ranges(Frequency):
     def curators(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
         """A curator, too, asks all levels of a tree, flat or tall, each node with its own noise, made to add up."""
         del users
-        fan_out = 2
-        while True:
-            tree = ValueTree(self.count, min(fan_out, self.count))
+        for fan_out in fan_outs(self.count):
+            tree = ValueTree(self.count, fan_out)
             levels = tree.height
             noise = ConsistentRanges("curator", tree, (1.0,) * levels, _NodeNoise())
             spread = noise.variance_of(np.zeros(self.count), 0, self.ranges)
             yield Sensitivity(2.0 * levels, math.sqrt(2.0 * levels)), math.sqrt(float(np.mean(spread)))
-            if fan_out >= self.count:
-                return
-            fan_out *= 2
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         """How many users are in each node of the tree, as estimated by itself, and up to values of the domain."""

@@ -127,12 +127,13 @@ class SignedNodes(SimulatedReading, TreeReading):
 def _worthwhile(options: int) -> list[ValueTree]:
     """Trees whose error with Laplace noise, which grows with the height, is near the least.
 
-    Where taller ones would be better Laplace-like noise is not, and ``RangeTree`` is.
+    Where taller ones would be better Laplace-like noise is not, and ``RangeTree`` is. One level alone is
+    ``CancellingNoise``, and not offered a second time.
     """
-    trees = [ValueTree(options, fan_out) for fan_out in fan_outs(options)]
-    errors = [tree.height * math.sqrt(tree.typical_spread()) for tree in trees if tree.height <= TALLEST]
-    low = [tree for tree in trees if tree.height <= TALLEST]
-    return [tree for tree, error in zip(low, errors, strict=True) if error <= FAR * min(errors)]
+    trees = [tree for tree in (ValueTree(options, fan_out) for fan_out in fan_outs(options)) if tree.height <= TALLEST]
+    errors = [tree.height * math.sqrt(tree.typical_spread()) for tree in trees]
+    near = [tree for tree, error in zip(trees, errors, strict=True) if error <= FAR * min(errors)]
+    return [tree for tree in near if tree.height > 1] or near
 
 
 @dataclass(frozen=True)
@@ -173,13 +174,14 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
     designs_a_front = True
     tuning = (Tuning("shape", False, True, 0.1, 1e4),)
     has_table = False
+    designs_a_front = True
 
     @classmethod
     def designs(
         cls, facts: Mapping[str, Any], users: int, epsilon: float, delta: float, rounds: int
     ) -> Iterator[dict[str, Any]]:
         """From little error to few messages, of a few heights; first the least error, also by the shuffler's noise."""
-        found: list[tuple[float, dict[str, Any]]] = []
+        found: list[tuple[float, float, dict[str, Any]]] = []
         for tree in _worthwhile(facts["options"]):
             for times in ERRORS:
                 design = flood_within(times, epsilon, delta, rounds * tree.height)
@@ -187,12 +189,15 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
                     rate, flood = design
                     noise = {"rate": rate, "shape": flood.shape, "ratio": flood.ratio, "fan_out": tree.fan_out}
                     spread = SignedNodes(tree, FloodedNoise(rate, flood.shape, flood.ratio), 0).spread(1)
-                    found.append((spread * tree.typical_spread(), noise))
-        found.sort(key=lambda one: one[0])
-        for place, (_, noise) in enumerate(found):
+                    sent = tree.height + tree.nodes * flood.messages / users
+                    found.append((spread * tree.typical_spread(), sent, noise))
+        least = math.inf
+        for place, (_, sent, noise) in enumerate(sorted(found, key=lambda one: one[:2])):
             if place == 0:
                 yield {"options": facts["options"], **noise, "honest": 0}
-            yield {"options": facts["options"], **noise, "honest": users}
+            if sent < least:
+                yield {"options": facts["options"], **noise, "honest": users}
+            least = min(least, sent)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count(WHO, "options", self.options, at_least=2))
