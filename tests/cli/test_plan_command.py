@@ -18,6 +18,7 @@ TASKS = {
     "frequency": ("--domain", "8", "--mechanism", "krr"),
     "mean": ("--low", "0", "--high", "5", "--mechanism", "piecewise"),
     "sum": ("--low", "0", "--high", "5", "--mechanism", "piecewise"),
+    "count": ("--mechanism", "piecewise"),
     "variance": ("--low", "0", "--high", "5", "--mechanism", "harmony"),
     "set-valued": ("--domain", "8", "--items", "2", "--mechanism", "privset"),
     "key-value": ("--domain", "5", "--items", "2", "--low", "0", "--high", "5", "--mechanism", "pckv"),

@@ -29,6 +29,9 @@ def data_for(name: str, rows: int) -> pa.Array:
     made: dict[str, Any] = {
         "frequency": lambda: generator.integers(0, 9, rows),
         "mean": lambda: generator.uniform(-20, 60, rows),
+        "sum": lambda: generator.uniform(-20, 60, rows),
+        "variance": lambda: generator.uniform(-20, 60, rows),
+        "count": lambda: generator.integers(0, 2, rows) == 1,
         "set-valued": lambda: np.sort(generator.permuted(np.tile(np.arange(9), (rows, 1)), axis=1)[:, :2]).tolist(),
         "key-value": lambda: [
             [{"key": str(letters[k % 5]), "value": 4.0}, {"key": str(letters[(k + 2) % 5]), "value": 7.5}]
@@ -69,8 +72,9 @@ def test_every_offer_of_every_task(name: str, tmp_path: Path, monkeypatch: pytes
     ranking = ranking_of(name)
     assert ranking.offers
     data = data_for(name, ranking.goal.users)
-    for offer in ranking.offers:
-        assert_collected(offer, data, tmp_path / offer.name)
+    for number, offer in enumerate(ranking.offers):
+        # A front has several offers of one name.
+        assert_collected(offer, data, tmp_path / f"{offer.name} {number}")
 
 
 @pytest.mark.slow

@@ -141,6 +141,7 @@ def test_a_sum_that_may_wrap_around_is_refused() -> None:
         ({"dimension": 1}, "dimension must be at least 2"),
         ({"scale": 0.0}, "scale must be above 0"),
         ({"scale": 1e12}, "scale must be from"),
+        ({"scale": 1e6}, "one user's share of the noise must have a variance of at most 1048576, got 1e\\+10"),
         ({"modulus": 1 << 60}, "modulus·dimension must be at most"),
         ({"modulus": 16}, "modulus must be above"),
         ({"shape": "cube"}, "shape must be 'ball' or 'box'"),

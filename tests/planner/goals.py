@@ -10,6 +10,7 @@ from shuffledp.planner.goal import Goal, Limits
 from shuffledp.planner.ranking import Ranking, run, trials
 from shuffledp.tasks import (
     Categories,
+    Count,
     Frequency,
     ItemSets,
     KeyValue,
@@ -28,6 +29,7 @@ TASKS: dict[str, Task] = {
     "frequency": Frequency(9),
     "mean": Mean(-20.0, 60.0),
     "sum": Sum(-20.0, 60.0),
+    "count": Count(),
     "variance": Variance(-20.0, 60.0),
     "set-valued": ItemSets(9, 2),
     "key-value": KeyValue(LETTERS, 0.0, 10.0, items=2),
@@ -53,6 +55,6 @@ def ranking_of(name: str) -> Ranking:
 
 def left_aside(task: str, mechanism: str) -> bool:
     """A mean has slow mechanisms with two messages; cells of a map are options, for which a few are enough."""
-    slow = {"mean": ("duchi", "harmony"), "sum": ("duchi", "harmony")}
+    slow = {"mean": ("duchi", "harmony"), "sum": ("duchi", "harmony"), "count": ("duchi", "harmony")}
     few = {"location": ("planar-laplace", "krr", "local-hash", "pure-dump")}
     return mechanism in slow.get(task, ()) or mechanism not in few.get(task, (mechanism,))

@@ -241,7 +241,7 @@ class Mechanism(Randomizer):
 
         A liar sends as many messages as are taken from one user, any that the wire admits. It moves a number at most as
         far from what an honest user would have added as so many users do who go from one end of their values to the
-        other. Infinity: nothing limits how many messages are taken from one user.
+        other. Infinity: nothing limits how many messages are taken from one user, or what one says.
 
         >>> import shuffledp as sdp
         >>> [f"{sdp.KRR(epsilon, options=1024).influence:.2f}" for epsilon in (1.0, 9.6)]

@@ -70,8 +70,7 @@ def notes(
         f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
         "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
         "to the shuffler (HPKE, X25519).",
-        "liar: the most that one dishonest user can move an estimate by, in users; –: not known, ∞: nothing limits "
-        "how many messages are taken from one user.",
+        "liar: the most that one dishonest user can move an estimate by, in users; –: not known, ∞: there is no limit.",
         "client: time to encode one user, server: to read all messages, as measured here; left out where the terminal "
         "is narrow.",
         "rests on: the central ε always rests on a shuffler that hides who sent what; without it there is left the "

@@ -265,6 +265,7 @@ class Plan(Readable):
             ("target", f"ε = {self.epsilon:g}, δ = {self.delta:g}{rounds}"),
             ("mechanism", f"{self.mechanism.name}" + (f" ({settings})" if settings else "")),
             ("local ε", "none: the shuffler must be trusted" if local is None else rounded_up(local)),
+            *([("noise", "drawn by the shuffler")] if self.mechanism.crowd.by_shuffler else []),
             ("sends", f"{average_text(self.mechanism.message_bits * self.mechanism.messages_per_user)} bits a user"),
             *([] if promised is None else [("expected error", f"{promised:.4g} {self.task.unit}")]),
         ]

@@ -17,7 +17,7 @@ from shuffledp.sampling.random import RandomSource
 from shuffledp.sampling.real_law import PoissonLaw, RealLaw
 
 GUARD_BITS = 16
-LARGEST_MEAN = 1024
+LARGEST_MEAN = 1 << 13
 """A Poisson number with a larger mean is a sum of several, so that no table is long."""
 
 

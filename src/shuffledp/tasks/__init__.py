@@ -1,5 +1,6 @@
 """What is estimated from whom: one file a task, with everything about it."""
 
+from shuffledp.tasks.count import Count as Count
 from shuffledp.tasks.domain import (
     Area as Area,
     Categories as Categories,

@@ -42,7 +42,7 @@ class Mean(Task):
     data = "numbers spread evenly over the interval"
     unit = "the numbers' unit"
     averages = True
-    taken = ("low", "high")
+    taken: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def __init__(self, low: float | Interval, high: float | None = None) -> None:
         object.__setattr__(self, "interval", interval_of(low, high))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shuffledp.tasks import domain
+from shuffledp.tasks.count import Count
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.given import Given
@@ -24,6 +25,7 @@ TASKS: tuple[type[Task], ...] = (
     Frequency,
     Mean,
     Sum,
+    Count,
     Variance,
     ItemSets,
     KeyValue,

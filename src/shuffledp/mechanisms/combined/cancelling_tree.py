@@ -171,7 +171,8 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
     name = "cancelling-tree"
     task = "range queries"
     summary = "the node of every level of a tree, and noise that cancels"
-    tuning = (Tuning("shape", False, True, 1e-2, 1e9),)
+    designs_a_front = True
+    tuning = (Tuning("shape", False, True, 0.1, 1e4),)
     has_table = False
     designs_a_front = True
 

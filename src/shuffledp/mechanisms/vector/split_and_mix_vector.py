@@ -57,8 +57,10 @@ from shuffledp.sampling.random import RandomSource
 WHO = "SplitAndMixVector"
 MOST_LEVELS = rounding.MOST_STEPS // 2
 LEAST_SCALE, MOST_SCALE = 1e-3, 1e9
-ROUNDING_SHARE, NORM_SHARE = 0.01, 0.003
+ROUNDING_SHARE, NORM_SHARE = 0.01, 0.005
 """A design's grid is so fine that rounding adds about this to the variance, and to the length of a vector."""
+MOST_OF_ONE = 1 << 20
+"""The largest variance of one user's Skellam noise: a Poisson number takes work in proportion to its mean."""
 FINE = 1 << 15
 """A grid on which rounding does not count."""
 MIXING_SHARE = 0.01
@@ -177,6 +179,11 @@ class SplitAndMixVector(Mechanism, HasOwnLoss):
                 raise ValueError(f"{WHO}: {name} must be {one!r} or {other!r}, got {getattr(self, name)!r}.")
         if modulus * dimension > LARGEST_MODULUS:
             raise ValueError(f"{WHO}: modulus·dimension must be at most {LARGEST_MODULUS}, got {modulus * dimension}.")
+        if self.noise == SKELLAM and scale**2 > MOST_OF_ONE * honest:
+            raise ValueError(
+                f"{WHO}: one user's share of the noise must have a variance of at most {MOST_OF_ONE}, "
+                f"got {scale**2 / honest:.3g}; plan for more users, or take a coarser grid."
+            )
         checked = {"dimension": dimension, "scale": scale, "levels": levels, "modulus": modulus}
         for name, value in (checked | {"messages": messages, "honest": honest}).items():
             object.__setattr__(self, name, value)

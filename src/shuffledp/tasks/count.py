@@ -1,0 +1,97 @@
+"""How many users say yes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from shuffledp.array import Array
+from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.tasks.column import Column, is_numeric, without_views
+from shuffledp.tasks.domain import TASK, Interval, Values
+from shuffledp.tasks.given import Given
+from shuffledp.tasks.mean import Mean
+from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.sum import Sum
+from shuffledp.tasks.task import Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EITHER = Interval(0.0, 1.0)
+WORDS = {"yes": 1, "no": 0, "true": 1, "false": 0, "1": 1, "0": 0}
+"""What a text may say, in small letters."""
+
+
+class Count(Sum):
+    """How many users say yes: the sum of ones, where no is 0.
+
+    A column holds truth values, the numbers 0 and 1, or the texts yes, no, true, false.
+
+    >>> Count().sensitivity(users=1000).sum
+    1.0
+    """
+
+    name = "count"
+    data = "half of the users say yes"
+    unit = "users"
+    taken: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__(EITHER)
+
+    def sample(self, mechanism: Mechanism) -> Array:
+        ends = np.array(mechanism.value_range)
+        return ends if mechanism.task == Mean.name else ends[:, None]
+
+    def csv_type(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.string()
+
+    def values(self, column: Column, array: pa.Array) -> Any:
+        import pyarrow as pa
+
+        return super().values(column, pa.array(self._ones(column, array), pa.int8()))
+
+    def _ones(self, column: Column, array: pa.Array) -> Array:
+        """1 for yes and 0 for no; a sentence if a row is neither."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column.without_nulls(array)
+        array = without_views(array)
+        if pa.types.is_boolean(array.type):
+            return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int8)
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            said = pa.array(list(WORDS), type=array.type)
+            places = pc.index_in(pc.utf8_lower(pc.utf8_trim_whitespace(array)), value_set=said)
+            found = np.array([*WORDS.values(), -1])[pc.fill_null(places, len(WORDS)).to_numpy()]
+        elif is_numeric(array):
+            numbers = array.to_numpy(zero_copy_only=False)
+            found = np.where(numbers == 1, 1, np.where(numbers == 0, 0, -1))
+        else:
+            raise column.refuse(f"expected yes or no in every row, got {array.type}")
+        bad = int(np.count_nonzero(found < 0))
+        if bad:
+            raise column.refuse(f"expected yes, no, true, false, 1 or 0, got something else in {bad:,} rows")
+        return np.asarray(found, dtype=np.int8)
+
+    def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
+        (total,) = super().quantities(mechanism, estimate, confidence)
+        return [Quantity("users", ("yes",), total.value, total.standard_error, total.low, total.high)]
+
+    @classmethod
+    def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
+        del parameters
+        if domain != EITHER:
+            raise ValueError(f"{TASK}: the task 'count' has the domain 0 to 1, got another.")
+        return cls()
+
+    @classmethod
+    def from_options(cls, given: Given) -> Task:
+        del given
+        return cls()
