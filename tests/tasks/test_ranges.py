@@ -149,3 +149,11 @@ def test_ranges_hold_whatever_the_ends() -> None:
     for low, middle, high in itertools.islice(itertools.combinations(range(0, 51, 7), 3), 30):
         parts = answers.ranges(estimate, [(low, middle), (middle, high), (low, high)]).value
         assert parts[0] + parts[1] == pytest.approx(parts[2])
+
+
+def test_a_local_promise_among_dummies() -> None:
+    """64 values, 20,000 users, (1, 1e-7): 27 users of error at most, with a local ε of 8 for the whole report."""
+    (offer,) = sdp.plan(Ranges(64), users=2e4, epsilon=1, delta=1e-7, mechanism="mix-dump").offers
+    assert offer.standard_error <= 27
+    assert offer.proof.upper <= 1
+    assert offer.mechanism.local_epsilon == pytest.approx(8.0, abs=1e-6)

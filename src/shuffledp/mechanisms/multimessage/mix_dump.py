@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,6 +29,7 @@ from shuffledp.mechanisms.parts.dummy import (
 )
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import uniform_dummies
+from shuffledp.mechanisms.parts.reference import log_above
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
@@ -37,6 +39,9 @@ from shuffledp.privacy.randomizer import HasNoisyOthers, HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import dyadic
 from shuffledp.sampling.random import RandomSource
+
+LOCAL = 8.0
+"""The local ε that plans let a report keep."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class MixDUMP(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
     ``options``: d, how many options there are; a user's value is the number of one of them, from 0. ``flip``: f, the
     chance that the user's own message is another option. ``dummies``: how many uniform options every user adds, 1 by
     default. ``share``: the chance that a dummy is filled and not blank, 1 by default.
+
+    All messages of a user together keep the local ε log(1 + d·(1−γ)/γ), which tells little where f is tiny.
 
     Theorem: identity (★) with the uniform law of the dummies, M − 1 = (honest users)·dummies.
     [VR] Table 3, mixDUMP: p = (1−f)(d−1)/f, β = 1 − f − f/(d−1), q = (1−f)d; q_common = max(1, f·d/(d−1)).
@@ -78,7 +85,10 @@ class MixDUMP(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        return numbers_of_dummies()
+        """So few flips that a report keeps a local ε of ``LOCAL``; without any the protocol is ``PureDUMP``."""
+        others = facts["options"] - 1
+        flip = others / (math.exp(LOCAL) + others)
+        return ({**dummies, "flip": flip} for dummies in numbers_of_dummies())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("MixDUMP", "options", self.options, at_least=2))
@@ -122,6 +132,11 @@ class MixDUMP(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
         rest = self.options - 2
         laws = [(own, other, each), (other, own, each), (rest * other, rest * other, rest * each)]
         return exact_pair([(rational(a), rational(b), rational(c)) for a, b, c in laws], symmetric=True)
+
+    @property
+    def local_epsilon(self) -> float:
+        """Of all messages of a user: the own one is randomized response, and the dummies depend on no value."""
+        return log_above(self.reading.own / self.reading.other)
 
     @property
     def crowd(self) -> AmongDummies:
