@@ -92,7 +92,7 @@ def test_calibration_chooses_anew_for_every_epsilon(kind: type[Mechanism]) -> No
 def test_parts_are_data(mechanism: Mechanism) -> None:
     """Parts of two equal mechanisms are equal, and survive pickling."""
     twin = type(mechanism)(**mechanism.settings())
-    mechanism.estimate(mechanism.encode(mechanism.probe()))
+    mechanism.estimate(mechanism.encode(mechanism.probe()), users=len(mechanism.probe()))
     for part in ("values", "wire", "reading", "reference"):
         one = getattr(mechanism, part)
         assert one == getattr(twin, part)
