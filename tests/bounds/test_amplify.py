@@ -76,7 +76,7 @@ def test_every_bound_is_reached_by_its_name(bound: str) -> None:
         curve = amplify(VariationRatio.of_ldp(0.4), 5000, bound=bound)
         value = curve.epsilon(1e-4)
     except NotApplicable as error:
-        assert "gives no" in error.reason  # noqa: PT017
+        assert any(words in error.reason for words in ("gives no", "has no noise", "asks one question"))  # noqa: PT017
         return
     assert curve.bound == bound == value.bound
     assert curve.theorem == BOUND_OF[bound].theorem == value.theorem

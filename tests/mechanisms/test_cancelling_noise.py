@@ -38,7 +38,9 @@ def test_the_loss_is_that_of_all_counts(settings: tuple[float, float, float], us
         assert value.upper - value.slack <= high
         assert value.upper == pytest.approx((low + high) / 2, abs=2e-4 if ratio > 0.15 else 1e-4)
         assert value.lower is not None
-        assert value.lower <= value.upper <= value.lower * (1 + 1e-9)
+        # Of fewer honest users than planned losses are told in bins.
+        close = 1e-9 if users - colluding >= 2 else 1e-3
+        assert value.lower <= value.upper <= value.lower * (1 + close)
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -63,11 +65,12 @@ def test_fewer_honest_users_hide_less(share: Fraction) -> None:
     fewer = FloodedLoss(FloodedNoise(0.6, 12.0, 0.8, share)).profile(points)
     almost = FloodedLoss(FloodedNoise(0.6, 12.0, 0.8, 1 - Fraction(1, 10**12))).profile(points)
     assert (fewer[0] > whole[0]).all()
-    np.testing.assert_allclose(almost[0], whole[0], rtol=1e-9)
+    np.testing.assert_allclose(almost[0], whole[0], rtol=1e-3)
     assert (almost[0] >= whole[1]).all()
-    for upper, lower in (whole, fewer):
+    assert (almost[1] <= whole[0]).all()
+    for (upper, lower), close in ((whole, 1e-9), (fewer, 1e-3), (almost, 1e-3)):
         assert (upper >= lower).all()
-        np.testing.assert_allclose(upper, lower, rtol=1e-8)
+        np.testing.assert_allclose(upper, lower, rtol=close)
 
 
 def test_more_users_and_the_shuffler() -> None:

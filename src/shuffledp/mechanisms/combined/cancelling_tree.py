@@ -172,7 +172,7 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
     task = "range queries"
     summary = "the node of every level of a tree, and noise that cancels"
     designs_a_front = True
-    tuning = (Tuning("shape", False, True, 0.1, 1e4),)
+    tuning = (Tuning("shape", False, True, 0.1, 1e3),)
     has_table = False
     designs_a_front = True
 

@@ -58,7 +58,7 @@ class CancellingSets(Mechanism, HasParts):
     name = "cancelling-sets"
     task = "set-valued"
     summary = "every item, and noise that cancels: a curator's error, private only by the shuffler"
-    tuning = (Tuning("shape", False, True, 0.1, 1e4),)
+    tuning = (Tuning("shape", False, True, 0.1, 1e3),)
     has_table = False
     designs_a_front = True
 

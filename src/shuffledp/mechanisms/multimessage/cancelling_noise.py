@@ -83,7 +83,7 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     name = "cancelling-noise"
     task = "frequency"
     summary = "the true option, and noise that cancels: a curator's error, private only by the shuffler"
-    tuning = (Tuning("shape", False, True, 0.1, 1e4),)
+    tuning = (Tuning("shape", False, True, 0.1, 1e3),)
     has_table = False
     designs_a_front = True
 

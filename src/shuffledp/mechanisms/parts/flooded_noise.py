@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from flint import arb
 
-from shuffledp.array import Floats
+from shuffledp.array import Floats, Integers
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_up
@@ -25,6 +25,8 @@ LEFT_OUT_OF_A_TABLE = 2.0**-66
 MOST_VALUES = 1 << 20
 MOST_PRODUCTS = 4e9
 """A table of two counts that takes more work is not made."""
+BIN_WIDTH, BINS, AT_ONCE = 2.0**-16, 1 << 21, 1 << 20
+"""Losses of such a table are told to this width, up to ±32, so many at a time."""
 ROUNDED = 2.0**-46
 """More than a ball of this many bits, rounded to a float, is off; relative for masses, absolute for logarithms."""
 SMALLEST = 1e-300
@@ -121,41 +123,70 @@ def _table_losses(noise: FloodedNoise) -> tuple[LossAtoms, LossAtoms]:
     if len(single) ** 2 * len(flood) > MOST_PRODUCTS:
         raise NotApplicable("own-noise", "so few of those who were to add noise are not accounted for at this size.")
     cut = 2 * cut_single + cut_flood
-    # Row d is P(U = u, V = u + d) = Σ_f P(F = f)·g(u−f)·g(u−f+d); the law is symmetric.
-    far = len(single)
-    table = np.zeros((far + 1, len(flood) + far))
-    for distance in range(far):
-        products = single[: far - distance] * single[distance:]
-        table[distance, : len(flood) + len(products) - 1] = np.convolve(flood, products)
-    doubt = 8 * (len(flood) + 2 * far + 16) * UNIT
-    before, after = _shifted(table)
-    taken = _atoms(before, after, cut, doubt)
-    added = _atoms(after, before, cut, doubt)
-    return taken, added
+    doubt = 8 * (len(flood) + 2 * len(single) + 16) * UNIT
+    taken, added = LossBins(), LossBins()
+    for before, now in _shifted(single, flood):
+        taken.add(before, now)
+        added.add(now, before)
+    return taken.atoms(cut, doubt), added.atoms(cut, doubt)
 
 
-def _shifted(table: Floats) -> tuple[Floats, Floats]:
-    """P(U = u−1, V = v) and P(U = u, V = v) for all u ≥ 0 and v."""
-    far, width = table.shape[0] - 1, table.shape[1]
-    # Where v ≥ u, row d = v − u: the shifted count is one further away. Where v < u, row d = u − v is by v.
-    upper_now = table[:far]
-    upper_before = np.zeros((far, width))
-    upper_before[:, 1:] = table[1 : far + 1, :-1]
-    lower_now, lower_before = table[1 : far + 1], table[:far]
-    return (
-        np.concatenate([upper_before.ravel(), lower_before.ravel()]),
-        np.concatenate([upper_now.ravel(), lower_now.ravel()]),
-    )
+def _shifted(single: Floats, flood: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """P(U = u−1, V = v) and P(U = u, V = v) for all u ≥ 0 and v, by their distance.
+
+    With d = |u − v| and m the smaller of them, P(u, v) = Σ_f P(F = f)·g(m−f)·g(m−f+d); the law is symmetric.
+    """
+    far, width = len(single), len(flood) + len(single)
+    near = np.zeros(width)
+    for distance in range(-1, far + 1):
+        products = single[: max(0, far - distance - 1)] * single[distance + 1 :]
+        further = np.zeros(width)
+        if len(products):
+            further[: len(flood) + len(products) - 1] = np.convolve(flood, products)
+        if distance >= 0:
+            # v = u + distance: the shifted count is one further away, its smaller count one less.
+            yield np.concatenate([[0.0], further[:-1]]), near
+            # u = v + distance + 1: the shifted count is one nearer.
+            yield near, further
+        near = further
 
 
-def _atoms(first: Floats, second: Floats, cut: float, doubt: float) -> LossAtoms:
-    """The loss of one law against the other."""
-    there = first > SMALLEST
-    both = there & (second > SMALLEST)
-    infinite = float(first[there & ~both].sum()) * (1 + doubt) + cut + SMALLEST * first.size
-    surely = float(first[there & (second == 0)].sum()) * (1 - doubt) - cut
-    values = np.log(first[both] / second[both])
-    return LossAtoms(values, first[both], infinite, max(0.0, surely), 2 * doubt + ROUNDED)
+class LossBins:
+    """The loss of one law against another, gathered in bins of a small width: told by its middle, in doubt by half."""
+
+    def __init__(self) -> None:
+        self.masses: Floats = np.zeros(2 * BINS)
+        self.infinite = self.surely = 0.0
+        self.waiting: list[tuple[Integers, Floats]] = []
+
+    def add(self, first: Floats, second: Floats) -> None:
+        """Points with these chances under either law."""
+        there = first > SMALLEST
+        both = there & (second > SMALLEST)
+        self.surely += float(first[there & (second == 0)].sum())
+        chances = first[both]
+        places = np.floor(np.log(chances / second[both]) / BIN_WIDTH).astype(np.int64) + BINS
+        inside = (places >= 0) & (places < 2 * BINS)
+        # What is in no bin, or too little to be told, counts as infinite.
+        self.infinite += float(first[there & ~both].sum()) + float(chances[~inside].sum()) + SMALLEST * first.size
+        self.waiting.append((places[inside], chances[inside]))
+        if sum(len(chances) for _, chances in self.waiting) > AT_ONCE:
+            self._gather()
+
+    def _gather(self) -> None:
+        places, chances = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        self.masses += np.bincount(places, weights=chances, minlength=2 * BINS)
+        self.waiting = []
+
+    def atoms(self, cut: float, doubt: float) -> LossAtoms:
+        """All that was added; ``cut`` is missing of either law, and each chance is off by at most ``doubt`` of it."""
+        if self.waiting:
+            self._gather()
+        held = np.flatnonzero(self.masses)
+        values = np.asarray((held - BINS + 0.5) * BIN_WIDTH, dtype=np.float64)
+        surely = max(0.0, self.surely * (1 - 2 * doubt) - cut)
+        infinite = self.infinite * (1 + 2 * doubt) + cut
+        return LossAtoms(values, self.masses[held], infinite, surely, 4 * doubt + ROUNDED + BIN_WIDTH / 2)
 
 
 def _negative_binomial(noise: FloodedNoise) -> Iterator[arb]:
