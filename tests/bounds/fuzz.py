@@ -100,6 +100,18 @@ def bell(draw: Draw) -> dict[str, Any]:
     return {"density": density, "inputs": [0.0, apart], "low": -reach, "high": apart + reach, "cells": cells}
 
 
+def flooded(draw: Draw) -> dict[str, Any]:
+    """Noise that cancels."""
+    rate, shape, ratio = draw.real(0.02, 5.0), draw.real(0.1, 60.0), draw.one_of(draw.real(0.01, 0.98), draw.share())
+    return {"rate": rate, "shape": shape, "ratio": ratio, "honest": draw.whole(0, 10**6)}
+
+
+def shared(draw: Draw) -> dict[str, Any]:
+    """Shares modulo N."""
+    modulus = draw.one_of(1 << int(draw.rng.integers(1, 61)), draw.whole(1, 10**9))
+    return {"modulus": modulus, "messages": draw.whole(1, 14), "honest": draw.whole(1, 10**6)}
+
+
 SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "balcer-cheu": lambda d: {"options": d.whole(1, 300), "coin": d.share(), "coins": d.whole(1, 1000)},
     "balcer-uniform": lambda d: {"options": d.whole(1, 300), "coins": d.whole(1, 1000)},
@@ -107,6 +119,13 @@ SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
         **{"options": d.whole(1, 300), "bins": d.whole(1, 300)},
         **{"dummies": d.whole(1, 1000), "share": d.share()},
     },
+    "cancelling-noise": lambda d: {
+        "options": d.whole(1, 10**6),
+        **flooded(d),
+        "places": d.one_of(0, 0, d.whole(1, 60)),
+    },
+    "cancelling-sets": lambda d: {"options": d.whole(1, 300), "items": d.whole(1, 4), **flooded(d)},
+    "cancelling-tree": lambda d: {"options": d.whole(1, 300), "fan_out": d.whole(1, 300), **flooded(d)},
     "cheu-zhilyaev": lambda d: {"options": d.whole(1, 300), "flip": d.share(), "dummies": d.whole(1, 1000)},
     "collision": lambda d: {"options": d.whole(1, 300), "items": d.whole(1, 20), "length": d.maybe(d.whole(1, 1000))},
     "density": bell,
@@ -134,6 +153,7 @@ SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
         **{"west": d.real(1e-9, 1.0), "east": d.real(1.0, 1e9), "columns": d.whole(1, 8), "rows": d.whole(0, 8)},
         **{"coordinates": d.one_of("plane", "plane", "degrees")},
     },
+    "poisson-dump": lambda d: {"options": d.whole(1, 300), "mean": d.real(1e-3, 1e5), "honest": d.whole(0, 10**6)},
     "privhs": lambda d: {"dimension": d.whole(1, 300)},
     "privkv": lambda d: {"keys": d.whole(1, 300), "share": d.share(), "items": d.whole(1, 20)},
     "privset": lambda d: {"options": d.whole(1, 300), "items": d.whole(1, 20), "size": d.maybe(d.whole(1, 300))},
@@ -146,9 +166,18 @@ SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
     },
     "pure-dump": lambda d: {"options": d.whole(1, 300), "dummies": d.whole(1, 1000), "share": d.share()},
     "range-queries": lambda d: {"height": d.whole(1, 4)},
+    "range-tree": lambda d: {
+        **{"options": d.whole(1, 300), "mean": d.real(1e-3, 1e5)},
+        **{"honest": d.whole(0, 10**6), "fan_out": d.whole(1, 300)},
+    },
     "rappor": lambda d: {"options": d.whole(1, 1000)},
     "repeated": lambda d: {"mechanism": mechanism(d, "privunit"), "runs": d.whole(1, 6)},
     "sampling-rappor": lambda d: {"options": d.whole(1, 300), "items": d.whole(1, 20)},
+    "split-and-mix": lambda d: {"rate": d.real(1e-6, 5.0), "levels": d.whole(1, 1000), **shared(d)},
+    "split-and-mix-vector": lambda d: {
+        **{"dimension": d.whole(1, 8), "scale": d.real(0.1, 1e4), "levels": d.whole(1, 100)},
+        **shared(d),
+    },
     "sqkr": lambda d: {
         **{"dimension": d.whole(1, 300), "signs": d.maybe(d.whole(1, 12))},
         **{"level": d.real(0.1, 30.0), "frame": d.whole(0, 3)},

@@ -64,7 +64,8 @@ class PoissonPair:
         counts = np.arange(first, first + len(chances), dtype=np.float64)
         # An x whose sign rounding leaves open counts whatever it is: it is within 2^-50 of 0.
         factor = np.exp(np.minimum(epsilons, 700.0))[:, None]
-        least = np.minimum(factor * counts * (1 - 8 * UNIT), counts[-1] + 1)
+        with np.errstate(over="ignore"):
+            least = np.minimum(factor * counts * (1 - 8 * UNIT), counts[-1] + 1)
         places = np.maximum(np.floor(least) - first, 0.0).astype(np.int64)
         places = np.minimum(places, len(chances))
         plain = (chances * at_least[places]).sum(axis=1)

@@ -24,7 +24,8 @@ from shuffledp.privacy.own_loss import OwnLoss
 from shuffledp.sampling.random import RandomSource
 from shuffledp.sampling.real_law import PoissonLaw
 
-LARGEST_MEAN = 1e9
+LARGEST_MEAN, MOST_COUNTED = 1e9, 1e8
+"""Most dummies of an option, and how many of them are counted."""
 MEAN = Tuning("mean", False, True, 1e-3, LARGEST_MEAN)
 LARGEST_DRAW = 64
 """A Poisson number of a larger mean is drawn as the sum of several: that is its law."""
@@ -51,6 +52,8 @@ class PoissonLoss(OwnLoss):
 
     mean: Fraction
     by_shuffler: bool = False
+    exact: bool = True
+    """Whether there are no more dummies than these."""
 
     @property
     def theorem(self) -> str:
@@ -62,7 +65,7 @@ class PoissonLoss(OwnLoss):
 
     @property
     def attained(self) -> bool:
-        return True
+        return self.exact
 
     @cached_property
     def _pair(self) -> PoissonPair:
@@ -101,7 +104,9 @@ class PoissonDummies:
         return 0.0 if self.by_shuffler else float(self.kinds * self.of_each_kind(1))
 
     def loss(self, users: int) -> PoissonLoss:
-        return PoissonLoss(self.of_each_kind(users), self.by_shuffler)
+        """More dummies only hide more: the loss of very many is at most that of many."""
+        mean = self.of_each_kind(users)
+        return PoissonLoss(min(mean, Fraction(MOST_COUNTED)), self.by_shuffler, mean <= MOST_COUNTED)
 
     @cached_property
     def _law(self) -> tuple[PoissonLaw, int]:
