@@ -300,7 +300,14 @@ def test_days_come_in_order(tmp_path: Path) -> None:
             collection.release(**(given | more))
     with pytest.raises(ValueError, match=r"has days of which .* knows nothing; give the --state of those days"):
         one("mon", state=tmp_path / "fresh2")
-    shutil.rmtree(tmp_path / "public" / "day-00001")
+    shutil.copytree(tmp_path / "own", tmp_path / "copy")
+    one("wed")
+    with pytest.raises(ValueError, match="day wed is already released; each day is, once"):
+        one("wed", state=tmp_path / "copy")
+    shutil.rmtree(tmp_path / "own")
+    shutil.move(tmp_path / "copy", tmp_path / "own")
+    for name in ("day-00001", "day-00002"):
+        shutil.rmtree(tmp_path / "public" / name)
     shutil.copytree(tmp_path / "public" / "day-00000", tmp_path / "public" / "day-00001")
     with pytest.raises(ValueError, match="day-00001 is not what was released on that day"):
         one("wed")
@@ -442,7 +449,7 @@ def test_a_day_that_fails_while_it_is_published(tmp_path: Path, monkeypatch: pyt
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     releasing(tmp_path, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(releaser.shutil, "copyfile", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+        patch.setattr(releaser.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
         with pytest.raises(OSError, match="No space left"):
             releasing(tmp_path, 1)
     assert not (tmp_path / "public" / "day-00001").exists()

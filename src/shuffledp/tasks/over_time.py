@@ -123,10 +123,12 @@ class RunningRelease:
         return self._running(self.tree.best(estimate.value, (1.0,) * self.tree.height))
 
     def _running(self, numbers: list[Floats]) -> Floats:
-        """Σ of the nodes that make up each [0, k]: of the last one, and of [0, its first day)."""
-        found = np.zeros(self.tree.values + 1)
-        for end in range(1, self.tree.values + 1):
-            level = next(level for level, width in enumerate(self.tree.widths) if end % width == 0)
-            width = self.tree.widths[level]
-            found[end] = found[end - width] + numbers[level][end // width - 1]
+        """Σ of the nodes that make up each [0, k]: of the widest that is over then, and of [0, its first day)."""
+        values, widths = self.tree.values, self.tree.widths
+        found = np.zeros(values + 1)
+        for end in range(1, values + 1):
+            # On the last day those that are cut short are over, too.
+            level = next(level for level, width in enumerate(widths) if end % width == 0 or end == values)
+            node = (end - 1) // widths[level]
+            found[end] = found[node * widths[level]] + numbers[level][node]
         return found[1:]

@@ -111,7 +111,8 @@ def release(
             Ledger(ledger).book(guarantee, made.digest)
         with durable.whole_directory(days.place(public, number)) as unfinished:
             for file in sorted(drawn.iterdir()):
-                shutil.copyfile(file, unfinished / file.name)
+                with open(file, "rb") as source, open(unfinished / file.name, "wb") as target:
+                    shutil.copyfileobj(source, target)
         _tidy(own)
     return ReleasedDay(number, made.messages, kept.users, kept.refused, kept.astray, kept.missing)
 
@@ -251,16 +252,18 @@ def _alone(own: Path, public: Path) -> Iterator[None]:
 
 def _tidy(own: Path) -> None:
     """Only the last day that is complete is needed: nothing is kept of what is over."""
+    # Its name may have been given by a process that was killed before it was on disk.
+    durable.sync_path(own)
     for old in days.numbers_in(own)[:-1]:
         durable.remove_tree(days.place(own, old))
 
 
 def _demand_next(before: Kept | None, number: int, own: Path, public: Path, label: Callable[[int], str]) -> None:
     """This is the day after the last one, which is public, or the last one, which is not."""
-    wanted = 0 if before is None else before.day + 1
-    if before is not None and number == before.day and not days.place(public, number).exists():
+    wanted, is_public = 0 if before is None else before.day + 1, days.place(public, number).exists()
+    if before is not None and number == before.day and not is_public:
         wanted = number
-    if number < wanted:
+    if number < wanted or (number == wanted > 0 and is_public):
         raise ValueError(f"{WHO}: day {label(number)} is already released; each day is, once.")
     if number > wanted:
         raise ValueError(
