@@ -115,12 +115,12 @@ def test_the_promise_is_that_of_all_released_counts(tmp_path: Path, monkeypatch:
         moved = views[first] - views[second]
         assert np.abs(moved).sum() == (4 if tight else 2)
         # A count that is one larger in the first dataset, or one smaller, against the other.
-        joint = [np.ones(1), np.ones(1)]
+        laws = [np.ones(1), np.ones(1)]
         for change in moved[moved != 0]:
             pair = (law[1:-1], law[2:]) if change > 0 else (law[2:], law[1:-1])
-            joint = [np.multiply.outer(old, new).ravel() for old, new in zip(joint, pair, strict=True)]
+            laws = [np.multiply.outer(old, new).ravel() for old, new in zip(laws, pair, strict=True)]
         for epsilon in (0.5, 1.5, 3.0):
-            truth = float(np.maximum(joint[0] - np.exp(epsilon) * joint[1], 0).sum())
+            truth = float(np.maximum(laws[0] - np.exp(epsilon) * laws[1], 0).sum())
             bound = curve.delta(epsilon).upper
             assert truth <= bound * (1 + 1e-9)
             if tight:
@@ -217,7 +217,7 @@ def test_every_day_is_estimated_from_what_is_over(plan: Plan, tmp_path: Path) ->
 
 
 def test_what_is_estimated_is_what_was_released(tmp_path: Path) -> None:
-    """A day that is missing, exchanged, of another plan, or changed in any way is a sentence."""
+    """A day that is missing, swapped, of another plan, or changed in any way is a sentence."""
     released(tmp_path, POISSON)
     other = tmp_path / "other"
     other.mkdir()
@@ -229,12 +229,12 @@ def test_what_is_estimated_is_what_was_released(tmp_path: Path) -> None:
         assert not (tmp_path / "result").exists()
         shutil.rmtree(tmp_path / "changed")
 
-    for change in ("gone", "exchanged", "edited", "messages", "moved", "other"):
+    for change in ("gone", "swapped", "edited", "messages", "moved", "other"):
         there = shutil.copytree(tmp_path / "public", tmp_path / "changed") / "day-00003"
         if change == "gone":
             shutil.rmtree(there)
             refused("lacks day 3: all days up to the last one are needed")
-        elif change == "exchanged":
+        elif change == "swapped":
             shutil.rmtree(there)
             shutil.copytree(other / "public" / "day-00003", there)
             refused("day-00003 does not follow the day before: one was changed")
