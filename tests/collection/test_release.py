@@ -166,11 +166,14 @@ def test_a_day_tells_nobody_how_many_came(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_is_the_shufflers_alone(tmp_path: Path) -> None:
-    """Only what is not over, mixed with its noise, in a directory of its owner; after the last day nothing."""
+    """Only what is not over, among its noise, in a directory of its owner; after the last day nothing."""
     released(tmp_path, POISSON, EVENTS[:3])
     own = tmp_path / "own"
     assert own.stat().st_mode & 0o777 == 0o700
     assert [path.name for path in own.iterdir() if path.is_dir()] == ["day-00002"]
+    told = json.loads((own / "day-00002" / "state.json").read_text("utf-8"))
+    assert told.keys() == {"format", "version", "plan", "release", "day", "waiting", "bundles", "given"}
+    assert len(told["bundles"]) == 2
     lasts = POISSON.mechanism.reading.tree.lasts  # type: ignore[attr-defined]
     kept = numbers_of(POISSON, own / "day-00002" / "waiting")
     assert set(lasts[kept]) == {3, 4, 5}
@@ -458,6 +461,14 @@ def test_a_day_that_fails_while_it_is_published(tmp_path: Path, monkeypatch: pyt
         releasing(tmp_path, 2)
     releasing(tmp_path, 1)
     assert (tmp_path / "public" / "day-00001" / "_manifest.json").read_bytes() == held
+    with monkeypatch.context() as patch:
+        patch.setattr(releaser.shutil, "copyfileobj", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+        with pytest.raises(OSError, match="No space left"):
+            releasing(tmp_path, 2)
+    done = collection.release(
+        encoded(tmp_path, POISSON, 2, EVENTS[2]), plan=POISSON, day=2, state=tmp_path / "own", out=tmp_path / "public"
+    )
+    assert (done.users, done.refused, done.astray, done.missing) == (EVENTS[2], 0, 0, 0)
     assert len(ledger.standings("test")[0].entries) == 1
 
 

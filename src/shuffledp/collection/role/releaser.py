@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -101,10 +102,12 @@ def release(
         before = Kept.last(own)
         _demand_next(before, number, own, public, chosen.task.domain.label)
         _demand_messages(bundles, Lot.of(chosen, round_number, 0, 1), before, number)
+        todays = Day(calendar, identity, number, bundles, Progress() if progress is None else progress)
         if before is None or before.day != number:
-            shown = Progress() if progress is None else progress
-            Day(calendar, identity, number, bundles, shown).draw(own, before)
-        kept, drawn = Kept.read(days.place(own, number)), days.place(own, number) / PUBLIC
+            todays.draw(own, before)
+        else:
+            todays.count()
+        drawn = days.place(own, number) / PUBLIC
         made = DayManifest.read(drawn)
         if ledger is not None:
             # What is public cannot be taken back; days after the first have the name of the first, and are paid for.
@@ -114,24 +117,25 @@ def release(
                 with open(file, "rb") as source, open(unfinished / file.name, "wb") as target:
                     shutil.copyfileobj(source, target)
         _tidy(own)
-    return ReleasedDay(number, made.messages, kept.users, kept.refused, kept.astray, kept.missing)
+    return ReleasedDay(number, made.messages, todays.users, todays.refused, todays.astray, todays.missing)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What the shuffler keeps after a day, beside the messages of what is not over: for itself alone."""
+    """What the shuffler keeps after a day, beside the messages of what is not over: for itself alone.
+
+    How many came, or how many files there were on which day, is not among it: that is what the noise hides.
+    """
 
     plan: str
     release: str
     day: int
     waiting: int
     """How many messages are kept, noise included."""
-    bundles: dict[str, int]
-    """Every file that was given, by its id, and on which day."""
-    users: int = 0
-    refused: int = 0
-    astray: int = 0
-    missing: int = 0
+    bundles: list[str]
+    """The ids of all files that were given, in their own order."""
+    given: str
+    """A hash of the ids of this day's files: who gives them again can be told from who gives others."""
 
     @classmethod
     def last(cls, own: Path) -> Self | None:
@@ -154,10 +158,6 @@ class Kept:
         document: dict[str, Any] = {"format": FORMAT, "version": VERSION} | asdict(self)
         (directory / STATE).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
-    def given_on(self, day: int) -> set[str]:
-        """The files of a day."""
-        return {id_ for id_, when in self.bundles.items() if when == day}
-
 
 @dataclass
 class Day:
@@ -178,22 +178,33 @@ class Day:
                 (unfinished / name).mkdir()
             if before is None:
                 noise = kernel.drawn_by_shuffler(self.calendar.mechanism, SystemSource())
-                held, count, release, last, given = iter([noise]), len(noise), os.urandom(16).hex(), "", {}
+                held, count, release, last = iter([noise]), len(noise), os.urandom(16).hex(), ""
             else:
                 old = days.place(own, before.day)
                 held, count, release = self._held(old / WAITING, before.waiting), before.waiting, before.release
-                last, given = DayManifest.read(old / PUBLIC).fingerprint, before.bundles
+                last = DayManifest.read(old / PUBLIC).fingerprint
             over, waiting = self._divided(held, count, unfinished)
             width = self.calendar.mechanism.message_bytes
             DayManifest(
                 self.identity, release, self.number, width, over.messages, over.sha256, last
             ).write(unfinished / PUBLIC)  # fmt: skip
-            users, sent_by = sum(each.users for each in self.bundles), self.calendar.mechanism.crowd.sent_by
-            missing = sum(abs((sent_by(each.users) or 0) - each.messages) for each in self.bundles)
-            bundles = given | {each.id: self.number for each in self.bundles}
-            Kept(
-                self.identity, release, self.number, waiting, bundles, users, self.refused, self.astray, missing
-            ).write(unfinished)  # fmt: skip
+            ids = [each.id for each in self.bundles]
+            known = sorted([*ids, *(before.bundles if before is not None else [])])
+            Kept(self.identity, release, self.number, waiting, known, _hash_of(ids)).write(unfinished)
+
+    def count(self) -> None:
+        """What is set aside, of a day that is drawn already."""
+        with self.progress.step("counting", sum(each.messages for each in self.bundles)) as advance:
+            deque(self._sifted(advance), maxlen=0)
+
+    @property
+    def users(self) -> int:
+        return sum(each.users for each in self.bundles)
+
+    @property
+    def missing(self) -> int:
+        sent_by = self.calendar.mechanism.crowd.sent_by
+        return sum(abs((sent_by(each.users) or 0) - each.messages) for each in self.bundles)
 
     def _held(self, directory: Path, count: int) -> Iterator[Bytes]:
         """What was kept of the days before."""
@@ -291,7 +302,8 @@ def _demand_messages(bundles: Sequence[Bundle], lot: Lot, before: Kept | None, n
 
     Of a day that is drawn already they are the same ones.
     """
-    earlier: dict[str, int] = {} if before is None else before.bundles
+    again = before is not None and before.day == number
+    earlier: set[str] = set() if before is None or again else set(before.bundles)
     if before is not None and before.plan != lot.plan:
         raise ValueError(f"{WHO}: the days before were released of another plan or another round than the one given.")
     seen: set[str] = set()
@@ -300,8 +312,12 @@ def _demand_messages(bundles: Sequence[Bundle], lot: Lot, before: Kept | None, n
             raise ValueError(f"{WHO}: {each.path} was made for another plan or another round than the one given.")
         if each.per_person != 1:
             raise ValueError(f"{WHO}: {each.path} has up to {each.per_person} events of one person; expected one.")
-        if each.id in seen or earlier.get(each.id, number) != number:
+        if each.id in seen or each.id in earlier:
             raise ValueError(f"{WHO}: the messages of {each.path} were given already; each file must be given once.")
         seen.add(each.id)
-    if before is not None and before.day == number and seen != before.given_on(number):
+    if before is not None and again and _hash_of(seen) != before.given:
         raise ValueError(f"{WHO}: this day was drawn already, from other files; give those that it was drawn from.")
+
+
+def _hash_of(ids: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
