@@ -6,15 +6,17 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 
-from shuffledp import collection
+from shuffledp import Plan, PoissonDUMP, collection
 from shuffledp.collection import kernel
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.manifest import Manifest
+from shuffledp.tasks import OverTime
 from tests.collection import bundled, data_of, messages_in, plan_of, write_table
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS
 from tests.collection.power_loss import State, recorded, restore, states_after_every_step
@@ -47,6 +49,18 @@ ledger.register("test")
 collection.encode(plan, data, "value", out=f"{root}/ours.messages")
 collection.shuffle([f"{root}/ours.messages"], out=f"{root}/shuffled", plan=plan, ledger=f"{root}/ledger.sqlite")
 collection.estimate(plan, f"{root}/shuffled", out=f"{root}/result", ledger=f"{root}/ledger.sqlite")
+"""
+RELEASE = """
+import sys
+from shuffledp import collection
+from shuffledp.collection.ledger import Ledger
+plan, ours, root = sys.argv[1:]
+ledger = Ledger.create(f"{root}/ledger.sqlite")
+ledger.register("test")
+for day, files in enumerate([[ours], []]):
+    collection.release(
+        files, plan=plan, day=day, state=f"{root}/own", out=f"{root}/public", ledger=f"{root}/ledger.sqlite"
+    )
 """
 
 
@@ -147,6 +161,36 @@ def test_each_role(traced: tuple[Path, list[str]], tmp_path: Path) -> None:
         restore(state, root)
         assert_roles_end_well(state, root, Path(arguments[1]), wanted)
     assert states > 60
+
+
+@pytest.mark.slow
+def test_a_release_day_by_day(traced: tuple[Path, list[str]], tmp_path: Path) -> None:
+    """What was ever public stays what it is; what is not is released again, as it was drawn; all is paid for once."""
+    root, _ = traced
+    plan, ours = tmp_path / "days.json", tmp_path / "day.messages"
+    chosen = Plan(OverTime(2), PoissonDUMP(2, 20.0, 0), users=ROWS, epsilon=9.0, delta=1e-3, population="test")
+    chosen.save(plan)
+    collection.encode(chosen, pa.array([0] * 9), out=ours)
+    recorded(RELEASE, [str(plan), str(ours), str(root)], tmp_path / "log")
+    wanted = [(root / "public" / f"day-0000{day}" / "_manifest.json").read_bytes() for day in range(2)]
+    states = drawn = 0
+    for state in states_after_every_step(tmp_path / "log", root):
+        states += 1
+        restore(state, root)
+        ledger, kept = ledger_of(root), (root / "own" / "day-00000").exists() or (root / "own" / "day-00001").exists()
+        drawn += kept
+        for day, files in enumerate([[ours], []]):
+            there = root / "public" / f"day-0000{day}"
+            if there.exists():
+                assert (there / "_manifest.json").read_bytes() == wanted[day]
+                assert kept
+                continue
+            collection.release(files, plan=plan, day=day, state=root / "own", out=root / "public", ledger=ledger.path)
+            assert not kept or (there / "_manifest.json").read_bytes() == wanted[day]
+        collection.estimate(chosen, root / "public", out=root / "result", ledger=ledger.path)
+        assert_booked_once(ledger)
+    assert states > 60
+    assert drawn > 20
 
 
 def assert_roles_end_well(state: State, root: Path, data: Path, wanted: list[bytes]) -> None:

@@ -33,6 +33,24 @@ def test_running_counts_are_least_squares_of_what_is_over(days: int, fan_out: in
     assert (found.value[-1], found.variance[-1]) == (777, 0)
 
 
+@pytest.mark.parametrize(("days", "fan_out"), TREES)
+def test_days_so_far_need_nothing_that_is_not_over(days: int, fan_out: int) -> None:
+    """Whatever stands for the other nodes; on the last day nobody says how many users there are."""
+    tree = ValueTree(days, fan_out)
+    incidence = tree.of_leaves(np.eye(days)).T
+    assert tree.lasts.tolist() == [int(np.flatnonzero(row)[-1]) for row in incidence]
+    value = np.random.default_rng(days).normal(50.0, 9.0, tree.nodes)
+    release = RunningRelease(tree, 3.0)
+    for count in range(1, days + 1):
+        seen = np.where(tree.lasts < count, value, -1e9)
+        found = release.so_far(sdp.Estimate(seen, np.full(tree.nodes, 3.0), 777), count)
+        over = np.flatnonzero(tree.lasts < count)
+        weights = np.linalg.pinv(incidence[over][:, :count]).sum(axis=0)
+        assert len(found.value) == len(found.variance) == count
+        assert found.value[-1] == pytest.approx(weights @ value[over], rel=1e-9)
+        assert found.variance[-1] == pytest.approx(3.0 * (weights**2).sum(), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [sdp.RangeTree(30, 40.0, 500), sdp.RangeTree(30, 40.0, 0, fan_out=4), sdp.CancellingTree(30, 0.5, 4.0, 0.8, 500)],

@@ -1,7 +1,8 @@
-"""``shuffledp collect``, and its three roles apart: ``encode``, ``shuffle``, ``estimate``."""
+"""``shuffledp collect``, and its roles apart: ``encode``, ``shuffle`` or, day by day, ``release``, and ``estimate``."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -113,9 +114,41 @@ def shuffle(
             typer.echo("Without --plan it was not looked at whether they are enough, and no ledger was kept.")
 
 
+def release(
+    plan: Annotated[Path, typer.Option("--plan", help="The plan file, of counts over time by the shuffler's noise.")],
+    day: Annotated[str, typer.Option("--day", help="The day that is over, named as in the plan's domain.")],
+    state: Annotated[Path, typer.Option("--state", help="The shuffler's own directory: what is not over yet.")],
+    out: Annotated[Path, typer.Option("--out", help="The public directory, with a directory for each day.")],
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[MESSAGES]...", help="The day's files from `shuffledp encode`.")
+    ] = None,
+    ledger: LedgerFile = None,
+    no_ledger: NoLedger = False,
+    allow_weaker: Weaker = False,
+    round_number: Round = 1,
+    mechanism_file: options.MechanismFile = None,
+    json: options.Json = False,
+) -> None:
+    """The shuffler's role day by day: release what is over today. All days are promised, and paid for, once."""
+    book = kept("release", ledger, no_ledger)
+    done = collection.release(
+        inputs or [], plan=plan, day=day, state=state, out=out, ledger=book, allow_weaker=allow_weaker,
+        round_number=round_number, progress=Bars(),
+    )  # fmt: skip
+    if json:
+        typer.echo(json_text(asdict(done) | {"out": str(out)}))
+        return
+    typer.echo(f"Day {day}: {done.messages:,} messages, noise among them, are public in {out}; delete what came in.")
+    aside = {"rows that are no messages": done.refused, "messages of another day": done.astray,
+             "messages too few or too many": done.missing}  # fmt: skip
+    told = ", ".join(f"{number:,} {words}" for words, number in aside.items() if number)
+    if told:
+        typer.echo(f"For the shuffler alone: {told}.")
+
+
 def estimate(
     plan: PlanFile,
-    messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle`.")],
+    messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle` or `release`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
     ledger: LedgerFile = None,
     no_ledger: NoLedger = False,

@@ -120,7 +120,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     contents to compare. ``BlockingIOError`` where another process is at it, ``FileExistsError`` where it is there.
     """
     unfinished = path.with_name(f"{path.name}{UNFINISHED}")
-    with _locked(unfinished) as file:
+    with locked(unfinished) as file:
         try:
             if path.exists():
                 raise FileExistsError(path)
@@ -138,12 +138,12 @@ def tidy(path: Path) -> None:
     """Remove what a killed process left of a file that is there, unless another one is at it."""
     unfinished = path.with_name(f"{path.name}{UNFINISHED}")
     if unfinished.exists():
-        with suppress(BlockingIOError), _locked(unfinished):
+        with suppress(BlockingIOError), locked(unfinished):
             remove(unfinished)
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
+def locked(path: Path) -> Iterator[BinaryIO]:
     """The file of this name, made if there is none, while no other process has it."""
     while True:
         # Some file systems lock only what is open for writing.

@@ -18,6 +18,7 @@ import numpy as np
 from shuffledp.array import Bytes
 from shuffledp.collection import message, shuffling
 from shuffledp.collection.lot import Lot
+from shuffledp.collection.shuffling import Written
 from shuffledp.mechanisms.parts.crowd import Crowd
 
 NAME = "_manifest.json"
@@ -93,19 +94,10 @@ class Manifest:
     @classmethod
     def read(cls, directory: Path) -> Self:
         """From the directory of the messages; a sentence if there is none."""
-        path = directory / NAME
-        try:
-            with open(path, "rb") as file:
-                document = json.loads(file.read(LONGEST))
-        except (FileNotFoundError, NotADirectoryError):
-            raise ValueError(
-                f"messages: {directory} has no {NAME}: it is not a directory from `shuffledp shuffle`."
-            ) from None
-        except OSError as error:
-            raise ValueError(f"messages: cannot read {path}: {error.strerror}.") from None
-        except (ValueError, RecursionError):
-            raise ValueError(f"messages: {path} is damaged: expected JSON.") from None
-        return cls(**_checked(path, document))
+        told = fields_in(directory, cls, FORMAT, VERSION)
+        if min(told["width"], told["per_person"]) < 1:
+            raise ValueError(f"messages: {directory / NAME} is damaged: expected counts of at least 0.")
+        return cls(**told)
 
     # --- the messages -----------------------------------------------------------------------------------------
 
@@ -114,15 +106,22 @@ class Manifest:
 
         That they are all of them, and unchanged, is certain only at the end.
         """
-        found, hashed = 0, hashlib.sha256()
-        for wire in shuffling.certainly_in_order(message.read(message.files_of(directory), self.width)):
-            found += len(wire)
-            if found > self.messages:
-                break
-            hashed.update(np.ascontiguousarray(wire).data)
-            yield wire
-        if (found, hashed.hexdigest()) != (self.messages, self.sha256):
-            raise ValueError(f"messages: {directory} is damaged: its messages are not those of its {NAME}.")
+        return checked(directory, self.width, Written(self.messages, self.sha256))
+
+
+def checked(directory: Path, width: int, written: Written) -> Iterator[Bytes]:
+    """The messages of a directory, if they are those that its manifest says were written."""
+    # No file is written for no message.
+    files = message.files_of(directory) if written.messages else sorted(directory.glob("*.parquet"))
+    found, hashed = 0, hashlib.sha256()
+    for wire in shuffling.certainly_in_order(message.read(files, width)):
+        found += len(wire)
+        if found > written.messages:
+            break
+        hashed.update(np.ascontiguousarray(wire).data)
+        yield wire
+    if Written(found, hashed.hexdigest()) != written:
+        raise ValueError(f"messages: {directory} is damaged: its messages are not those of its {NAME}.")
 
 
 def write(sorted_messages: Iterable[Bytes], lot: Lot, directory: Path) -> Manifest:
@@ -133,15 +132,26 @@ def write(sorted_messages: Iterable[Bytes], lot: Lot, directory: Path) -> Manife
     return made
 
 
-def _checked(path: Path, document: Any) -> dict[str, Any]:
-    known = isinstance(document, dict) and document.pop("format", None) == FORMAT
-    if not known or document.pop("version", None) != VERSION:
-        raise ValueError(f'messages: expected {path} with "format": "{FORMAT}", version {VERSION}, got something else.')
-    kinds = {field.name: str if field.type == "str" else int for field in fields(Manifest)}
-    if document.keys() != kinds.keys() or any(type(document[name]) is not kind for name, kind in kinds.items()):
+def fields_in(directory: Path, kind: type, form: str, version: int) -> dict[str, Any]:
+    """The fields of a manifest of this kind, from the directory of its messages: texts, and numbers that count."""
+    path = directory / NAME
+    try:
+        with open(path, "rb") as file:
+            document = json.loads(file.read(LONGEST))
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(
+            f"messages: {directory} has no {NAME}: it is not a directory from `shuffledp shuffle`."
+        ) from None
+    except OSError as error:
+        raise ValueError(f"messages: cannot read {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise ValueError(f"messages: {path} is damaged: expected JSON.") from None
+    known = isinstance(document, dict) and document.pop("format", None) == form
+    if not known or document.pop("version", None) != version:
+        raise ValueError(f'messages: expected {path} with "format": "{form}", version {version}, got something else.')
+    kinds = {field.name: str if field.type == "str" else int for field in fields(kind)}
+    if document.keys() != kinds.keys() or any(type(document[name]) is not wanted for name, wanted in kinds.items()):
         raise ValueError(f"messages: {path} is damaged: expected {', '.join(kinds)}.")
-    if min(document["width"], document["per_person"]) < 1 or any(
-        document[name] < 0 for name, kind in kinds.items() if kind is int
-    ):
+    if any(document[name] < 0 for name, wanted in kinds.items() if wanted is int):
         raise ValueError(f"messages: {path} is damaged: expected counts of at least 0.")
     return dict(document)

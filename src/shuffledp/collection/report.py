@@ -109,8 +109,7 @@ class Report(Readable):
     def statement(self) -> str:
         """The guarantee in words."""
         held = self.guarantee
-        rows = ROWS_APART if self.rows is None else self.rows.sentence()
-        text = " ".join(filter(None, (self._promise(), self._despite(), self._alone(), rows)))
+        text = " ".join(filter(None, (self._promise(), self._despite(), self._alone(), self._rows_used())))
         if held.plan.rounds > 1:
             text += f" Over {held.plan.rounds} such rounds: {epsilon_is(held.epsilon)}."
         past = 0 if self.standing is None else len(self.standing.entries)
@@ -127,6 +126,10 @@ class Report(Readable):
         if not held.kept:
             text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
         return text
+
+    def _rows_used(self) -> str:
+        """What was taken as one person."""
+        return ROWS_APART if self.rows is None else self.rows.sentence()
 
     def _whom(self) -> str:
         """Whose data the promise is about."""
@@ -181,7 +184,7 @@ class Report(Readable):
         """The report in a few lines: what each is called, and what it is."""
         held = self.guarantee
         pairs = [
-            (self._counted, f"{held.users:,} of {self._planned}"),
+            self._took_part(),
             *self._colluding(),
             *self._left_out(),
             ("ε (guaranteed)", epsilon_text(held.value.upper, 7)),
@@ -201,14 +204,11 @@ class Report(Readable):
                 pairs.append(("of the budget", words))
         return pairs + self._largest()
 
-    @property
-    def _counted(self) -> str:
-        return "users" if self.guarantee.per_person == 1 else "rows"
-
-    @property
-    def _planned(self) -> str:
-        plan = self.guarantee.plan
-        return f"{plan.users:,} planned" + ("" if plan.minimum is None else f", {plan.minimum:,} at the least")
+    def _took_part(self, words: str = "") -> tuple[str, str]:
+        """Whose messages these are: what they are called, and how many."""
+        held, plan = self.guarantee, self.guarantee.plan
+        least = "" if plan.minimum is None else f", {plan.minimum:,} at the least"
+        return ("users" if held.per_person == 1 else "rows") + words, f"{held.users:,} of {plan.users:,} planned{least}"
 
     def _colluding(self) -> list[tuple[str, str]]:
         """How many users are taken to collude, where any are."""
@@ -250,7 +250,7 @@ class Report(Readable):
         lower, mechanism = held.value.lower, plan.mechanism.document()
         facts = [
             ("population", plan.population),
-            (f"{self._counted} that took part", f"{held.users:,} of {self._planned}"),
+            self._took_part(" that took part"),
             *self._colluding(),
             *self._left_out(),
             ("central ε, guaranteed", epsilon_text(held.value.upper)),

@@ -39,6 +39,20 @@ class Values(ABC):
         """What the report calls this option, or this coordinate of a vector."""
         return str(option)
 
+    def place(self, who: str, given: Any) -> int:
+        """The number of an option, from its label where options have one; a sentence of ``who`` if there is none."""
+        assert self.size is not None, "the options can be counted"
+        if self.names is not None:
+            if str(given) not in self.names:
+                raise ValueError(
+                    f"{who}: expected a value of the domain, such as {self.names[0]!r}, got {str(given)!r}."
+                )
+            return self.names.index(str(given))
+        text = str(given).strip()
+        if not text.isdecimal() or int(text) >= self.size:
+            raise ValueError(f"{who}: expected a whole number from 0 to {self.size - 1}, got {str(given)!r}.")
+        return int(text)
+
 
 @dataclass(frozen=True)
 class Categories(Values):

@@ -28,8 +28,8 @@ class OverTime(Ranges):
     ``options`` is the public list of days in their order, as texts, or how many there are, which users' data then
     number from 0. Days are the values of a tree: a node's count can be released when its last day is over, and on each
     day the running count is made of the nodes that are over by then. All nodes of the whole time are accounted
-    together, so that nothing is spent by looking every day. A collection is reported when it is finished: for each day
-    what could have been released on that day.
+    together, so that nothing is spent by looking every day. Where the shuffler draws the noise ``collection.release``
+    releases day by day; ``collect`` reports a finished collection: for each day what could have been released on it.
 
     >>> import shuffledp as sdp
     >>> year = sdp.tasks.OverTime(365)
@@ -72,6 +72,13 @@ class OverTime(Ranges):
         found = self._released(mechanism, estimate.users).estimate(estimate)
         return [Quantity.of("users up to", every_label(self.domain, self.count), found, confidence)]
 
+    def so_far(self, mechanism: Mechanism, estimate: Estimate, days: int) -> Estimate:
+        """The running counts of the first so many days, where only the nodes that are over by then were released.
+
+        Nobody says how many users there are: the last day is estimated as the others are.
+        """
+        return self._released(mechanism, estimate.users).so_far(estimate, days)
+
     def _released(self, mechanism: Mechanism, users: int) -> RunningRelease:
         answers = range_answers(mechanism)
         if answers is None or not self.can_use(mechanism):
@@ -86,7 +93,8 @@ class OverTime(Ranges):
 class RunningRelease:
     """Running counts from the nodes that are over, each made as good as its own and all nodes within it allow.
 
-    ``noise`` is the variance of each node's own number; all are independent. On the last day the users are counted.
+    ``noise`` is the variance of each node's own number; all are independent. On the last day of a collection that is
+    finished the users are counted.
     """
 
     tree: ValueTree
@@ -94,21 +102,33 @@ class RunningRelease:
 
     def variance(self) -> Floats:
         """Of each day's running count."""
-        found = self._running(self.tree.merged((self.noise,) * self.tree.height))
+        found = self._spread()
         found[-1] = 0.0
         return found
 
     def estimate(self, estimate: Estimate) -> Estimate:
         """The running count of each day, from the estimate of all nodes."""
-        value = self._running(self.tree.best(estimate.value, (1.0,) * self.tree.height))
+        value = self._value(estimate)
         value[-1] = estimate.users
         return Estimate(value, self.variance(), estimate.users)
 
+    def so_far(self, estimate: Estimate, days: int) -> Estimate:
+        """The running count of each of the first days, from an estimate in which the nodes over by then are right."""
+        return Estimate(self._value(estimate)[:days], self._spread()[:days], estimate.users)
+
+    def _spread(self) -> Floats:
+        return self._running(self.tree.merged((self.noise,) * self.tree.height))
+
+    def _value(self, estimate: Estimate) -> Floats:
+        return self._running(self.tree.best(estimate.value, (1.0,) * self.tree.height))
+
     def _running(self, numbers: list[Floats]) -> Floats:
-        """Σ of the nodes that make up each [0, k]: of the last one, and of [0, its first day)."""
-        found = np.zeros(self.tree.values + 1)
-        for end in range(1, self.tree.values + 1):
-            level = next(level for level, width in enumerate(self.tree.widths) if end % width == 0)
-            width = self.tree.widths[level]
-            found[end] = found[end - width] + numbers[level][end // width - 1]
+        """Σ of the nodes that make up each [0, k]: of the widest that is over then, and of [0, its first day)."""
+        values, widths = self.tree.values, self.tree.widths
+        found = np.zeros(values + 1)
+        for end in range(1, values + 1):
+            # On the last day those that are cut short are over, too.
+            level = next(level for level, width in enumerate(widths) if end % width == 0 or end == values)
+            node = (end - 1) // widths[level]
+            found[end] = found[node * widths[level]] + numbers[level][node]
         return found[1:]

@@ -98,7 +98,7 @@ class Questions:
 
     def range(self, first: Any, last: Any, confidence: float) -> RangeCount:
         """How many users hold a value from ``first`` up to and including ``last``: labels, or numbers of options."""
-        low, high = self._place(first), self._place(last)
+        low, high = (self.domain.place(WHO, end) for end in (first, last))
         if low > high:
             raise ValueError(f"{WHO}: a range goes from the first to the last value, got {first} after {last}.")
         end = self.answers.tree.values if high == self._size - 1 else high + 1
@@ -119,15 +119,3 @@ class Questions:
     def _size(self) -> int:
         assert self.domain.size is not None, "an ordered domain can be counted"
         return self.domain.size
-
-    def _place(self, given: Any) -> int:
-        """The number of a value, from its label where values have one."""
-        names = self.domain.names
-        if names is not None:
-            if str(given) not in names:
-                raise ValueError(f"{WHO}: expected a value of the domain, such as {names[0]!r}, got {str(given)!r}.")
-            return names.index(str(given))
-        text = str(given).strip()
-        if not text.isdecimal() or int(text) >= self._size:
-            raise ValueError(f"{WHO}: expected a whole number from 0 to {self._size - 1}, got {str(given)!r}.")
-        return int(text)

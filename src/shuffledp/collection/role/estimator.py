@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
-from shuffledp.collection import durable
+import numpy as np
+
+from shuffledp.collection import day as days, durable
+from shuffledp.collection.day import Calendar
 from shuffledp.collection.engine.embedded import Embedded
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
@@ -13,8 +17,12 @@ from shuffledp.collection.lot import noise_of
 from shuffledp.collection.manifest import Manifest
 from shuffledp.collection.report import CONFIDENCE, PARTIES_APART, Report
 from shuffledp.collection.role.shuffler import demand_new_directory
+from shuffledp.collection.running_report import RunningReport
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
+from shuffledp.tasks.over_time import OverTime
+from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.task import every_label
 
 
 def estimate(
@@ -29,8 +37,9 @@ def estimate(
 ) -> Report:
     """The estimator: estimates and report from shuffled messages.
 
-    ``messages`` is the directory from ``shuffle``, ``out`` a new directory for estimates and report; ``allow_weaker``
-    goes on even if too few users miss the target. Messages of another plan or round are refused; rows that are no
+    ``messages`` is the directory from ``shuffle``, or the public one from ``release``: then the report has the running
+    counts of all days that are there. ``out`` is a new directory for estimates and report; ``allow_weaker`` goes on
+    even if too few users miss the target. Messages of another plan or round are refused; rows that are no
     messages are set aside, counted and reported. The ``ledger`` at a path is kept, if it does not have these messages
     already. ``round_number`` as for ``collect``.
 
@@ -49,6 +58,8 @@ def estimate(
     chosen, given, directory = Plan.of(plan), Path(messages), Path(out)
     mechanism, engine = chosen.mechanism, Embedded(Progress() if progress is None else progress)
     demand_new_directory("estimate", directory)
+    if days.numbers_in(given):
+        return _so_far(chosen, given, directory, round_number, allow_weaker, ledger, engine)
     manifest = Manifest.read(given)
     if manifest.plan != chosen.identity(round_number) or manifest.width != mechanism.message_bytes:
         raise ValueError(f"estimate: the messages in {given} were made for another plan or round than the one given.")
@@ -64,11 +75,47 @@ def estimate(
         "refused": manifest.refused + total.refused,
         "missing": manifest.missing_of(mechanism.crowd),
     }
-    kept = None if ledger is None else Ledger(ledger)
+    report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, counts=counts)
+    return _written(report, directory, ledger, manifest.digest)
+
+
+def _written(report: Report, directory: Path, ledger: str | os.PathLike[str] | None, digest: str) -> Report:
+    """The report in its directory, after the ledger was told."""
+    plan = report.guarantee.plan
     with durable.whole_directory(directory) as unfinished:
-        if kept is not None:
-            kept.book(guarantee, manifest.digest)
-        standing = None if kept is None else kept.standings(chosen.population, chosen.delta)[0]
-        report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, standing, counts=counts)
+        if ledger is not None:
+            kept = Ledger(ledger)
+            kept.book(report.guarantee, digest)
+            report = replace(report, standing=kept.standings(plan.population, plan.delta)[0])
         report.write(unfinished)
     return report
+
+
+def _so_far(
+    plan: Plan, given: Path, directory: Path, round_number: int, allow_weaker: bool,
+    ledger: str | os.PathLike[str] | None, engine: Embedded,
+) -> Report:  # fmt: skip
+    """The running counts of all days that were released."""
+    calendar, released, mechanism, task = Calendar.of("estimate", plan), days.released(given), plan.mechanism, plan.task
+    assert isinstance(task, OverTime), "that is what has a calendar"
+    same = (released[0].plan, released[0].width) == (plan.identity(round_number), mechanism.message_bytes)
+    if not same or len(released) > calendar.tree.values:
+        raise ValueError(f"estimate: the messages in {given} were made for another plan or round than the one given.")
+    guarantee = Guarantee(plan, plan.users)
+    guarantee.demand(allow_weaker)
+    total = np.zeros(calendar.tree.nodes, dtype=np.int64)
+    with engine.progress.step("aggregating", sum(each.messages for each in released)) as advance:
+        for each in released:
+            for wire in each.checked(days.place(given, each.day)):
+                found = mechanism.unpack(wire)
+                if (calendar.over_on(found) != each.day).any():
+                    raise ValueError(
+                        f"estimate: day {each.day} in {given} has messages of what is not over on that day."
+                    )
+                total += mechanism.accumulate(found)
+                advance(len(wire))
+    counts = task.so_far(mechanism, mechanism.finish(total, plan.users), len(released))
+    quantity = Quantity.of("users up to", every_label(task.domain, len(released)), counts, CONFIDENCE)
+    sent = {"messages": sum(each.messages for each in released)}
+    report = RunningReport(guarantee, counts, [quantity], PARTIES_APART, engine.name, counts=sent)
+    return _written(report, directory, ledger, released[0].digest)

@@ -88,6 +88,9 @@ class SignedNodes(SimulatedReading, TreeReading):
     def values_free(self) -> bool:
         return True
 
+    def nodes_named(self, messages: Array) -> Integers:
+        return np.asarray(messages, dtype=np.int64) // 2
+
     def accumulate(self, messages: Array) -> Array:
         counts = np.bincount(messages, minlength=2 * self.tree.nodes).reshape(self.tree.nodes, 2)
         return np.asarray(counts[:, 0] - counts[:, 1])

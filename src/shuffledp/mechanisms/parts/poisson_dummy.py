@@ -204,6 +204,9 @@ class CountedAmongPoisson(SimulatedReading, TreeReading):
     def values_free(self) -> bool:
         return True
 
+    def nodes_named(self, messages: Array) -> Integers:
+        return np.asarray(messages, dtype=np.int64)
+
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.tree.nodes)
 

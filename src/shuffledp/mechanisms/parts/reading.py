@@ -72,6 +72,10 @@ class TreeReading(CombinedReading):
         """Whether the noise of every node is independent of the other nodes, of the values."""
         return False
 
+    def nodes_named(self, messages: Array) -> Integers:
+        """The node that each message is about, where every message is about one."""
+        raise ValueError("messages: those of this mechanism are not about one node of a tree each.")
+
     @property
     def empty(self) -> tuple[float, ...]:
         """The variance of an empty node's estimate on each level, in any unit."""

@@ -67,6 +67,12 @@ class ValueTree:
         width = self.widths[level]
         return node * width, min(self.values, (node + 1) * width)
 
+    @cached_property
+    def lasts(self) -> Integers:
+        """The last value of every node."""
+        ends = [np.arange(1, size + 1) * width for size, width in zip(self.sizes, self.widths, strict=True)]
+        return np.minimum(np.concatenate(ends), self.values) - 1
+
     def of_leaves(self, leaves: Array) -> Floats:
         """The sums over the values of every node."""
         found = [np.asarray(leaves)]
