@@ -43,7 +43,7 @@ def test_every_mechanism_is_offered_or_refused_with_a_reason(name: str) -> None:
     ranking = ranking_of(name)
     told = [offer.name for offer in ranking.offers] + [refusal.name for refusal in ranking.refusals]
     kinds = [kind for kind in catalogue.all_mechanisms().values() if kind.built_from_numbers]
-    expected = {kind.name for kind in kinds if kind.task in ranking.goal.task.kinds and not left_aside(name, kind.name)}
+    expected = {kind.name for kind in kinds if ranking.goal.task.can_use(kind) and not left_aside(name, kind.name)}
     assert expected <= set(told)
     # Only a front has several offers of one name.
     once = [name for name in told if not catalogue.kind_of(name.removesuffix(f" {BY_SHUFFLER}")).designs_a_front]
