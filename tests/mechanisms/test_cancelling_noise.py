@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ import shuffledp as sdp
 from shuffledp.mechanisms.parts.flood_design import flood_within, rate_for, rough_delta, smallest_flood
 from shuffledp.mechanisms.parts.flooded_noise import FloodedLoss, FloodedNoise
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
+from shuffledp.privacy.near_loss import NearLoss
 from shuffledp.sampling.random import SeededSource
 
 from ..oracle import cancelling
@@ -175,11 +177,47 @@ def test_padded_reports_tell_nothing_by_their_number() -> None:
     plain = sdp.amplify(sdp.CancellingNoise(6, 0.5, 8.0, 0.8, honest=1000), 1200)
     padded = sdp.amplify(mechanism, 1200)
     loss = mechanism.own_loss(1200)
-    assert isinstance(loss, FloodedLoss)
-    assert loss.misfit > 0
-    assert padded.delta(1.0).upper == pytest.approx(plain.delta(1.0).upper + loss.misfit, rel=1e-12)
-    assert "does not fit" in padded.delta(1.0).note
+    assert isinstance(loss, NearLoss)
+    assert loss.distance > 0
+    misfit = (1 + math.e) * loss.distance
+    assert padded.delta(1.0).upper == pytest.approx(plain.delta(1.0).upper + misfit, rel=1e-12)
+    assert "but for this chance" in padded.delta(1.0).note
     assert padded.delta(1.0).lower is None
+
+
+@pytest.mark.parametrize("shape", [0.02, 0.2, 1.0])
+@pytest.mark.parametrize("colluding", [0, 1])
+def test_padded_reports_by_brute_force(shape: float, colluding: int) -> None:
+    """Two places: a user's own message and the first of her noise. All reports enumerated: never above the bound.
+
+    The first message of a share is (option, +) of a flooding cluster, if there is one, or of a single one, for or
+    against; a uniform option each.
+    """
+    rate, ratio, users = 3.0, 0.2, 3
+    mechanism = sdp.CancellingNoise(2, rate, shape, ratio, honest=2, places=2)
+    flood, single = 2 * shape / 2 * -math.log1p(-ratio), 2 * 2 / 2 * -math.log1p(-math.exp(-rate))
+    flooded = -math.expm1(-flood)
+    other = math.exp(-flood) * -math.expm1(-single)
+    noise = {0: flooded / 2 + other / 4, 2: flooded / 2 + other / 4, 1: other / 4, 3: other / 4}
+    noise[4] = 1 - sum(noise.values())
+
+    def law(own: int) -> dict[tuple[int, ...], float]:
+        found: dict[tuple[int, ...], float] = {}
+        for drawn in itertools.product(noise, repeat=users - colluding):
+            counts = np.bincount([2 * own, *drawn], minlength=5)
+            place = tuple(int(count) for count in counts)
+            found[place] = found.get(place, 0.0) + math.prod(noise[one] for one in drawn)
+        return found
+
+    first, second = law(0), law(1)
+    seen = np.array([(first.get(place, 0.0), second.get(place, 0.0)) for place in first.keys() | second.keys()])
+    curve = sdp.amplify(mechanism, users, colluding=colluding)
+    for epsilon in (0.0, 0.5, 1.5, 3.0, 5.0):
+        truth = float(np.maximum(seen[:, 0] - math.exp(epsilon) * seen[:, 1], 0.0).sum())
+        assert curve.delta(epsilon).upper >= truth * (1 - 1e-12)
+    sent = mechanism.encode(np.zeros(60_000, dtype=np.int64), np.random.default_rng(2)).reshape(-1, 2)[:, 1]
+    share = np.bincount(sent, minlength=5) / 60_000
+    assert share == pytest.approx(np.array([noise[k] for k in range(5)]), abs=0.012)
 
 
 def test_the_chance_that_noise_does_not_fit() -> None:

@@ -23,6 +23,7 @@ from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import precision, round_up
+from shuffledp.privacy.near_loss import NearLoss
 from shuffledp.privacy.own_loss import OwnLoss
 from shuffledp.privacy.randomizer import HasOwnLoss
 from shuffledp.sampling.random import RandomSource
@@ -57,8 +58,8 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     noise that is left. ``shape``, ``ratio``: of the flood. ``honest``: how many honest users make the noise together; 0
     where the shuffler draws it, once for all: then every user sends one message, and the guarantee does not depend on
     who takes part. ``places``: where above 0, every user sends exactly this many messages, blanks after her own and her
-    noise, so that who sees how many each sends learns nothing; the chance that somebody's noise does not fit is part of
-    δ. There is no local ε.
+    noise, so that who sees how many each sends learns nothing; with η the chance that somebody's noise does not fit,
+    (1 + e^ε)·η is part of δ. There is no local ε.
 
     Theorem: [GKMPS21] for binary sums; histograms and the exact loss are ours (docs/multimessage.md): a changed value
     moves two independent pairs of counts, whose losses have one-dimensional laws; both directions are equal.
@@ -133,13 +134,13 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     def own_loss(self, honest: int) -> OwnLoss:
         """More honest users than planned only add noise: the loss is at most that of as many as were planned."""
         there = Fraction(1) if self.honest == 0 else min(Fraction(1), Fraction(honest, self.honest))
-        noise = FloodedNoise(self.rate, self.shape, self.ratio, there)
-        return FloodedLoss(noise, misfit=self._misfit(min(honest, self.honest)))
+        loss = FloodedLoss(FloodedNoise(self.rate, self.shape, self.ratio, there))
+        if not self.places:
+            return loss
+        return NearLoss(loss, self._misfit(min(honest, self.honest)), "noise fits into its places but for this chance")
 
     def _misfit(self, users: int) -> float:
         """The chance that the noise of one of so many users does not fit into her places."""
-        if not self.places:
-            return 0.0
         with precision(BITS):
             return min(1.0, round_up(users * self._share.chance_of_more_than(self.places - 1)))
 

@@ -12,7 +12,6 @@ import numpy as np
 from flint import arb
 
 from shuffledp.array import Floats, Integers
-from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.two_losses import UNIT, LossAtoms, excess, lost
@@ -216,31 +215,20 @@ class FloodedLoss(OwnLoss):
 
     noise: FloodedNoise
     single: bool = False
-    misfit: float = 0.0
-    """The chance that somebody's noise does not fit into the places for it, which counts in full."""
 
     @property
     def theorem(self) -> str:
         return "exact law of cancelling noise [GKMPS21, loss ours]"
 
     @property
-    def note(self) -> str:
-        return f"Of δ, {rounded_up(self.misfit, 2)} is the chance that noise does not fit." if self.misfit else ""
-
-    @property
     def attained(self) -> bool:
-        return self.misfit == 0
+        return True
 
     @cached_property
     def _laws(self) -> tuple[LossAtoms, LossAtoms]:
         return self.noise.losses()
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        upper, lower = self._fitting(epsilons)
-        return np.nextafter(upper + self.misfit, np.inf), lower
-
-    def _fitting(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """The law itself."""
         taken, added = self._laws
         if not self.single:
             # One option loses a message and another gains one; the other direction is the same.

@@ -14,6 +14,7 @@ from flint import arb
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.polya import PolyaDifferenceLaw
+from shuffledp.privacy.near_loss import FARTHEST, distance_part, turning_point
 from shuffledp.privacy.own_loss import OwnLoss
 from shuffledp.privacy.record import Record
 
@@ -22,7 +23,6 @@ SUMMING = 1e-9
 """More than what a sum of positive floats is off, relative to it, however many there are."""
 FLOAT = 1e-14
 """More than what e^ε is off as a float."""
-CLOSE = 1e-6
 
 
 class SummedNoise(Record, ABC):
@@ -153,9 +153,8 @@ def _excess(first: Floats, second: Floats, ratio: float) -> float:
 class MixedLoss(OwnLoss):
     """The loss of ``noise``, and the distance η (``distance``) of the messages to ones made from the noisy sum alone.
 
-    Theorem: δ(ε) = δ_noise(ε) + (1 + e^ε)·η: for every set of views P ≤ P' + η ≤ e^ε·Q' + δ_noise + η ≤
-    e^ε·(Q + η) + δ_noise + η, where P' and Q' are the laws of what is made from the noisy sums. As δ falls with ε, a
-    smaller ε's value holds too.
+    Theorem: δ(ε) = δ_noise(ε) + (1 + e^ε)·η (``distance_part``), where what is made from the noisy sums has δ_noise. As
+    δ falls with ε, a smaller ε's value holds too.
     """
 
     noise: SummedNoise
@@ -175,9 +174,7 @@ class MixedLoss(OwnLoss):
 
     def parts(self, epsilon: float) -> tuple[float, float]:
         """Certified upper values of the noise's δ, and of what mixing adds to it."""
-        with precision(BITS):
-            mixing = round_up((1 + arb(epsilon).exp()) * arb(self.distance))
-        return self.noise.delta(epsilon)[0], mixing
+        return self.noise.delta(epsilon)[0], distance_part(self.distance, epsilon)
 
     @property
     def attained(self) -> bool:
@@ -203,16 +200,7 @@ class MixedLoss(OwnLoss):
     @cached_property
     def _turn(self) -> float:
         """About where the sum is least (it is convex in e^ε); beyond, its value is taken: sound wherever that is."""
-        low, high = 0.0, min(self.noise.largest, 64.0)
-        if sum(self.parts(high)) <= sum(self.parts(high * (1 - 1e-6))):
-            return high
-        while high - low > CLOSE:
-            third = (high - low) / 3
-            if sum(self.parts(low + third)) <= sum(self.parts(high - third)):
-                high -= third
-            else:
-                low += third
-        return (low + high) / 2
+        return turning_point(lambda epsilon: sum(self.parts(epsilon)), min(self.noise.largest, FARTHEST))
 
     def deviation(self) -> float:
         return self.noise.deviation()
