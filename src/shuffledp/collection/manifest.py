@@ -69,7 +69,7 @@ class Manifest:
         """
         if crowd.varies:
             return max(1, self.users - self.refused - (self.messages - messages))
-        return max(1, round((messages - crowd.added) / crowd.per_user))
+        return max(1, round(messages / crowd.per_user))
 
     def hiding(self, refused_since: int, crowd: Crowd) -> int:
         """The users who can be relied on to hide each other, after so many more rows turned out to be no messages.
@@ -78,8 +78,8 @@ class Manifest:
         one user off. There are never more than the messages suffice for.
         """
         users = self.users - self.missing_of(crowd) - self.refused - refused_since
-        if not crowd.varies:
-            users = min(users, (self.messages - crowd.added - refused_since) // int(crowd.per_user))
+        if crowd.least:
+            users = min(users, (self.messages - refused_since) // crowd.least)
         if users < 1:
             raise ValueError("messages: expected at least one user who sent what is planned, got none.")
         return users

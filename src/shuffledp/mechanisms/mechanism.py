@@ -170,12 +170,9 @@ class Mechanism(Randomizer):
         who, each = type(self).__name__, self.messages_per_user
         if self.crowd.varies:
             raise ValueError(f"{who}: users send different numbers of messages; say how many users there are.")
-        users, left = divmod(messages - self.crowd.added, int(each))
-        if left or users < 0:
-            more = f", and {self.crowd.added} of the shuffler" if self.crowd.added else ""
-            raise ValueError(
-                f"{who}: expected a multiple of {each} messages, {each} from each user{more}, got {messages}."
-            )
+        users, left = divmod(messages, int(each))
+        if left:
+            raise ValueError(f"{who}: expected a multiple of {each} messages, {each} from each user, got {messages}.")
         return users
 
     @property

@@ -31,9 +31,9 @@ def distance_part(distance: float, epsilon: float) -> float:
 
 
 def turning_point(total: Callable[[float], float], high: float) -> float:
-    """About where a function that is convex in e^ε is least, from 0 to high."""
+    """About where a function that is convex in e^ε, and perhaps cut off at 1, is least, from 0 to high."""
     low = 0.0
-    if total(high) <= total(high * (1 - CLOSE)):
+    if total(high) < total(high * (1 - CLOSE)):
         return high
     while high - low > CLOSE:
         third = (high - low) / 3

@@ -15,7 +15,7 @@ from shuffledp.collection import bundle, durable, kernel, shuffling
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
-from shuffledp.collection.lot import SHUFFLER
+from shuffledp.collection.lot import SHUFFLER, noise_of
 from shuffledp.collection.manifest import Manifest
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
@@ -35,7 +35,8 @@ def shuffle(
     """The shuffler: the messages of all encoders in order of their bytes; returns how many.
 
     ``inputs`` are files from ``encode``, all of one plan and round, and ``out`` is a new directory. No plan is needed,
-    unless it says that the shuffler draws the noise: then it is drawn here, and mixed with the messages.
+    unless it says that the shuffler draws the noise: then it is drawn here, and mixed with the messages. Shuffling the
+    same messages again draws other noise, and whoever sees both learns more: the ledger charges for both.
     With one, rows that are no messages of it are set aside and counted, fewer users than the target needs are not
     handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept. ``round_number`` as for ``collect``.
 
@@ -52,7 +53,9 @@ def shuffle(
     chosen, directory = None if plan is None else Plan.of(plan), Path(out)
     demand_new_directory("shuffle", directory)
     bundles = [Bundle.open(file) for path in inputs for file in bundle.files_of(Path(path))]
-    _demand_one_plan(bundles, None if chosen is None else chosen.identity(round_number))
+    _demand_one_plan(bundles)
+    if chosen is not None:
+        _demand_plan(bundles, chosen, round_number)
     if chosen is None and bundles[0].noise == SHUFFLER:
         raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan with --plan.")
     if sum(each.messages for each in bundles) == 0:
@@ -117,8 +120,8 @@ class Mixing:
                 advance(len(wire))
 
 
-def _demand_one_plan(bundles: Sequence[Bundle], identity: str | None) -> None:
-    """All bundles are of this plan's round, or at least of one, and none is there twice."""
+def _demand_one_plan(bundles: Sequence[Bundle]) -> None:
+    """All bundles are of one plan's round, and none is there twice."""
     seen: dict[str, Path] = {}
     for each in bundles:
         if each.id in seen:
@@ -126,10 +129,18 @@ def _demand_one_plan(bundles: Sequence[Bundle], identity: str | None) -> None:
                 f"shuffle: {each.path} holds the same messages as {seen[each.id]}; each file must be given once."
             )
         seen[each.id] = each.path
-        if identity is not None and each.plan != identity:
-            raise ValueError(f"shuffle: {each.path} was made for another plan or another round than the one given.")
         if (each.plan, each.width, each.noise) != (bundles[0].plan, bundles[0].width, bundles[0].noise):
             raise ValueError(f"shuffle: {each.path} was made for another plan or round than {bundles[0].path}.")
+
+
+def _demand_plan(bundles: Sequence[Bundle], plan: Plan, round_number: int) -> None:
+    """The bundles are of this plan's round, and say of who draws the noise what the plan says."""
+    identity, noise = plan.identity(round_number), noise_of(plan.mechanism)
+    for each in bundles:
+        if each.plan != identity:
+            raise ValueError(f"shuffle: {each.path} was made for another plan or another round than the one given.")
+        if each.noise != noise:
+            raise ValueError(f"shuffle: {each.path} is damaged: the plan's noise is drawn by the {noise}.")
 
 
 def demand_new_directory(who: str, out: Path) -> None:

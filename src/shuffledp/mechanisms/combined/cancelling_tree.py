@@ -20,7 +20,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.multimessage.cancelling_noise import CancellingNoise
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
-from shuffledp.mechanisms.parts.crowd import Crowd
+from shuffledp.mechanisms.parts.crowd import SharedNoise
 from shuffledp.mechanisms.parts.flood_design import flood_within
 from shuffledp.mechanisms.parts.flooded_noise import FloodedNoise
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
@@ -40,40 +40,6 @@ TALLEST, FAR, ERRORS = 4, 1.3, (1.05, 1.25, 2.0)
 """Levels of trees, how far behind the best one they may be, and errors against ideal noise, that plans compare."""
 USERS_AT_ONCE = 1 << 16
 """Users encoded at a time."""
-
-
-@dataclass(frozen=True)
-class AmongCancelling(Crowd):
-    """``real`` messages of each user, and noise that ``honest`` users, or the shuffler, make together."""
-
-    real: int
-    share: NoiseShare
-    honest: int
-
-    @property
-    def per_user(self) -> float:
-        return self.real + (0.0 if self.by_shuffler else self.share.messages)
-
-    @property
-    def varies(self) -> bool:
-        return True
-
-    @property
-    def by_shuffler(self) -> bool:
-        return self.honest == 0
-
-    @property
-    def most(self) -> float:
-        return self.real if self.by_shuffler else super().most
-
-    def sent_by(self, users: int) -> int | None:
-        return users * self.real if self.by_shuffler else None
-
-    def messages_of(self, users: int) -> int | None:
-        return None
-
-    def hiding(self, users: int) -> int:
-        return users
 
 
 @dataclass(frozen=True)
@@ -251,8 +217,8 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
         return OwnNoiseLaw(WHO)
 
     @cached_property
-    def crowd(self) -> AmongCancelling:
-        return AmongCancelling(self.height, self._share, self.honest)
+    def crowd(self) -> SharedNoise:
+        return SharedNoise(self.height, self._share.messages, self.honest)
 
     @cached_property
     def wire(self) -> WholeNumberWire:

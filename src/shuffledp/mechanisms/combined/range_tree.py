@@ -14,10 +14,10 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.multimessage.poisson_dump import PoissonDUMP
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
+from shuffledp.mechanisms.parts.crowd import SharedNoise
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
 from shuffledp.mechanisms.parts.poisson_dummy import (
     MEAN,
-    AmongPoissonDummies,
     CountedAmongPoisson,
     PoissonDummies,
     checked_mean,
@@ -130,8 +130,8 @@ class RangeTree(Mechanism, AnswersRanges, HasParts):
         return OwnNoiseLaw("RangeTree")
 
     @cached_property
-    def crowd(self) -> AmongPoissonDummies:
-        return AmongPoissonDummies(self.height, self.dummies)
+    def crowd(self) -> SharedNoise:
+        return self.dummies.around_messages(self.height)
 
     @cached_property
     def wire(self) -> WholeNumberWire:

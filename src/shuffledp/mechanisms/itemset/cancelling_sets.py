@@ -15,10 +15,11 @@ from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.multimessage.cancelling_noise import ERRORS, CancellingNoise
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.crowd import SharedNoise
 from shuffledp.mechanisms.parts.flood_design import flood_within
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
-from shuffledp.mechanisms.parts.signed_count import SharedNoise, SignedCounts
+from shuffledp.mechanisms.parts.signed_count import SignedCounts
 from shuffledp.mechanisms.parts.user_values import ItemsUpTo
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
@@ -90,7 +91,7 @@ class CancellingSets(Mechanism, HasParts):
 
     @cached_property
     def crowd(self) -> SharedNoise:
-        return SharedNoise(self._share, self.honest, own=self.items)
+        return SharedNoise(self.items, self._share.messages, self.honest, exactly=False)
 
     @cached_property
     def wire(self) -> WholeNumberWire:

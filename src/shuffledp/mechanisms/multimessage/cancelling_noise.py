@@ -14,11 +14,12 @@ from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.crowd import SharedNoise
 from shuffledp.mechanisms.parts.flood_design import flood_within
 from shuffledp.mechanisms.parts.flooded_noise import BITS, FloodedLoss, FloodedNoise
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
-from shuffledp.mechanisms.parts.signed_count import SharedNoise, SignedCounts
+from shuffledp.mechanisms.parts.signed_count import SignedCounts
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
@@ -121,7 +122,7 @@ class CancellingNoise(Mechanism, HasOwnLoss):
 
     @cached_property
     def crowd(self) -> SharedNoise:
-        return SharedNoise(self._share, self.honest, self.places)
+        return SharedNoise(1, self._share.messages, self.honest, self.places)
 
     @cached_property
     def wire(self) -> WholeNumberWire:

@@ -10,10 +10,10 @@ from shuffledp import argument
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.crowd import SharedNoise
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
 from shuffledp.mechanisms.parts.poisson_dummy import (
     MEAN,
-    AmongPoissonDummies,
     CountedAmongPoisson,
     PoissonDummies,
     PoissonLoss,
@@ -81,8 +81,8 @@ class PoissonDUMP(Mechanism, HasOwnLoss):
         return OwnNoiseLaw("PoissonDUMP")
 
     @cached_property
-    def crowd(self) -> AmongPoissonDummies:
-        return AmongPoissonDummies(1, self.dummies)
+    def crowd(self) -> SharedNoise:
+        return self.dummies.around_messages(1)
 
     @cached_property
     def wire(self) -> WholeNumberWire:

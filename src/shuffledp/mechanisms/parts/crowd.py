@@ -39,18 +39,17 @@ class Crowd(ABC):
         return False
 
     @property
-    def added(self) -> int:
-        """Messages that the shuffler adds to those of the users, where their number is fixed."""
-        return 0
+    def least(self) -> int:
+        """The fewest messages that a user sends."""
+        return int(self.per_user)
 
     def sent_by(self, users: int) -> int | None:
         """How many messages so many users send, without the shuffler's; None where it varies."""
         return None if self.varies else users * int(self.per_user)
 
     def messages_of(self, users: int) -> int | None:
-        """How many messages there are of so many users; None where it varies."""
-        sent = self.sent_by(users)
-        return None if sent is None or self.varies else sent + self.added
+        """How many messages there are of so many users, the shuffler's included; None where it varies."""
+        return None if self.varies else self.sent_by(users)
 
     @abstractmethod
     def hiding(self, users: int) -> int:
@@ -107,3 +106,46 @@ class AmongCoins(Crowd):
 
     def hiding(self, users: int) -> int:
         return users * self.coins + 1
+
+
+@dataclass(frozen=True)
+class SharedNoise(Crowd):
+    """``own`` messages that depend on the value, and noise that ``honest`` users, or the shuffler, make together.
+
+    ``noise``: messages of it that a user adds on average; where ``honest`` is 0 the shuffler draws it, and users add
+    none. ``places``: where above 0, every user sends so many messages, blanks included. ``exactly``: whether every user
+    has ``own`` messages, or at most so many.
+    """
+
+    own: int
+    noise: float
+    honest: int
+    places: int = 0
+    exactly: bool = True
+
+    @property
+    def per_user(self) -> float:
+        return float(self.places or self.own + (0.0 if self.by_shuffler else self.noise))
+
+    @property
+    def varies(self) -> bool:
+        """The shuffler's noise varies, too."""
+        return not self.places
+
+    @property
+    def by_shuffler(self) -> bool:
+        return self.honest == 0
+
+    @property
+    def most(self) -> float:
+        return float(self.own) if self.by_shuffler else super().most
+
+    @property
+    def least(self) -> int:
+        return self.places or (self.own if self.exactly else 0)
+
+    def sent_by(self, users: int) -> int | None:
+        return users * self.own if self.by_shuffler and self.exactly else super().sent_by(users)
+
+    def hiding(self, users: int) -> int:
+        return users

@@ -13,7 +13,7 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.crowd import Crowd
+from shuffledp.mechanisms.parts.crowd import SharedNoise
 from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
@@ -103,6 +103,10 @@ class PoissonDummies:
         """Dummies of a user on average."""
         return 0.0 if self.by_shuffler else float(self.kinds * self.of_each_kind(1))
 
+    def around_messages(self, own: int) -> SharedNoise:
+        """What users send whose own messages are so many."""
+        return SharedNoise(own, self.per_user, self.honest)
+
     def loss(self, users: int) -> PoissonLoss:
         """More dummies only hide more: the loss of very many is at most that of many."""
         mean = self.of_each_kind(users)
@@ -155,39 +159,6 @@ class _Quotient:
 
     def __call__(self) -> arb:
         return arb(rational(self.value))
-
-
-@dataclass(frozen=True)
-class AmongPoissonDummies(Crowd):
-    """``real`` messages of each user, hidden by Poisson dummies."""
-
-    real: int
-    dummies: PoissonDummies
-
-    @property
-    def per_user(self) -> float:
-        return self.real + self.dummies.per_user
-
-    @property
-    def varies(self) -> bool:
-        return True
-
-    @property
-    def by_shuffler(self) -> bool:
-        return self.dummies.by_shuffler
-
-    @property
-    def most(self) -> float:
-        return self.real if self.by_shuffler else super().most
-
-    def sent_by(self, users: int) -> int | None:
-        return users * self.real if self.by_shuffler else None
-
-    def messages_of(self, users: int) -> int | None:
-        return None
-
-    def hiding(self, users: int) -> int:
-        return users
 
 
 @dataclass(frozen=True)

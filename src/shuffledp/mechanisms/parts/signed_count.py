@@ -1,4 +1,4 @@
-"""Counts whose noise cancels: how many messages there are, and how they are read."""
+"""Counts whose noise cancels: the messages for an option less those against it."""
 
 from __future__ import annotations
 
@@ -10,54 +10,11 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.crowd import Crowd
 from shuffledp.mechanisms.parts.flooded_noise import FloodedNoise
-from shuffledp.mechanisms.parts.noise_share import NoiseShare
 from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
 from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
-
-
-@dataclass(frozen=True)
-class SharedNoise(Crowd):
-    """Messages that depend on the value, and noise that ``honest`` users, or the shuffler, make together."""
-
-    share: NoiseShare
-    honest: int
-    places: int = 0
-    own: int = 1
-    """Messages of each user that depend on her value, at most."""
-
-    @property
-    def per_user(self) -> float:
-        if self.places:
-            return self.places
-        return float(self.own) if self.by_shuffler else self.own + self.share.messages
-
-    @property
-    def varies(self) -> bool:
-        """The shuffler's noise varies, too."""
-        return not self.places
-
-    @property
-    def most(self) -> float:
-        return 1.0 if self._one_each else super().most
-
-    def sent_by(self, users: int) -> int | None:
-        return users if self._one_each else super().sent_by(users)
-
-    @property
-    def _one_each(self) -> bool:
-        """Whether all that users send is one message each."""
-        return self.by_shuffler and self.own == 1
-
-    @property
-    def by_shuffler(self) -> bool:
-        return self.honest == 0
-
-    def hiding(self, users: int) -> int:
-        return users
 
 
 @dataclass(frozen=True)
