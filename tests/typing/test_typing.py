@@ -18,6 +18,13 @@ ROOT = HERE.parents[1]
 API = HERE / "api.py"
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes that share the editor's cache read files that the other one is writing."""
+    place = tmp_path_factory.getbasetemp() / "jedi"
+    monkeypatch.setattr(jedi.settings, "cache_directory", str(place))
+
+
 def test_mypy_accepts_what_is_right_and_nothing_else() -> None:
     """--strict counts an ignore comment on a line without an error as an error."""
     done = subprocess.run(
