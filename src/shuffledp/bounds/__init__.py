@@ -1,5 +1,6 @@
 """Amplification bounds: one family of theorems per file, and the one list of those that a guarantee may rest on."""
 
+from shuffledp.bounds.all_crowds import AllCrowdsBound
 from shuffledp.bounds.blanket import (
     BlanketBennettBound,
     BlanketHoeffdingBound,
@@ -25,6 +26,7 @@ from shuffledp.bounds.protocol import ProtocolPublishedBound
 from shuffledp.bounds.reduction import PublishedVariationRatioBound, VariationRatioBound
 
 BOUNDS: tuple[Bound, ...] = (
+    AllCrowdsBound(),
     AnalyticBound(),
     PublishedAnalyticBound(),
     AsymptoticBound(),

@@ -89,7 +89,7 @@ def _bounds_called(item: object) -> Sequence[Bound]:
     if not isinstance(item, str):
         raise TypeError(f"amplify: bound must be a name, a Bound object or a list of these, got {item!r}.")
     if item == best.NAME:
-        return [bound for bound in BOUNDS if bound.guarantees]
+        return [bound for bound in BOUNDS if bound.guarantees and not bound.by_name_only]
     if item not in BOUND_OF:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {item!r}.")
     return [BOUND_OF[item]]

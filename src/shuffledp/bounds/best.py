@@ -132,6 +132,8 @@ def _better(bound: Bound, known: dict[str, Bound]) -> list[str]:
 def _why_not(bound: Bound, known: dict[str, Bound], applied: dict[str, PrivacyCurve], reproduce: bool) -> str | None:
     if not (reproduce or bound.guarantees):
         return "is for reproduction only, not a guarantee."
+    if bound.by_name_only and not reproduce:
+        return bound.by_name_only
     for name in _better(bound, known):
         if name in applied and applied[name].guarantee:
             return f"is never better than {name}."

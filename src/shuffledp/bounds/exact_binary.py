@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-import numpy as np
 from flint import arb
 
 from shuffledp.array import Floats
@@ -19,6 +18,7 @@ from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.inversion import invert
 from shuffledp.numerics.two_coins import TwoCoins
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
+from shuffledp.privacy.knots import Knots
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
 
@@ -32,8 +32,6 @@ STEP = 1e-3
 KNOT_STEP, KNOT_ROOM, LOOKS_AT_A_KNOT, MOST_KNOTS = 0.25, 5e-3, 60, 100
 """Where many ε are asked for: the distance of the ε that are looked at, in standard deviations; the relative room in
 ε that a proof may take; how many blocks of datasets each is worth; and how many such ε at most."""
-NOTHING_LEFT = 1e-24
-ROUNDING = 1e-14
 RATIO_BITS = 128
 
 
@@ -185,50 +183,19 @@ class ExactBinaryCurve(PrivacyCurve):
         return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        points, upper, lower = self._knots
-        if len(points) == 1:
-            # Nothing is told at ε = 0 already.
-            return np.full_like(epsilons, upper[0]), np.zeros_like(epsilons)
-        seen = np.minimum(epsilons, points[-1])
-        right = np.clip(np.searchsorted(points, seen, side="right"), 1, len(points) - 1)
-        share = _share(seen, points[right - 1], points[right])
-        most = (upper[right - 1] + (upper[right] - upper[right - 1]) * share) * (1 + ROUNDING)
-        # Where the chord between two neighbours of a convex function goes on, it is below the function. Before ε = 0
-        # comes the mirror image of the first ε beyond it: D_x(P‖Q) = 1 − x + x·D_{1/x}(Q‖P).
-        before = np.concatenate(([-points[1]], points))[right - 1]
-        mirrored = -np.expm1(-points[1]) + upper[1] * np.exp(-points[1])
-        above = np.concatenate(([mirrored], upper))[right - 1]
-        reach = (seen - points[right - 1]) / (points[right - 1] - before)
-        least = lower[right - 1] * (1 + reach) - above * reach * np.exp(points[right] - before)
-        least = np.maximum(lower[right], least * (1 - ROUNDING) - ROUNDING * above)
-        beyond = epsilons > points[-1]
-        return np.where(beyond & (epsilons >= self.largest), 0.0, most), np.where(beyond, 0.0, np.maximum(0.0, least))
+        return self._knots.between(epsilons)
 
     @cached_property
-    def _knots(self) -> tuple[Floats, Floats, Floats]:
-        """A few ε with proved values: all datasets in a few blocks; between them the chord in e^ε is above δ(ε).
-
-        Each dataset's divergence is convex in e^ε, and so is their maximum.
-        """
+    def _knots(self) -> Knots:
+        """All datasets in a few blocks, at a few ε. Each one's divergence is convex in e^ε, and so is the maximum."""
         scale = max(way.crowd(way.users - 1).natural_scale() for way in self.directions)
-        points: list[float] = []
-        uppers: list[float] = []
-        lowers: list[float] = []
-        while len(points) < MOST_KNOTS:
-            point = min(KNOT_STEP * scale * len(points), self.largest, LARGEST_EPSILON)
-            seen = [way.worst(point, relative=KNOT_ROOM, most=LOOKS_AT_A_KNOT) for way in self.directions]
-            points.append(point)
-            uppers.append(max(min(1.0, round_up(worst.upper)) for worst in seen))
-            lowers.append(max(max(0.0, -round_up(-worst.lower)) for worst in seen))
-            if point >= min(self.largest, LARGEST_EPSILON) or uppers[-1] < NOTHING_LEFT:
-                break
-        return np.array(points), np.array(uppers), np.array(lowers)
 
+        def at(epsilon: float) -> tuple[float, float]:
+            seen = [way.worst(epsilon, relative=KNOT_ROOM, most=LOOKS_AT_A_KNOT) for way in self.directions]
+            lower = max(max(0.0, -round_up(-worst.lower)) for worst in seen)
+            return max(min(1.0, round_up(worst.upper)) for worst in seen), lower
 
-def _share(points: Floats, left: Floats, right: Floats) -> Floats:
-    """How far e^ε has gone from the left to the right end, rounded down."""
-    # The exponentials are off by an ulp or two, which moves the share by less than the rounding.
-    return np.asarray(np.maximum(0.0, np.expm1(points - left) / np.expm1(right - left) * (1 - ROUNDING)))
+        return Knots.of(at, KNOT_STEP * scale, self.largest, MOST_KNOTS)
 
 
 class ExactBinaryBound(Bound):

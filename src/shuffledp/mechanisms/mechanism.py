@@ -22,6 +22,7 @@ from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.mechanisms.parts.user_values import UserValues
 from shuffledp.mechanisms.parts.wire import Wire
 from shuffledp.mechanisms.tuning import Tuning
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -268,6 +269,10 @@ class Mechanism(Randomizer):
     @final
     def attacks(self) -> Sequence[HidingPair]:
         return self.law.attacks()
+
+    @final
+    def others(self) -> Sequence[Others]:
+        return self.law.others() if self.crowd.one_each else ()
 
     @final
     def coin_range(self) -> tuple[Fraction, Fraction] | None:

@@ -51,6 +51,11 @@ def above(number: Exact) -> float:
     return nearest if Fraction(nearest) >= Fraction(number) else math.nextafter(nearest, math.inf)
 
 
+def below(number: Exact) -> float:
+    """The largest float that is not above an exact number."""
+    return -above(-number)
+
+
 def round_up(ball: arb) -> float:
     """The smallest float found that is certainly not below the ball (infinity if none is)."""
     if not ball.is_finite():

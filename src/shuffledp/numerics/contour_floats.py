@@ -46,10 +46,10 @@ def relative_sums(
     """
     if count < FEWEST:
         return None
-    law = _tilted(atoms, tau)
+    law = tilted_floats(atoms, tau)
     if law is None:
         return None
-    values, weights = law
+    values, weights, _ = law
     u = step * kept.astype(np.float64)
     phase = np.multiply.outer(u, values)
     real = -2.0 * (np.sin(0.5 * phase) ** 2) @ weights
@@ -76,8 +76,8 @@ def relative_sums(
     return arb(with_square, error), arb(float(np.sum(factor * terms.real)), error)
 
 
-def _tilted(atoms: list[tuple[arb, arb]], tau: float) -> tuple[Floats, Floats] | None:
-    """Values and tilted weights, each the rounding of a ball that is sure of more digits than a float has."""
+def tilted_floats(atoms: list[tuple[arb, arb]], tau: float) -> tuple[Floats, Floats, arb] | None:
+    """Values and tilted weights, each the rounding of a ball that is sure of more digits than a float has, and M(τ)."""
     exact_tau = arb(tau)
     tilted = [weight * (exact_tau * value).exp() for value, weight in atoms]
     mass = sum(tilted, arb(0))
@@ -91,4 +91,4 @@ def _tilted(atoms: list[tuple[arb, arb]], tau: float) -> tuple[Floats, Floats] |
             return None
         values.append(float(value.mid()))
         weights.append(float(share.mid()))
-    return np.array(values), np.array(weights)
+    return np.array(values), np.array(weights), mass

@@ -35,6 +35,12 @@ class FiniteLaw:
         return self._floats
 
     @cached_property
+    def may_rise(self) -> bool:
+        """Whether some value is not certainly at most 0."""
+        with precision(FLOAT_VIEW_BITS):
+            return any(not value <= 0 for value, _ in self.atoms())
+
+    @cached_property
     def _floats(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         bits = FLOAT_VIEW_BITS
         while True:

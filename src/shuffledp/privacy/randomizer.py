@@ -18,6 +18,7 @@ from shuffledp.errors import NotApplicable
 
 if TYPE_CHECKING:
     from shuffledp.privacy.neighbours import Neighbours
+    from shuffledp.privacy.others import Others
     from shuffledp.privacy.own_loss import OwnLoss
     from shuffledp.privacy.pair import HidingPair
     from shuffledp.privacy.variation_ratio import VariationRatio
@@ -51,6 +52,13 @@ class Randomizer(ABC):
 
         The others may all hold one value, or values drawn independently from any law: some dataset attains the average.
         """
+
+    def others(self) -> Sequence[Others]:
+        """For each kind of input pair that may be the worst one: every law that another user's message may have.
+
+        Empty where these are not known, or messages hide each other in another way than one from each user.
+        """
+        return ()
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         """Where there are only two messages: the least and the largest probability of one of them, over all inputs."""

@@ -14,6 +14,7 @@ from flint import arb, fmpq
 
 from shuffledp import argument
 from shuffledp.numerics.ball import precision, rational, round_up
+from shuffledp.privacy.others import Others, of_any_ldp
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.record import Record
@@ -33,7 +34,8 @@ class VariationRatio(Randomizer, Record):
     between them; a value that is too large is sound. ``q``: largest ratio of user 1's output law to any other
     user's, or the pair (q0, q1) of that ratio where input 0 is likelier and where input 1 is likelier.
     ``q_common``: the same ratio on the part that both inputs share, where a smaller one is known; by default
-    the larger of q0 and q1.
+    the larger of q0 and q1. ``local``: whether p bounds the ratio of any two users' output laws, both ways, as for
+    every ε0-LDP randomizer (``of_ldp``); then more is known than the reduction uses.
 
     Theorem: [VR] Lemma 4.3 (decomposition).
     Requires: p > 1; 0 ≤ β ≤ (p−1)/(p+1); q0, q1, q_common ≥ 1 and finite; r0 + r1 + γ/q_common ≤ 1.
@@ -52,6 +54,7 @@ class VariationRatio(Randomizer, Record):
     beta: float
     q: float | tuple[float, float]
     q_common: float | None = None
+    local: bool = False
 
     def __post_init__(self) -> None:
         p = argument.real(_WHO, "p", self.p, up=True)
@@ -64,6 +67,8 @@ class VariationRatio(Randomizer, Record):
         most = 1.0 if math.isinf(p) else (p - 1.0) / (p + 1.0)
         if not 0.0 <= beta <= most * (1 + SNAP):
             raise ValueError(f"{_WHO}: beta must be between 0 and (p-1)/(p+1) = {most!r} for p = {p!r}, got {beta!r}.")
+        if self.local and math.isinf(p):
+            raise ValueError(f"{_WHO}: local needs a finite p, got {p!r}.")
         object.__setattr__(self, "p", p)
         object.__setattr__(self, "beta", beta)
         object.__setattr__(self, "q", _ratios(self.q))
@@ -85,7 +90,7 @@ class VariationRatio(Randomizer, Record):
             p = round_up(arb(epsilon).exp())
         if math.isinf(p):
             raise ValueError(f"{_WHO}: epsilon_local must be at most 709, got {epsilon!r}.")
-        return cls(p=p, beta=(p - 1.0) / (p + 1.0), q=p)
+        return cls(p=p, beta=(p - 1.0) / (p + 1.0), q=p, local=True)
 
     def variation_ratio(self) -> VariationRatio:
         """Itself: raw parameters answer the same questions as a mechanism."""
@@ -98,6 +103,10 @@ class VariationRatio(Randomizer, Record):
     def attacks(self) -> Sequence[HidingPair]:
         """None: parameters fix no dataset."""
         return ()
+
+    def others(self) -> Sequence[Others]:
+        """All that ratios of at most p among all users allow, where they are known to hold both ways."""
+        return (of_any_ldp(rational(self.p)),) if self.local else ()
 
     def describe(self) -> dict[str, float]:
         """The parameters by name, defaults filled in."""
@@ -188,7 +197,7 @@ class VariationRatio(Randomizer, Record):
     def swapped(self) -> VariationRatio:
         """The two inputs exchanged."""
         q0, q1 = self.q_pair
-        return VariationRatio(self.p, self.beta, (q1, q0), self.q_common)
+        return VariationRatio(self.p, self.beta, (q1, q0), self.q_common, self.local)
 
     def largest_log_ratio(self) -> float:
         """log p, rounded up: no shuffled divergence is positive beyond it."""

@@ -17,6 +17,8 @@ class Crowd(ABC):
 
     keeps_local: ClassVar[bool] = False
     """Whether a report alone keeps a local ε; otherwise it promises nothing without the others."""
+    one_each: ClassVar[bool] = False
+    """Whether every user sends one message, and all of them hide each other."""
 
     @property
     @abstractmethod
@@ -61,6 +63,7 @@ class OneEach(Crowd):
     """Every user sends one message, and they hide each other."""
 
     keeps_local = True
+    one_each = True
 
     @property
     def per_user(self) -> int:

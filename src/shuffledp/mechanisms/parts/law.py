@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -35,6 +36,13 @@ class Law(ABC):
     @abstractmethod
     def attacks(self) -> Sequence[HidingPair]:
         """The exact pairs of some real datasets; empty where none is known."""
+
+    def others(self) -> Sequence[Others]:
+        """For each kind of input pair that may be the worst one: every law that another user's message may have.
+
+        Empty where these are not known.
+        """
+        return ()
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         """Where there are only two messages: the least and the largest probability of one of them, over all inputs."""

@@ -6,15 +6,17 @@ two levels of probability, high on the own region and low elsewhere, with a like
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 
 from flint import arb
 
 from shuffledp.mechanisms.parts.law import Law
-from shuffledp.numerics.ball import above, rational
+from shuffledp.numerics.ball import above, below, rational
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import dyadic
@@ -110,6 +112,51 @@ class OwnRegion:
         ]
         return exact_pair(classes, symmetric=third[0] == third[1])
 
+    def others(self, only_one: Fraction, always: Fraction = Fraction(0)) -> Others:
+        """Two inputs that share as few messages as any two do, and every region that another user's may be.
+
+        Theorem: (a) With fixed regions S0 and S1 the law of G depends on another user's region S only by how much of
+        "S0 alone", "S1 alone", "both" and "neither" it holds, and is affine in these four shares, so that it is a
+        mixture of those at the corners of what is possible: all but one of them empty or full. (b) If S0 and S1 share
+        more, let y be in both and z in neither, and give y to S0 alone and z to S1 alone. Where S holds z and not y,
+        let it hold y and not z. With p the ratio and weights (1, p) the values p(1−e^ε) and (1−e^ε)/p become 1 − p·e^ε
+        and 1 − e^ε/p: the same mean, further apart. Else S stays: at equal chances the values p(1−e^ε) and 1 − e^ε
+        become p − e^ε and 1 − p·e^ε, and where S holds y alone, 1 − e^ε twice becomes 1 − e^ε/p and 1 − p·e^ε: the same
+        mean, further apart. So every crowd has one that is at least as bad with regions that share less.
+        """
+        both, neither = self.share - only_one - always, 1 - self.share - only_one
+        rooms = [(only_one, True, False), (only_one, False, True), (both, True, True), (neither, False, False)]
+        kinds = []
+        for held in _corners([room for room, _, _ in rooms], self.share - always):
+            shares: dict[Regions, Fraction] = {(True, True, True): always}
+            for part, (room, first, second) in zip(held, rooms, strict=True):
+                shares[first, second, True] = shares.get((first, second, True), Fraction(0)) + part
+                shares[first, second, False] = room - part
+            kinds.append(self.attack(shares, symmetric=False))
+        return Others(tuple(kinds), below(self.uniform_share), symmetric=True)
+
+    def others_alike(self, both: Fraction, together: Sequence[Fraction]) -> Others:
+        """The same where any two different inputs share ``both``, and any three one of ``together``, or
+        something between them; none where there are no three.
+
+        The law of G is affine in what the three share: the two ends, and the pair itself, are all that there is.
+        """
+        alone = self.share - both
+        same: list[dict[Regions, Fraction]] = [
+            {(True, False, first): alone, (False, True, not first): alone, (True, True, True): both}
+            for first in (True, False)
+        ]
+        for three in dict.fromkeys(together):
+            shares: dict[Regions, Fraction] = {(True, True, True): three}
+            shares |= dict.fromkeys([(True, True, False), (True, False, True), (False, True, True)], both - three)
+            one = self.share - 2 * both + three
+            shares |= dict.fromkeys([(True, False, False), (False, True, False), (False, False, True)], one)
+            same.append(shares)
+        for shares in same:
+            shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
+        kinds = tuple(self.attack(shares, symmetric=False) for shares in same)
+        return Others(kinds, below(self.uniform_share), symmetric=True)
+
     def variation_ratio(self, only_one: Fraction, q_common: float | None) -> VariationRatio:
         """Parameters where ``only_one`` is the largest over all pairs of inputs."""
         ratio = above(self.inside / self.outside)
@@ -140,6 +187,9 @@ class RegionLaw(Law):
     coin: tuple[Fraction, Fraction] | None = None
     tight: bool = False
     covers_mixtures: bool = False
+    together: tuple[Fraction, ...] | None = None
+    """Where any two inputs share equally many messages: the least and the largest share of those in three regions;
+    empty where there are two inputs only."""
 
     @classmethod
     def of_disjoint(cls, region: OwnRegion, *, attacked: Sequence[HidingPair] = (), tight: bool = False) -> RegionLaw:
@@ -155,8 +205,26 @@ class RegionLaw(Law):
     def attacks(self) -> Sequence[HidingPair]:
         return self.attacked
 
+    def others(self) -> Sequence[Others]:
+        if self.together is not None:
+            return [self.region.others_alike(self.region.share - self.only_one, self.together)]
+        return [self.region.others(self.only_one, self.always)]
+
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         return self.coin
+
+
+def _corners(rooms: Sequence[Fraction], whole: Fraction) -> Iterator[tuple[Fraction, ...]]:
+    """The corners of all ways to put ``whole`` into rooms of these sizes: all but one of them empty or full."""
+    seen = set()
+    for free in range(len(rooms)):
+        for filled in product((False, True), repeat=len(rooms) - 1):
+            full = [*filled[:free], False, *filled[free:]]
+            held = [room if yes else Fraction(0) for room, yes in zip(rooms, full, strict=True)]
+            held[free] = whole - sum(held)
+            if 0 <= held[free] <= rooms[free]:
+                seen.add(tuple(held))
+    yield from sorted(seen, reverse=True)
 
 
 def _pair(cells: Iterable[tuple[Fraction, Fraction, Fraction, Fraction]], *, symmetric: bool) -> HidingPair:

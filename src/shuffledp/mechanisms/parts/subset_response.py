@@ -54,7 +54,17 @@ class MeetingSubsets:
         # A message that meets both is p times likelier than for a user whom it does not meet.
         q_common = 1.0 if self.held == self.size == 1 else None
         only_one, attacked = self.only_one(self.least_overlap), (self._attack(region),)
-        return RegionLaw(region, only_one, q_common=q_common, attacked=attacked, tight=True, covers_mixtures=True)
+        return RegionLaw(
+            region, only_one, q_common=q_common, attacked=attacked, tight=True, covers_mixtures=True,
+            together=self._together() if self.held == 1 else None,
+        )  # fmt: skip
+
+    def _together(self) -> tuple[Fraction, ...]:
+        """The share of subsets that hold three given options."""
+        d, k = self.options, self.size
+        if d == 2:
+            return ()
+        return (Fraction(comb(d - 3, k - 3), comb(d, k)) if k > 2 else Fraction(0),)
 
     def _attack(self, region: OwnRegion) -> HidingPair:
         """The worst pair, where all others hold options outside both, and where these are too few, the first's."""

@@ -20,11 +20,14 @@ from flint import arb, fmpq
 from shuffledp.array import Array
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.unit_table import UnitTable
-from shuffledp.numerics.ball import above, precision, rational, round_up
+from shuffledp.numerics.ball import above, below, precision, rational, round_up
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 MOST_ATTACKS = 8
+MOST_ROWS = 24
+"""Different inputs up to which every crowd is looked at."""
 NEAR = 1 - 1e-9
 """Floats this near to the largest are compared exactly."""
 
@@ -145,6 +148,17 @@ class TableLaw(Law):
         others = [*rows[:MOST_ATTACKS], (rows[first] + rows[second])]
         victim = rows[first], rows[second]
         return [self.pair(merged_columns(*victim, other), others=sum(other.tolist())) for other in others]
+
+    def others(self) -> Sequence[Others]:
+        """Every pair of different rows, where another user may hold any row."""
+        rows, whole = self._columns, self.table.whole
+        if self._largest_ratio is None or not 1 < len(rows) <= MOST_ROWS:
+            return []
+        shared = below(Fraction(sum(rows.min(axis=0).tolist()), whole))
+        return [
+            Others(tuple(self.pair(merged_columns(a, b, third)) for third in rows), shared, symmetric=False)
+            for a, b in combinations(rows, 2)
+        ]
 
     def pair(self, classes: Sequence[Triple], others: int | None = None) -> HidingPair:
         """Two rows and a hiding law in units of its own."""

@@ -16,6 +16,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reference import Reference, log_above
 from shuffledp.numerics.ball import above, rational
+from shuffledp.privacy.others import Others, shared_part
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import bits
@@ -101,6 +102,16 @@ class UnaryLaw(Law):
             for c in (0, 1)
         ]
         return [exact_pair(third, symmetric=True)]
+
+    def others(self) -> Sequence[Others]:
+        """Another user holds one of the two options, or a third one."""
+        s, r = rational(self.row.own), rational(self.row.other)
+        own, other = (1 - s, s), (1 - r, r)
+        seen = list(product((0, 1), repeat=2))
+        first, second = [own[a] * other[b] for a, b in seen], [other[a] * own[b] for a, b in seen]
+        alike = [exact_pair(list(zip(first, second, law, strict=True)), symmetric=False) for law in (first, second)]
+        third = [] if self.row.options == 2 else self.attacks()
+        return [Others((*alike, *third), shared_part(self.blankets()[0]), symmetric=True)]
 
 
 @dataclass(frozen=True)

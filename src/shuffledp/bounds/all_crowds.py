@@ -1,0 +1,203 @@
+"""The worst case over all crowds: what one user's absence costs, and the crowd that hides worst."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from flint import arb
+
+from shuffledp.array import Floats
+from shuffledp.bounds.bound import Bound
+from shuffledp.errors import NotApplicable
+from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.numerics.finite_law import Bracket
+from shuffledp.numerics.inversion import invert
+from shuffledp.numerics.worst_crowd import SHARPNESS, WorstCrowd
+from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
+from shuffledp.privacy.knots import Knots
+from shuffledp.privacy.others import Others
+from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
+
+ROUTE = "worst crowd"
+FEWEST = 16
+"""Others below which the blanket or an exact bound is sharper."""
+EVEN, GROWING = 16, 12
+"""How many steps the number of lost users is looked at in: evenly spaced ones, and longer and longer ones after."""
+FAR = 4.0
+"""Where the even steps end, in means of that number."""
+LEFT = 12.0
+"""What is beyond the last step is planned this many e-folds below δ."""
+ROUNDING = 1e-12
+SEARCH_SHARPNESS = 1e-3
+FEW, KNOT_STEP, MOST_KNOTS = 16, 0.125, 200
+"""Where more than a few ε are asked for: the distance of those that are looked at, in standard deviations, and how many
+these may be."""
+
+
+@dataclass(frozen=True)
+class CrowdDivergence:
+    """The largest divergence over all crowds in one direction, from above.
+
+    Theorem: absent user (docs/crowds.md): D ≤ Σ_{h<M} γ(1−γ)^h·U(M−h) + (1−γ)^M, U(m) = max of E(ΣG)_+/m over all
+    crowds of m others; U falls with m, so that several h are bounded by the last of them.
+    """
+
+    others: Others
+    count: int
+    """M: how many others there are."""
+
+    def bracket(self, epsilon: float) -> Bracket:
+        return _bracket(self, epsilon)
+
+    def log_estimate(self, epsilon: float) -> float:
+        return _estimate(self, epsilon)
+
+    def natural_scale(self) -> float:
+        return self.others.deviation() / math.sqrt(self.count)
+
+    def is_at_most(self, level: float, epsilon: float) -> bool:
+        """Whether the bound at ε is certainly within a level: looked at by what is cheap first."""
+        crowd = WorstCrowd(self.others.laws(epsilon), SEARCH_SHARPNESS)
+        if crowd.may_rise.any():
+            chances, counts, beyond = self.steps(math.log(level))
+            if self.total(chances, crowd.log_chernoff(counts), beyond) <= level:
+                return True
+            if self.total(chances, crowd.log_bounds(np.eye(crowd.kinds), counts), beyond) <= level:
+                return True
+        return bool(self.bracket(epsilon).upper <= level)
+
+    @staticmethod
+    def total(chances: Floats, logs: Floats, beyond: float) -> float:
+        return float(chances @ np.exp(np.minimum(logs, 0.0))) * (1 + ROUNDING) + beyond
+
+    def constant(self, kind: int) -> PositivePartMean:
+        """The sum where all others are of one kind."""
+        return PositivePartMean(self.others.kinds[kind].law, self.count)
+
+    def steps(self, log_delta: float) -> tuple[Floats, Floats, float]:
+        """Chances of some numbers of lost users, how many others are left at the least, and the chance of more."""
+        gamma = self.others.gamma
+        if gamma >= 1.0:
+            return np.array([1.0]), np.array([float(self.count)]), 0.0
+        fall = -math.log1p(-gamma)
+        last = math.ceil(min(self.count, (LEFT - log_delta) / fall))
+        even = np.linspace(0.0, min(FAR / fall, last), EVEN + 1)
+        growing = np.geomspace(max(1.0, even[-1]), last, GROWING + 1) if even[-1] < last else np.array([last])
+        edges = np.unique(np.minimum(np.ceil(np.concatenate([even, growing])), last))
+        starts, ends = edges[:-1], edges[1:]
+        chances = np.exp(-fall * starts) * -np.expm1(-fall * (ends - starts)) * (1 + ROUNDING)
+        return chances, self.count - (ends - 1), math.exp(-fall * last) * (1 + 1e-9)
+
+
+@lru_cache(maxsize=512)
+def _estimate(divergence: CrowdDivergence, epsilon: float) -> float:
+    """log δ in floats: the worst constant crowd."""
+    crowd = WorstCrowd(divergence.others.laws(epsilon), SEARCH_SHARPNESS)
+    if not crowd.may_rise.any():
+        return -math.inf
+    first, _ = crowd.constant(np.array([float(divergence.count)]))
+    chances, counts, beyond = divergence.steps(min(float(first[0]), 0.0))
+    found, _ = crowd.constant(counts)
+    return math.log(min(1.0, max(1e-300, divergence.total(chances, found, beyond))))
+
+
+@lru_cache(maxsize=512)
+def _bracket(divergence: CrowdDivergence, epsilon: float, sharpness: float = SHARPNESS) -> Bracket:
+    crowd = WorstCrowd(divergence.others.laws(epsilon), sharpness)
+    if not crowd.may_rise.any():
+        return Bracket(arb(0), arb(divergence.steps(-math.inf)[2]), ROUTE)
+    chances, counts, beyond = divergence.steps(_estimate(divergence, epsilon))
+    logs, _, kind = crowd.worst(counts)
+    total = divergence.total(chances, logs, beyond)
+    (least,) = divergence.constant(kind).brackets([epsilon])
+    return Bracket(least.lower.min(arb(total)), arb(min(1.0, total)), ROUTE)
+
+
+@dataclass(frozen=True)
+class AllCrowdsCurve(PrivacyCurve):
+    """The largest divergence over all crowds, from above."""
+
+    directions: tuple[CrowdDivergence, ...]
+    largest: float
+
+    @property
+    def certified(self) -> bool:
+        return True
+
+    def loss_deviation(self) -> float | None:
+        return max(way.natural_scale() for way in self.directions)
+
+    def _epsilon(self, delta: float) -> BoundValue:
+        high, vanishes = min(self.largest, LARGEST_EPSILON), self.largest <= LARGEST_EPSILON
+        upper = lower = 0.0
+        for number, way in enumerate(sorted(self.directions, key=lambda way: -way.natural_scale())):
+            if number and math.isfinite(upper) and way.is_at_most(delta, upper):
+                continue
+            found = invert(way, delta, high, zero_at_high=vanishes)
+            upper, lower = max(upper, found.upper), max(lower, found.lower)
+        if math.isinf(upper) and math.isfinite(self.largest):
+            return self._value(self.largest, self.largest - lower)
+        return self._value(upper, upper - lower if math.isfinite(upper) else math.inf)
+
+    def _delta(self, epsilon: float) -> BoundValue:
+        if epsilon >= self.largest and math.isfinite(self.largest):
+            return self._value(0.0, 0.0)
+        found = [way.bracket(min(epsilon, LARGEST_EPSILON)) for way in self.directions]
+        upper = min(1.0, max(value.upper_float() for value in found))
+        lower = max(value.lower_float() for value in found)
+        if epsilon > LARGEST_EPSILON:
+            return self._value(upper, upper)
+        return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        if len(epsilons) > FEW:
+            return self._knots.between(epsilons)
+        found = [self._about(float(epsilon)) for epsilon in epsilons]
+        return np.array([upper for upper, _ in found]), np.array([lower for _, lower in found])
+
+    @cached_property
+    def _knots(self) -> Knots:
+        """A few ε: the largest divergence over all datasets is convex in e^ε."""
+        scale = max(way.natural_scale() for way in self.directions)
+        return Knots.of(self._about, KNOT_STEP * scale, self.largest, MOST_KNOTS)
+
+    def _about(self, epsilon: float) -> tuple[float, float]:
+        """δ from above and from below, less sharply than one value alone."""
+        if epsilon >= self.largest:
+            return 0.0, 0.0
+        found = [_bracket(way, min(epsilon, LARGEST_EPSILON), SEARCH_SHARPNESS) for way in self.directions]
+        lower = 0.0 if epsilon > LARGEST_EPSILON else max(one.lower_float() for one in found)
+        return min(1.0, max(one.upper_float() for one in found)), lower
+
+
+class AllCrowdsBound(Bound):
+    """The worst crowd, whatever the others hold.
+
+    Theorem: absent user (docs/crowds.md), with the largest E(ΣG)_+ over all crowds by convexity on simplices.
+    Requires: every law that another user's message may have, for each kind of input pair; a common part γ of them.
+    Returns: a certified upper bound; the slack reaches to a real crowd's divergence.
+    """
+
+    name = "all-crowds"
+    theorem = "absent user: the worst of all crowds (ours)"
+    summary = "the worst of all crowds: meets the attack where many take part"
+    guarantees = True
+    by_name_only = "is used where it is named: bound='all-crowds'."
+
+    def __init__(self, fewest: int = FEWEST) -> None:
+        self.fewest = fewest
+        """Others below which it is not tried."""
+
+    def curve(self, randomizer: Randomizer, users: int) -> AllCrowdsCurve:
+        if users - 1 < self.fewest:
+            raise NotApplicable(self.name, f"is for at least {self.fewest} others, got {users - 1}.")
+        families = randomizer.others()
+        if not families:
+            raise NotApplicable(self.name, f"{type(randomizer).__name__} does not give all laws of the others.")
+        ways = [way for one in families for way in ([one] if one.symmetric else [one, one.swapped()])]
+        largest = max(way.largest_log_ratio() for way in ways)
+        return AllCrowdsCurve(self.source(users), tuple(CrowdDivergence(way, users - 1) for way in ways), largest)

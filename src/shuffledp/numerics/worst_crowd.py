@@ -1,0 +1,391 @@
+"""max over crowds of E[(G_1 + … + G_m)_+] where each summand may have any of a few laws, from above.
+
+Let c_x summands have the law x, m = Σ c_x in all, M_x(t) = E exp(tG_x). As in ``contour``, for any tilt τ > 0, variance
+v ≥ 0 and step s, smoothing and discretising only raise:
+
+    E(S)_+ ≤ (s/2π)·Σ_k Re[exp(Σ_x c_x·log M_x(t_k) + v·t_k²/2)/t_k²],   t_k = τ + iks.
+
+On a simplex of compositions c the phase of term k is linear in c, so that it lies between its values at the vertices;
+with C_k the largest cosine there, the positive part of the sum is at most Σ_k C_k·exp(linear in c): convex in c,
+largest at a vertex. Where C_k < 0 the term is at most C_k times its least size, that of a vertex too. Any branch of
+log M_x will do: c is whole where the sum means something. So a simplex is bounded by its vertices, and halved where
+that is not sharp enough: constant crowds are vertices of the first one.
+
+The nodes are summed in floats. Their rounding is bounded as in ``contour_floats`` (330 + 7J ulps of u·E|G| for each
+summand's log M), added to every exponent and to either end of every phase. What is planned in floats (τ, v, s, which
+nodes to keep) may be any number without harming the proof.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from flint import arb
+
+from shuffledp.array import Floats
+from shuffledp.numerics.ball import precision, round_up
+from shuffledp.numerics.contour_floats import LOG_HALF, NOTHING, UNIT, tilted_floats
+from shuffledp.numerics.finite_law import Atoms, FiniteLaw
+from shuffledp.numerics.root import find_crossing
+
+GUARD_BITS = 128
+DIGITS = 17.0
+"""Logarithm of what truncation is planned to leave, relative to node 0."""
+CUT = 30.0
+"""Nodes whose size is below e^−CUT of node 0 are not looked at one by one."""
+ALIAS = 8.0
+"""Distance to the next alias, in standard deviations of the tilted sum."""
+MOST_NODES = 12_000
+SHARPNESS = 2e-5
+"""Relative width in ε that smoothing may cost, and that a simplex may be above the worst crowd seen."""
+COARSEST = 0.02
+LIKELY = 4
+"""Constant crowds that are looked at."""
+MOST_PIECES = 160
+FLATTEST = 0.1
+MARGIN = 1e-9
+"""Relative; more than what some dozen float operations on positive numbers do."""
+TILT_GRID, SPREAD_GRID = 0.01, 0.05
+"""Logarithmic distance of the tilts, and of the variances, that are told apart."""
+MOST_DOUBT = 1.0
+LOG_NOTHING = -700.0
+LOWEST = -1e60
+LOG_UNKNOWN = math.log(0.51)
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """Everything that the nodes τ + iks tell of each law: a row for each of them."""
+
+    tau: float
+    variance: float
+    step: float
+    u: Floats
+    size: Floats
+    """Upper bounds of log|M_x(τ+iu)/M_x(τ)|."""
+    turn: Floats
+    """The argument of M_x(τ+iu)."""
+    doubt: Floats
+    """How far either may be off."""
+    known: Floats
+    """Whether the argument is known at all, 1 or 0 for each node."""
+    top: Floats
+    """Upper bounds of log M_x(τ)."""
+    spreads: Floats
+    """Tilted variances, rounded down."""
+    one_peak: bool
+    """Whether ``variance`` alone does for u beyond π/width, and ``spreads`` for what is before."""
+    width: float
+    """The largest difference of two values of one law."""
+
+
+class Unsure(Exception):
+    """Floats are not sure enough."""
+
+
+class WorstCrowd:
+    """Upper bounds over all crowds of summands with these laws, at one ε."""
+
+    def __init__(self, laws: Sequence[FiniteLaw], sharpness: float = SHARPNESS) -> None:
+        self.laws = laws
+        self.sharpness = sharpness
+        views = [law.floats() for law in laws]
+        positive = max(float(values.max()) for values, _ in views)
+        self.scale = 2.0 ** math.ceil(math.log2(positive)) if positive > 0 else 1.0
+        self.kinds, most = len(laws), max(len(values) for values, _ in views)
+        # A row for each law, filled up with its largest value and no mass.
+        self._places, self._masses = np.zeros((self.kinds, most)), np.zeros((self.kinds, most))
+        for row, (values, weights) in enumerate(views):
+            scaled = np.maximum(values / self.scale, LOWEST)
+            self._places[row], self._places[row, : len(values)] = scaled.max(), scaled
+            self._masses[row, : len(values)] = weights
+        self._tops = self._places.max(axis=1, keepdims=True)
+        self.may_rise = np.array([law.may_rise for law in laws])
+        self._known: dict[tuple[int, int], _Nodes] = {}
+        self._single: dict[int, WorstCrowd] = {}
+
+    # --- planning ---------------------------------------------------------------------------------------------
+
+    def _tilted(self, t: float) -> tuple[Floats, Floats]:
+        """Mean and variance of each law tilted by t."""
+        tilted = self._masses * np.exp(t * (self._places - self._tops))
+        tilted /= tilted.sum(axis=1, keepdims=True)
+        means = (tilted * self._places).sum(axis=1)
+        return means, (tilted * (self._places - means[:, None]) ** 2).sum(axis=1)
+
+    def saddle(self, corners: Floats, count: float) -> tuple[float, float]:
+        """Where the largest of count·Σ c_x·log M_x(t) over the corners, less 2·log t, is least; and its variance."""
+
+        def slope(log_t: float) -> float:
+            t = math.exp(log_t)
+            worst = corners[int(np.argmax(corners @ self._log_moments(t)))]
+            return count * t * float(worst @ self._tilted(t)[0]) - 2.0
+
+        mean = float((self._masses * self._places).sum(axis=1).max())
+        square = float((corners @ (self._masses * self._places**2).sum(axis=1)).max())
+        guess = (math.sqrt(mean * mean + 8 * square / count) - mean) / (2 * square) if square > 0 else 1.0
+        start = math.log(guess) if 0 < guess < math.inf else 0.0
+        t = math.exp(find_crossing(slope, -80.0, 80.0, guess=start, relative=0.0, absolute=1e-3).middle)
+        return t, float((corners @ self._tilted(t)[1]).max())
+
+    def _log_moments(self, t: float) -> Floats:
+        """log M_x(t) in floats, near 0 from M − 1."""
+        tops = t * self._tops[:, 0]
+        excess = (np.expm1(np.minimum(t * self._places, 1.0)) * self._masses).sum(axis=1)
+        near = (tops <= 1.0) & (excess > -0.5)
+        large = tops + np.log((np.exp(t * (self._places - self._tops)) * self._masses).sum(axis=1))
+        return np.asarray(np.where(near, np.log1p(np.maximum(excess, -0.5)), large))
+
+    def nodes(self, corners: Floats, count: int) -> _Nodes:
+        """Nodes that suit the worst of some crowds."""
+        exact, spread = self.saddle(corners, count)
+        # Simplices around one crowd share their nodes.
+        place = round(math.log(exact) / TILT_GRID), round(math.log(max(spread, 1e-300)) / SPREAD_GRID)
+        if place not in self._known:
+            self._known[place] = self._planned(math.exp(TILT_GRID * place[0]), math.exp(SPREAD_GRID * place[1]), count)
+        return self._known[place]
+
+    def _planned(self, tau: float, spread: float, count: int) -> _Nodes:
+        deviation = max(math.sqrt(count * spread), FLATTEST / tau)
+        relative = min(COARSEST, self.sharpness * max(1.0, (tau * deviation) ** 2))
+        width = float((self._tops[:, 0] - self._places.min(axis=1)).max()) * (1 + MARGIN)
+        step = 2 * math.pi / (ALIAS * deviation + 2.0)
+        variance = relative / tau**2
+        one_peak = 2 * DIGITS * (width / math.pi) ** 2 <= variance
+        if one_peak:
+            rate = 2 * count * spread / math.pi**2 + variance / 2
+            last = math.sqrt((DIGITS + 12) / rate) / step
+        else:
+            last = math.sqrt(2 * DIGITS / variance) / step
+            if last > MOST_NODES:
+                variance *= (last / MOST_NODES) ** 2
+        u = step * np.arange(min(MOST_NODES, math.ceil(last)) + 1, dtype=np.float64)
+        return self._evaluated(tau, variance, step, u, one_peak, width)
+
+    def _evaluated(self, tau: float, variance: float, step: float, u: Floats, one_peak: bool, width: float) -> _Nodes:
+        sizes, turns, doubts, tops, spreads = [], [], [], [], []
+        known = np.ones_like(u)
+        with precision(GUARD_BITS):
+            for atoms in self.scaled_atoms:
+                found = tilted_floats(list(atoms), tau)
+                if found is None:
+                    raise Unsure
+                values, weights, mass = found
+                tops.append(round_up(mass.log()))
+                phase = np.multiply.outer(u, values)
+                real = -2.0 * (np.sin(0.5 * phase) ** 2) @ weights
+                imaginary = np.sin(phase) @ weights
+                with np.errstate(divide="ignore"):
+                    size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1.0))
+                small = size < LOG_HALF
+                size[small], known[small] = LOG_UNKNOWN, 0.0
+                sizes.append(size)
+                turns.append(np.arctan2(imaginary, 1.0 + real))
+                moments = u * float(np.dot(weights, np.abs(values))) * 1.001
+                doubts.append(UNIT * (330 + 7 * len(values)) * moments + 5.0 * len(atoms) * NOTHING)
+                mean = float(weights @ values)
+                spreads.append(max(0.0, float(weights @ (values - mean) ** 2) * (1 - 1e-6) - 1e-12))
+        return _Nodes(
+            tau, variance, step, u, np.array(sizes), np.array(turns), np.array(doubts), known,
+            np.array(tops), np.array(spreads), one_peak, width,
+        )  # fmt: skip
+
+    # --- one simplex ------------------------------------------------------------------------------------------
+
+    def log_bounds(self, corners: Floats, counts: Floats) -> Floats:
+        """For each count of summands, the logarithm of a bound of E(S)_+/count over the simplex of these corners."""
+        if not (corners[:, self.may_rise] > 0).any():
+            return np.full(len(counts), -math.inf)
+        try:
+            nodes = self.nodes(corners, int(counts[0]))
+            return _Simplex(nodes, corners, counts).log_sums() + math.log(self.scale)
+        except Unsure:
+            return np.full(len(counts), math.inf)
+
+    def log_chernoff(self, counts: Floats) -> Floats:
+        """The same over all crowds by s ≤ e^(ts)/(e·t), many times cheaper: largest at a constant crowd."""
+        tau, _ = self.saddle(np.eye(self.kinds), float(counts[0]))
+        with precision(GUARD_BITS):
+            moments = [sum((w * (tau * v).exp() for v, w in atoms), arb(0)) for atoms in self.scaled_atoms]
+            top = max(round_up(moment.log()) for moment in moments)
+        exponents = counts * top + 4 * UNIT * np.abs(counts * top)
+        return np.asarray(exponents - 1 - math.log(tau) - np.log(counts) + math.log(self.scale) + MARGIN)
+
+    @cached_property
+    def scaled_atoms(self) -> list[Atoms]:
+        """At the working precision."""
+        return [[(value / self.scale, weight) for value, weight in law.atoms()] for law in self.laws]
+
+    def _unlike(self, corners: Floats, count: float) -> tuple[int, int]:
+        """The two corners that differ most in what their sums do."""
+        tau, spread = self.saddle(corners, count)
+        looks = np.stack([self._log_moments(tau), self._tilted(tau)[0] / math.sqrt(count * max(spread, 1e-300))])
+        told = count * (corners @ looks.T)
+        apart = ((told[:, None, :] - told[None, :, :]) ** 2).sum(axis=2)
+        apart += 1e-9 * ((corners[:, None, :] - corners[None, :, :]) ** 2).sum(axis=2)
+        a, b = np.unravel_index(int(np.argmax(apart)), apart.shape)
+        return int(a), int(b)
+
+    def worst(self, counts: Floats) -> tuple[Floats, Floats, int]:
+        """For each count, logarithms of a bound over all crowds and of the same for the worst crowd seen.
+
+        The last is the law of which, alone, the worst constant crowd is.
+        """
+        seen, kind = self.constant(counts)
+        return (seen if self.kinds == 1 else self._halved(counts, seen)), seen, kind
+
+    def constant(self, counts: Floats) -> tuple[Floats, int]:
+        """The same for the worst constant crowd that is found among the likely ones, and its law."""
+        tau, _ = self.saddle(np.eye(self.kinds), float(counts[0]))
+        likely = np.argsort(-self._log_moments(tau), kind="stable")[:LIKELY].tolist()
+        found = np.array([self._alone(kind).log_bounds(np.ones((1, 1)), counts) for kind in likely])
+        return np.maximum(found.max(axis=0), LOG_NOTHING), likely[int(np.argmax(found[:, 0]))]
+
+    def _alone(self, kind: int) -> WorstCrowd:
+        """The crowds of one law only."""
+        if kind not in self._single:
+            self._single[kind] = WorstCrowd([self.laws[kind]], self.sharpness)
+        return self._single[kind]
+
+    def _halved(self, counts: Floats, seen: Floats) -> Floats:
+        """Simplices are halved until none is above the worst crowd seen by more than the room there is."""
+        room = self.sharpness * np.maximum(1.0, -2 * seen)
+        order = itertools.count()
+        settled = seen.copy()
+        waiting: list[tuple[float, int, _Piece]] = []
+
+        def look(corners: Floats) -> None:
+            nonlocal settled
+            found = self.log_bounds(corners, counts)
+            above = float(np.max(found - seen - room))
+            if above <= 0:
+                settled = np.maximum(settled, found)
+            else:
+                heapq.heappush(waiting, (-above, next(order), _Piece(corners, found)))
+
+        look(np.eye(self.kinds))
+        looked = 1
+        while waiting and looked < MOST_PIECES:
+            _, _, piece = heapq.heappop(waiting)
+            for half in piece.halves(self._unlike(piece.corners, float(counts[0]))):
+                look(half)
+            looked += 2
+        return np.asarray(np.max([settled, *(piece.found for _, _, piece in waiting)], axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A simplex of compositions, and what bounds it."""
+
+    corners: Floats
+    found: Floats = field(repr=False)
+
+    def halves(self, edge: tuple[int, int]) -> tuple[Floats, Floats]:
+        """Cut in the middle of an edge; midpoints are exact floats."""
+        a, b = edge
+        middle = (self.corners[a] + self.corners[b]) / 2
+        first, second = self.corners.copy(), self.corners.copy()
+        first[a], second[b] = middle, middle
+        return first, second
+
+
+class _Simplex:
+    """The sum of the module's docstring, bounded on a simplex, for several numbers of summands."""
+
+    def __init__(self, nodes: _Nodes, corners: Floats, counts: Floats) -> None:
+        self.nodes, self.corners, self.counts = nodes, corners, counts
+        self.gaussian = 0.5 * nodes.variance * nodes.u**2
+        self.rotation = nodes.variance * nodes.tau * nodes.u
+        self.shrinking = np.log1p((nodes.u / nodes.tau) ** 2)
+        # Corner by count: the exponent of node 0.
+        exact = np.multiply.outer(corners @ nodes.top, counts)
+        self.heights = exact + 16 * UNIT * np.multiply.outer(corners @ np.abs(nodes.top), counts)
+        self.highest = self.heights.max(axis=0)
+
+    def log_sums(self) -> Floats:
+        """log of the bound of E(S)_+/count, scaled values."""
+        nodes = self.nodes
+        total = self._near() + self._far() + self._beyond()
+        unit = nodes.step / (2 * math.pi * nodes.tau**2)
+        logs = np.log(np.maximum(total, 1e-300) * unit / self.counts * (1 + MARGIN))
+        return np.asarray(logs + self.highest + 0.5 * nodes.variance * nodes.tau**2 * (1 + MARGIN) + MARGIN)
+
+    def _sizes(self) -> Floats:
+        """Σ_x c_x·log|M_x| at each corner and node, for one summand."""
+        return np.asarray(self.corners @ self.nodes.size)
+
+    def _doubt(self) -> Floats:
+        """Of the exponent and the phase of each node, for the most summands."""
+        nodes, most = self.nodes, float(self.counts.max())
+        # |Σ c·log M| is below 4·count·doubt/UNIT/330, whose rounding is far below the doubt itself.
+        own = most * nodes.doubt.max(axis=0)
+        return np.asarray(1.05 * own + 24 * UNIT * (self.gaussian + self.rotation + self.shrinking) + 96 * UNIT)
+
+    def _kept(self) -> Floats:
+        fewest = float(self.counts.min())
+        largest = fewest * self._sizes().max(axis=0) - self.gaussian - self.shrinking
+        return np.asarray(largest)
+
+    def _far(self) -> float:
+        """All nodes that are too small to be looked at one by one, with the fewest summands."""
+        largest = self._kept()
+        far = largest <= -CUT
+        return 2 * float(np.exp(np.minimum(largest[far] + self._doubt()[far], 0.0)).sum()) * (1 + MARGIN)
+
+    def _near(self) -> Floats:
+        nodes, counts = self.nodes, self.counts
+        near = self._kept() > -CUT
+        doubt = self._doubt()[near]
+        if not doubt.max() <= MOST_DOUBT:
+            raise Unsure
+        counted = np.multiply.outer(self.corners @ nodes.size[:, near], counts).transpose(0, 2, 1)
+        exponents = counted - (self.gaussian + self.shrinking)[near]
+        exponents += (self.heights - self.highest)[:, :, None]
+        phases = np.multiply.outer(self.corners @ nodes.turn[:, near], counts).transpose(0, 2, 1)
+        phases += (self.rotation - 2 * np.arctan2(nodes.u, nodes.tau))[near]
+        cosines = _largest_cosine(phases.min(axis=0) - doubt, phases.max(axis=0) + doubt)
+        cosines = np.where(nodes.known[near] > 0, cosines, 1.0)
+        factor = np.where(nodes.u[near] == 0, 1.0, 2.0)
+        sizes = np.exp(exponents) * factor
+        positive = (sizes * np.maximum(cosines, 0.0) * np.exp(doubt)).sum(axis=2).max(axis=0)
+        negative = (sizes.min(axis=0) * np.minimum(cosines, 0.0) * np.exp(-doubt)).sum(axis=1)
+        return np.asarray(positive * (1 + MARGIN) + negative * (1 - MARGIN))
+
+    def _beyond(self) -> float:
+        """All nodes after the last one: by the curvature of the peak as far as that goes, then by smoothing."""
+        nodes, last = self.nodes, len(self.nodes.u)
+        flat = 0.5 * nodes.variance * nodes.step**2
+        if not nodes.one_peak:
+            return 2 * _tail(flat, last)
+        reach = math.floor(math.pi / (nodes.width * nodes.step) * (1 - 1e-9)) if nodes.width > 0 else last
+        total = 2 * _tail(flat, max(reach + 1, last))
+        if reach < last:
+            return total
+        # Each corner's own: these are exponentials of linear functions, too.
+        fewest = float(self.counts.min())
+        curvatures = 2 * fewest / math.pi**2 * nodes.step**2 * (self.corners @ nodes.spreads)
+        depths = (self.heights - self.highest).max(axis=1)
+        own = [math.exp(depth) * _tail(flat + curved, last) for depth, curved in zip(depths, curvatures, strict=True)]
+        return total + 2 * max(own)
+
+
+def _largest_cosine(low: Floats, high: Floats) -> Floats:
+    """The largest cosine between two phases."""
+    turn = 2 * math.pi
+    full = np.floor(high / turn + 1e-12) >= np.ceil(low / turn - 1e-12)
+    ends = np.maximum(np.cos(low), np.cos(high)) + 1e-12
+    return np.asarray(np.where(full, 1.0, np.minimum(1.0, ends)))
+
+
+def _tail(rate: float, start: int) -> float:
+    """At least the sum of exp(−rate·k²) over k ≥ start ≥ 1."""
+    if not rate > 0:
+        return math.inf
+    ends = -math.expm1(-2 * rate * start)
+    return math.exp(-rate * start * start) / ends * (1 + MARGIN)
