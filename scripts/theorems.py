@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +26,15 @@ BEGIN = "<!-- made from docstrings by scripts/theorems.py: begin -->"
 END = "<!-- end -->"
 LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["shuffledp"]["layers"]
 LABEL = re.compile(r"(Theorem|Requires|Returns|Deviates):\s*(.*)")
+
+
+class Source:
+    """The text of a test file, and its words: each file is searched once, not once for each statement."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words = frozenset(re.findall(r"\w+", text))
+        self.after_dots = frozenset(re.findall(r"\.(\w+)", text))
 
 
 @dataclass(frozen=True)
@@ -38,15 +48,14 @@ class Statement:
     summary: str
     parts: dict[str, str]
 
-    def tests(self, sources: dict[Path, str]) -> list[Path]:
+    def tests(self, sources: dict[Path, Source]) -> list[Path]:
         """The test files that mention it: by name, by alias, or a method together with its class."""
-        patterns = [rf"\b{part}\b" for part in self.name.split(".")]
-        patterns[1:] = [rf"\.{part}\b" for part in self.name.split(".")[1:]]
-        alias = f'"{self.alias}"' if self.alias else None
+        first, *rest = self.name.split(".")
         return [
             path
-            for path, text in sources.items()
-            if all(re.search(pattern, text) for pattern in patterns) or (alias and alias in text)
+            for path, source in sources.items()
+            if (first in source.words and source.after_dots.issuperset(rest))
+            or (self.alias and f'"{self.alias}"' in source.text)
         ]
 
 
@@ -71,10 +80,11 @@ def first_sentence(docstring: str) -> str:
     return re.split(r"(?<=\.) ", paragraph)[0]
 
 
-def statements() -> list[Statement]:
+@cache
+def statements() -> tuple[Statement, ...]:
     """Every class, function and method whose docstring has a ``Theorem:`` line, in the order of the layers."""
     files = sorted(PACKAGE.rglob("*.py"), key=lambda path: (_layer(path), path))
-    return [statement for path in files for statement in _walk(path, ast.parse(path.read_text("utf-8")), "")]
+    return tuple(statement for path in files for statement in _walk(path, ast.parse(path.read_text("utf-8")), ""))
 
 
 def _layer(path: Path) -> int:
@@ -103,9 +113,11 @@ def _alias(node: ast.ClassDef | ast.FunctionDef) -> str:
     return ""
 
 
+@cache
 def table() -> str:
+    """The same for every page: made once in a process."""
     # Tests of one layer each; those beside the folders are about the package as a whole and name everything.
-    sources = {path: path.read_text("utf-8") for path in sorted(TESTS.glob("*/**/test_*.py"))}
+    sources = {path: Source(path.read_text("utf-8")) for path in sorted(TESTS.glob("*/**/test_*.py"))}
     lines = ["| statement | what it says | requires | deviates | code | tests |", "|---|---|---|---|---|---|"]
     for statement in statements():
         head, colon, detail = statement.parts["Theorem"].partition(": ")

@@ -1,10 +1,13 @@
-"""No test touches the files of who runs it: the ledger's and what is remembered of ledgers."""
+"""No test touches the files of who runs it; all tests of a run have one folder for what is computed once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests import shared
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -15,3 +18,9 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         yield
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where processes of one run leave what they computed for each other."""
+    return shared.folder_of(tmp_path_factory)

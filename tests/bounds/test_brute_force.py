@@ -9,7 +9,7 @@ import pytest
 
 from shuffledp.bounds import BOUNDS
 from shuffledp.testing import brute_force
-from shuffledp.testing.bound_check import compare, random_trial
+from shuffledp.testing.bound_check import random_trial
 from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.protocol_check import every_bound_and_attack_holds_for_all_datasets
 
@@ -26,6 +26,7 @@ def test_random_extremal_tables_against_all_datasets(seed: int) -> None:
     """On random tables with entries in ratio 1 or e^ε0, no bound is below the worst dataset, no attack above it."""
     trial = random_trial(seed)
     bounds = [bound for bound in BOUNDS if bound.guarantees]
-    assert [wrong for _, wrong in compare(bounds, trial) if wrong] == []
     for users, ratio, truth in trial.truths():
+        found = brute_force.below_the_truth(bounds, trial.mechanism, truth, users, ratio)
+        assert [wrong for _, wrong in found if wrong] == []
         assert list(brute_force.above_the_truth(trial.mechanism, truth, users, ratio)) == []

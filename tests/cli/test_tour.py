@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from shuffledp.cli import tour
 from tests.cli import Outcome, run
+from tests.cli.toured import toured as take_tour
 
 
 @pytest.fixture(scope="module")
-def toured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Outcome]]:
+def toured(shared_folder: Path) -> tuple[Path, Outcome]:
     """One tour into an empty folder."""
-    folder = tmp_path_factory.mktemp("tour")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        yield folder, run()
+    return take_tour(shared_folder)
 
 
 @pytest.mark.slow

@@ -66,10 +66,12 @@ def assert_collected(offer: Offer, data: pa.Array, out: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_every_offer_of_every_task(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_offer_of_every_task(
+    name: str, tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As planned for as many users as are planned, with a certificate that holds wherever there is one."""
     monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
-    ranking = ranking_of(name)
+    ranking = ranking_of(name, shared_folder)
     assert ranking.offers
     data = data_for(name, ranking.goal.users)
     for number, offer in enumerate(ranking.offers):

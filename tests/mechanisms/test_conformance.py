@@ -10,6 +10,7 @@ law cannot be written down as a table, the test of mean and variance: each raise
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from shuffledp.testing.privacy_check import needs_coin, needs_cover, needs_tight
 from shuffledp.testing.protocol_check import TOO_LARGE, no_bound_is_below_the_real_protocol
 from shuffledp.testing.sampling_check import FALSE_ALARM
 from shuffledp.testing.settings_check import from_numbers
+from tests import truth
 
 EXAMPLES = {
     f"{name}-{number}": Case(example)
@@ -38,6 +40,13 @@ def _cases() -> Iterator[Any]:
         for name, case in EXAMPLES.items():
             if not check.why_not(case):
                 yield pytest.param(check, case, marks=marks, id=f"{check.name.replace(' ', '-')}-{name}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def truths(shared_folder: Path) -> Iterator[None]:
+    """Brute force is shared with the tests of check_bound."""
+    with truth.found_once(shared_folder):
+        yield
 
 
 @pytest.mark.parametrize(("check", "case"), list(_cases()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from pathlib import Path
 from typing import Any
 
 from shuffledp.calibration.target import Target
@@ -23,6 +23,7 @@ from shuffledp.tasks import (
     Variance,
     VectorMean,
 )
+from tests import shared
 
 LETTERS = Categories(("a", "b", "c", "d", "e"))
 TASKS: dict[str, Task] = {
@@ -45,12 +46,14 @@ def goal_of(name: str, users: int = 20_000, epsilon: float = 1.0, delta: float =
     return Goal(TASKS[name], users, Target(epsilon, delta), changes.get("rounds", 1), changes.get("limits", Limits()))
 
 
-@cache
-def ranking_of(name: str) -> Ranking:
+def ranking_of(name: str, shared_folder: Path) -> Ranking:
     """The mechanisms of a small task: all but those that are slow, or that the same options have elsewhere."""
-    return Ranking.of(
-        goal_of(name), run([trial for trial in trials(goal_of(name)) if not left_aside(name, trial.name)])
-    )
+
+    def ranked() -> Ranking:
+        goal = goal_of(name)
+        return Ranking.of(goal, run([trial for trial in trials(goal) if not left_aside(name, trial.name)]))
+
+    return shared.once(shared_folder / f"ranking of {name}", ranked)
 
 
 def left_aside(task: str, mechanism: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,9 +24,9 @@ from tests.planner.goals import TASKS, goal_of, left_aside, ranking_of
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_every_offer_meets_the_target(name: str) -> None:
+def test_every_offer_meets_the_target(name: str, shared_folder: Path) -> None:
     """The plan's file gives a mechanism whose certified curve keeps the promise."""
-    ranking = ranking_of(name)
+    ranking = ranking_of(name, shared_folder)
     goal = ranking.goal
     for offer in ranking.offers:
         plan = Plan.parse(offer.plan.text())
@@ -38,9 +39,9 @@ def test_every_offer_meets_the_target(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_every_mechanism_is_offered_or_refused_with_a_reason(name: str) -> None:
+def test_every_mechanism_is_offered_or_refused_with_a_reason(name: str, shared_folder: Path) -> None:
     """Nothing of the catalogue is forgotten, and the smallest error is first."""
-    ranking = ranking_of(name)
+    ranking = ranking_of(name, shared_folder)
     told = [offer.name for offer in ranking.offers] + [refusal.name for refusal in ranking.refusals]
     kinds = [kind for kind in catalogue.all_mechanisms().values() if kind.built_from_numbers]
     expected = {kind.name for kind in kinds if ranking.goal.task.can_use(kind) and not left_aside(name, kind.name)}
@@ -55,9 +56,9 @@ def test_every_mechanism_is_offered_or_refused_with_a_reason(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_the_promised_error_is_that_of_the_plan(name: str) -> None:
+def test_the_promised_error_is_that_of_the_plan(name: str, shared_folder: Path) -> None:
     """What is read back from the file is the same task, with the same error."""
-    ranking = ranking_of(name)
+    ranking = ranking_of(name, shared_folder)
     for offer in ranking.offers:
         plan = Plan.parse(offer.plan.text())
         assert plan.task == ranking.goal.task
