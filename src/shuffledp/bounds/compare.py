@@ -46,7 +46,7 @@ class Comparison(Readable):
     >>> import shuffledp as sdp
     >>> found = sdp.compare(sdp.KRR(epsilon=1.0, options=4), users=1000, delta=1e-6)
     >>> [row.bound for row in found.rows][:3]
-    ['optimal', 'variation-ratio', 'blanket-bennett']
+    ['optimal', 'variation-ratio', 'all-crowds']
     >>> f"{found.lower:.4f}", f"{found.best.value.upper:.4f}"
     ('0.1177', '0.1178')
     """
