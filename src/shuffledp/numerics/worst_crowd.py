@@ -305,7 +305,8 @@ class _Simplex:
         self.shrinking = np.log1p((nodes.u / nodes.tau) ** 2)
         # Corner by count: the exponent of node 0.
         exact = np.multiply.outer(corners @ nodes.top, counts)
-        self.heights = exact + 16 * UNIT * np.multiply.outer(corners @ np.abs(nodes.top), counts)
+        self.slack = 16 * UNIT * np.multiply.outer(corners @ np.abs(nodes.top), counts)
+        self.heights = exact + self.slack
         self.highest = self.heights.max(axis=0)
 
     def log_sums(self) -> Floats:
@@ -355,7 +356,8 @@ class _Simplex:
         sizes = np.exp(exponents) * factor
         positive = (sizes * np.maximum(cosines, 0.0) * np.exp(doubt)).sum(axis=2).max(axis=0)
         negative = (sizes.min(axis=0) * np.minimum(cosines, 0.0) * np.exp(-doubt)).sum(axis=1)
-        return np.asarray(positive * (1 + MARGIN) + negative * (1 - MARGIN))
+        # Heights are rounded up, which makes what is taken off too large.
+        return np.asarray(positive * (1 + MARGIN) + negative * np.exp(-2 * self.slack.max(axis=0)) * (1 - MARGIN))
 
     def _beyond(self) -> float:
         """All nodes after the last one: by the curvature of the peak as far as that goes, then by smoothing."""

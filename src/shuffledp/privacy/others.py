@@ -30,6 +30,12 @@ class Others(Record):
     symmetric: bool
     """Exchanging the two inputs leaves the set of ``kinds`` as it is."""
 
+    def __post_init__(self) -> None:
+        if not (self.kinds and 0.0 < self.gamma <= 1.0):
+            raise ValueError(
+                f"Others: expected some kinds and 0 < gamma <= 1, got {len(self.kinds)} and {self.gamma!r}."
+            )
+
     def swapped(self) -> Others:
         """The other direction of the divergence."""
         return Others(tuple(kind.swapped() for kind in self.kinds), self.gamma, self.symmetric)
@@ -44,7 +50,7 @@ class Others(Record):
 
     def largest_log_ratio(self) -> float:
         """An upper bound of log(first/second)."""
-        return self.kinds[0].largest_log_ratio()
+        return max(kind.largest_log_ratio() for kind in self.kinds)
 
 
 def _square(kind: HidingPair) -> float:

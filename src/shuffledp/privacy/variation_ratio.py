@@ -67,6 +67,8 @@ class VariationRatio(Randomizer, Record):
         most = 1.0 if math.isinf(p) else (p - 1.0) / (p + 1.0)
         if not 0.0 <= beta <= most * (1 + SNAP):
             raise ValueError(f"{_WHO}: beta must be between 0 and (p-1)/(p+1) = {most!r} for p = {p!r}, got {beta!r}.")
+        if not isinstance(self.local, bool):
+            raise TypeError(f"{_WHO}: local must be True or False, got {argument.shown(self.local)}.")
         if self.local and math.isinf(p):
             raise ValueError(f"{_WHO}: local needs a finite p, got {p!r}.")
         object.__setattr__(self, "p", p)
