@@ -51,14 +51,9 @@ def relative_sums(
         return None
     values, weights, _ = law
     u = step * kept.astype(np.float64)
-    phase = np.multiply.outer(u, values)
-    real = -2.0 * (np.sin(0.5 * phase) ** 2) @ weights
-    imaginary = np.sin(phase) @ weights
-    with np.errstate(divide="ignore"):
-        size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1.0))
+    size, turn = log_ratio(values, weights, u)
     small = size < LOG_HALF
     size[small] = 0.0
-    turn = np.arctan2(imaginary, 1.0 + real)
     gaussian = 0.5 * variance * u**2
     rotation = variance * tau * u
     with np.errstate(under="ignore"):
@@ -74,6 +69,16 @@ def relative_sums(
     error = 1.01 * (error + 2 * int(small.sum()) * 0.51**count) + SMALLEST
     with_square = float(np.sum(factor * (terms / (1 + 1j * u / tau) ** 2).real))
     return arb(with_square, error), arb(float(np.sum(factor * terms.real)), error)
+
+
+def log_ratio(values: Floats, weights: Floats, u: Floats) -> tuple[Floats, Floats]:
+    """log|R(u)| and the argument of R(u), accurate where R is near 1."""
+    phase = np.multiply.outer(u, values)
+    real = -2.0 * (np.sin(0.5 * phase) ** 2) @ weights
+    imaginary = np.sin(phase) @ weights
+    with np.errstate(divide="ignore"):
+        size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1.0))
+    return size, np.arctan2(imaginary, 1.0 + real)
 
 
 def tilted_floats(atoms: list[tuple[arb, arb]], tau: float) -> tuple[Floats, Floats, arb] | None:

@@ -30,7 +30,7 @@ from flint import arb
 
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_up
-from shuffledp.numerics.contour_floats import LOG_HALF, NOTHING, UNIT, tilted_floats
+from shuffledp.numerics.contour_floats import LOG_HALF, NOTHING, UNIT, log_ratio, tilted_floats
 from shuffledp.numerics.finite_law import Atoms, FiniteLaw
 from shuffledp.numerics.root import find_crossing
 
@@ -178,15 +178,11 @@ class WorstCrowd:
                     raise Unsure
                 values, weights, mass = found
                 tops.append(round_up(mass.log()))
-                phase = np.multiply.outer(u, values)
-                real = -2.0 * (np.sin(0.5 * phase) ** 2) @ weights
-                imaginary = np.sin(phase) @ weights
-                with np.errstate(divide="ignore"):
-                    size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1.0))
+                size, turn = log_ratio(values, weights, u)
                 small = size < LOG_HALF
                 size[small], known[small] = LOG_UNKNOWN, 0.0
                 sizes.append(size)
-                turns.append(np.arctan2(imaginary, 1.0 + real))
+                turns.append(turn)
                 moments = u * float(np.dot(weights, np.abs(values))) * 1.001
                 doubts.append(UNIT * (330 + 7 * len(values)) * moments + 5.0 * len(atoms) * NOTHING)
                 mean = float(weights @ values)
