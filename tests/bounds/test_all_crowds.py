@@ -14,7 +14,7 @@ import shuffledp as sdp
 from shuffledp.bounds.all_crowds import AllCrowdsBound
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import rational
-from shuffledp.privacy.others import Others, of_any_ldp
+from shuffledp.privacy.others import KnownOthers, of_any_ldp
 from shuffledp.testing.bound_check import compare, random_trial, trial_of
 
 from ..oracle import exact
@@ -158,9 +158,9 @@ def test_what_is_promised_of_others_is_checked() -> None:
     """No word for a yes, and no common part of nothing."""
     kinds = of_any_ldp(rational(2.0)).kinds
     with pytest.raises(ValueError, match="0 < gamma <= 1"):
-        Others(kinds, 0.0, symmetric=True)
+        KnownOthers(0.0, symmetric=True, given=kinds)
     with pytest.raises(ValueError, match="expected some kinds"):
-        Others((), 0.5, symmetric=True)
+        KnownOthers(0.5, symmetric=True, given=())
     with pytest.raises(TypeError, match="local must be True or False"):
         sdp.VariationRatio(p=3.0, beta=0.4, q=3.0, local="no")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="local needs a finite p"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from flint import arb
@@ -15,11 +15,13 @@ from shuffledp.errors import NotApplicable
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.numerics.finite_law import Bracket
 from shuffledp.numerics.inversion import invert
+from shuffledp.numerics.many_crowds import log_chernoff, squares
 from shuffledp.numerics.worst_crowd import SHARPNESS, WorstCrowd
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
 from shuffledp.privacy.knots import Knots
 from shuffledp.privacy.others import Others
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.record import Record
 from shuffledp.privacy.value import BoundValue
 
 ROUTE = "worst crowd"
@@ -39,7 +41,7 @@ these may be."""
 
 
 @dataclass(frozen=True)
-class CrowdDivergence:
+class CrowdDivergence(Record):
     """The largest divergence over all crowds in one direction, from above.
 
     Theorem: absent user (docs/crowds.md): D ≤ Σ_{h<M} γ(1−γ)^h·U(M−h) + (1−γ)^M, U(m) = max of E(ΣG)_+/m over all
@@ -50,25 +52,59 @@ class CrowdDivergence:
     count: int
     """M: how many others there are."""
 
-    def bracket(self, epsilon: float) -> Bracket:
-        return _bracket(self, epsilon)
+    def bracket(self, epsilon: float, sharpness: float = SHARPNESS) -> Bracket:
+        if (epsilon, sharpness) not in self._brackets:
+            self._brackets[epsilon, sharpness] = self._bracket(epsilon, sharpness)
+        return self._brackets[epsilon, sharpness]
 
     def log_estimate(self, epsilon: float) -> float:
-        return _estimate(self, epsilon)
+        if epsilon not in self._estimates:
+            self._estimates[epsilon] = self._estimate(epsilon)
+        return self._estimates[epsilon]
+
+    @cached_property
+    def _brackets(self) -> dict[tuple[float, float], Bracket]:
+        return {}
+
+    @cached_property
+    def _estimates(self) -> dict[float, float]:
+        return {}
+
+    def _estimate(self, epsilon: float) -> float:
+        """log δ in floats: the worst constant crowd."""
+        crowd = WorstCrowd(self.others.laws(epsilon), SEARCH_SHARPNESS)
+        if not crowd.may_rise.any():
+            return -math.inf
+        first, _ = crowd.constant(np.array([float(self.count)]))
+        chances, counts, beyond = self.steps(min(float(first[0]), 0.0))
+        found, _ = crowd.constant(counts)
+        return math.log(min(1.0, max(1e-300, self.total(chances, found, beyond))))
+
+    def _bracket(self, epsilon: float, sharpness: float) -> Bracket:
+        crowd = WorstCrowd(self.others.laws(epsilon), sharpness)
+        if not crowd.may_rise.any():
+            return Bracket(arb(0), arb(self.steps(-math.inf)[2]), ROUTE)
+        chances, counts, beyond = self.steps(self.log_estimate(epsilon))
+        logs, _, kind = crowd.worst(counts)
+        total = self.total(chances, logs, beyond)
+        (least,) = self.constant(kind).brackets([epsilon])
+        return Bracket(least.lower.min(arb(total)), arb(min(1.0, total)), ROUTE)
 
     def natural_scale(self) -> float:
-        return self.others.deviation() / math.sqrt(self.count)
+        return math.sqrt(float(squares([self.others.view])[0]) / self.count)
 
     def is_at_most(self, level: float, epsilon: float) -> bool:
         """Whether the bound at ε is certainly within a level: looked at by what is cheap first."""
         crowd = WorstCrowd(self.others.laws(epsilon), SEARCH_SHARPNESS)
         if crowd.may_rise.any():
             chances, counts, beyond = self.steps(math.log(level))
-            if self.total(chances, crowd.log_chernoff(counts), beyond) <= level:
-                return True
             if self.total(chances, crowd.log_bounds(np.eye(crowd.kinds), counts), beyond) <= level:
                 return True
         return bool(self.bracket(epsilon).upper <= level)
+
+    def is_like(self, other: CrowdDivergence) -> bool:
+        """Whether nobody there has a law that nobody has here."""
+        return self.others.gamma >= other.others.gamma and self.others.signature <= other.others.signature
 
     @staticmethod
     def total(chances: Floats, logs: Floats, beyond: float) -> float:
@@ -93,35 +129,12 @@ class CrowdDivergence:
         return chances, self.count - (ends - 1), math.exp(-fall * last) * (1 + 1e-9)
 
 
-@lru_cache(maxsize=512)
-def _estimate(divergence: CrowdDivergence, epsilon: float) -> float:
-    """log δ in floats: the worst constant crowd."""
-    crowd = WorstCrowd(divergence.others.laws(epsilon), SEARCH_SHARPNESS)
-    if not crowd.may_rise.any():
-        return -math.inf
-    first, _ = crowd.constant(np.array([float(divergence.count)]))
-    chances, counts, beyond = divergence.steps(min(float(first[0]), 0.0))
-    found, _ = crowd.constant(counts)
-    return math.log(min(1.0, max(1e-300, divergence.total(chances, found, beyond))))
-
-
-@lru_cache(maxsize=512)
-def _bracket(divergence: CrowdDivergence, epsilon: float, sharpness: float = SHARPNESS) -> Bracket:
-    crowd = WorstCrowd(divergence.others.laws(epsilon), sharpness)
-    if not crowd.may_rise.any():
-        return Bracket(arb(0), arb(divergence.steps(-math.inf)[2]), ROUTE)
-    chances, counts, beyond = divergence.steps(_estimate(divergence, epsilon))
-    logs, _, kind = crowd.worst(counts)
-    total = divergence.total(chances, logs, beyond)
-    (least,) = divergence.constant(kind).brackets([epsilon])
-    return Bracket(least.lower.min(arb(total)), arb(min(1.0, total)), ROUTE)
-
-
 @dataclass(frozen=True)
 class AllCrowdsCurve(PrivacyCurve):
-    """The largest divergence over all crowds, from above."""
+    """The largest divergence over all crowds, from above, for several pairs of inputs."""
 
     directions: tuple[CrowdDivergence, ...]
+    """The widest first."""
     largest: float
 
     @property
@@ -129,16 +142,31 @@ class AllCrowdsCurve(PrivacyCurve):
         return True
 
     def loss_deviation(self) -> float | None:
-        return max(way.natural_scale() for way in self.directions)
+        return self.directions[0].natural_scale()
+
+    def _may_exceed(self, level: float, epsilon: float) -> list[CrowdDivergence]:
+        """The directions, but for the first, of which it is not clear at once that they are within a level at ε."""
+        rest = self.directions[1:]
+        if not rest or not level > 0:
+            return list(rest)
+        chances, counts, beyond = min(rest, key=lambda way: way.others.gamma).steps(math.log(level))
+        logs = log_chernoff([way.others.view for way in rest], epsilon, counts)
+        return [
+            way for way, log in zip(rest, logs, strict=True) if not CrowdDivergence.total(chances, log, beyond) <= level
+        ]
 
     def _epsilon(self, delta: float) -> BoundValue:
         high, vanishes = min(self.largest, LARGEST_EPSILON), self.largest <= LARGEST_EPSILON
-        upper = lower = 0.0
-        for number, way in enumerate(sorted(self.directions, key=lambda way: -way.natural_scale())):
-            if number and math.isfinite(upper) and way.is_at_most(delta, upper):
+        found = invert(self.directions[0], delta, high, zero_at_high=vanishes)
+        upper, lower = found.upper, found.lower
+        seen = [self.directions[0]]
+        for way in self._may_exceed(delta, upper) if math.isfinite(upper) else ():
+            if any(way.is_like(other) for other in seen):
                 continue
-            found = invert(way, delta, high, zero_at_high=vanishes)
-            upper, lower = max(upper, found.upper), max(lower, found.lower)
+            seen.append(way)
+            if not way.is_at_most(delta, upper):
+                found = invert(way, delta, high, zero_at_high=vanishes)
+                upper, lower = max(upper, found.upper), max(lower, found.lower)
         if math.isinf(upper) and math.isfinite(self.largest):
             return self._value(self.largest, self.largest - lower)
         return self._value(upper, upper - lower if math.isfinite(upper) else math.inf)
@@ -146,12 +174,22 @@ class AllCrowdsCurve(PrivacyCurve):
     def _delta(self, epsilon: float) -> BoundValue:
         if epsilon >= self.largest and math.isfinite(self.largest):
             return self._value(0.0, 0.0)
-        found = [way.bracket(min(epsilon, LARGEST_EPSILON)) for way in self.directions]
-        upper = min(1.0, max(value.upper_float() for value in found))
-        lower = max(value.lower_float() for value in found)
+        upper, lower = self._worst(min(epsilon, LARGEST_EPSILON), SHARPNESS)
         if epsilon > LARGEST_EPSILON:
             return self._value(upper, upper)
         return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
+
+    def _worst(self, epsilon: float, sharpness: float) -> tuple[float, float]:
+        """δ from above and from below, the largest over all directions."""
+        found = self.directions[0].bracket(epsilon, sharpness)
+        upper, lower = found.upper_float(), found.lower_float()
+        seen = [self.directions[0]]
+        for way in self._may_exceed(upper, epsilon):
+            if not any(way.is_like(other) for other in seen):
+                found = way.bracket(epsilon, sharpness)
+                upper, lower = max(upper, found.upper_float()), max(lower, found.lower_float())
+                seen.append(way)
+        return min(1.0, upper), lower
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         if len(epsilons) > FEW:
@@ -162,16 +200,15 @@ class AllCrowdsCurve(PrivacyCurve):
     @cached_property
     def _knots(self) -> Knots:
         """A few ε: the largest divergence over all datasets is convex in e^ε."""
-        scale = max(way.natural_scale() for way in self.directions)
+        scale = self.directions[0].natural_scale()
         return Knots.of(self._about, KNOT_STEP * scale, self.largest, MOST_KNOTS)
 
     def _about(self, epsilon: float) -> tuple[float, float]:
         """δ from above and from below, less sharply than one value alone."""
         if epsilon >= self.largest:
             return 0.0, 0.0
-        found = [_bracket(way, min(epsilon, LARGEST_EPSILON), SEARCH_SHARPNESS) for way in self.directions]
-        lower = 0.0 if epsilon > LARGEST_EPSILON else max(one.lower_float() for one in found)
-        return min(1.0, max(one.upper_float() for one in found)), lower
+        upper, lower = self._worst(min(epsilon, LARGEST_EPSILON), SEARCH_SHARPNESS)
+        return upper, 0.0 if epsilon > LARGEST_EPSILON else lower
 
 
 class AllCrowdsBound(Bound):
@@ -199,5 +236,7 @@ class AllCrowdsBound(Bound):
         if not families:
             raise NotApplicable(self.name, f"{type(randomizer).__name__} does not give all laws of the others.")
         ways = [way for one in families for way in ([one] if one.symmetric else [one, one.swapped()])]
+        widest_first = np.argsort(-squares([way.view for way in ways]), kind="stable").tolist()
         largest = max(way.largest_log_ratio() for way in ways)
-        return AllCrowdsCurve(self.source(users), tuple(CrowdDivergence(way, users - 1) for way in ways), largest)
+        directions = tuple(CrowdDivergence(ways[place], users - 1) for place in widest_first)
+        return AllCrowdsCurve(self.source(users), directions, largest)

@@ -48,6 +48,8 @@ COARSEST = 0.02
 LIKELY = 4
 """Constant crowds that are looked at."""
 MOST_PIECES = 160
+FEW_CORNERS = 4
+"""Up to so many, an edge is halved; beyond, what is near one corner is cut off."""
 FLATTEST = 0.1
 MARGIN = 1e-9
 """Relative; more than what some dozen float operations on positive numbers do."""
@@ -204,29 +206,20 @@ class WorstCrowd:
         except Unsure:
             return np.full(len(counts), math.inf)
 
-    def log_chernoff(self, counts: Floats) -> Floats:
-        """The same over all crowds by s ≤ e^(ts)/(e·t), many times cheaper: largest at a constant crowd."""
-        tau, _ = self.saddle(np.eye(self.kinds), float(counts[0]))
-        with precision(GUARD_BITS):
-            moments = [sum((w * (tau * v).exp() for v, w in atoms), arb(0)) for atoms in self.scaled_atoms]
-            top = max(round_up(moment.log()) for moment in moments)
-        exponents = counts * top + 4 * UNIT * np.abs(counts * top)
-        return np.asarray(exponents - 1 - math.log(tau) - np.log(counts) + math.log(self.scale) + MARGIN)
-
     @cached_property
     def scaled_atoms(self) -> list[Atoms]:
         """At the working precision."""
         return [[(value / self.scale, weight) for value, weight in law.atoms()] for law in self.laws]
 
     def _unlike(self, corners: Floats, count: float) -> tuple[int, int]:
-        """The two corners that differ most in what their sums do."""
+        """The corner that is the worst crowd, and one that is nearly as bad but turns the phase most."""
         tau, spread = self.saddle(corners, count)
-        looks = np.stack([self._log_moments(tau), self._tilted(tau)[0] / math.sqrt(count * max(spread, 1e-300))])
-        told = count * (corners @ looks.T)
-        apart = ((told[:, None, :] - told[None, :, :]) ** 2).sum(axis=2)
-        apart += 1e-9 * ((corners[:, None, :] - corners[None, :, :]) ** 2).sum(axis=2)
-        a, b = np.unravel_index(int(np.argmax(apart)), apart.shape)
-        return int(a), int(b)
+        heights = count * (corners @ self._log_moments(tau))
+        turns = math.sqrt(count / max(spread, 1e-300)) * (corners @ self._tilted(tau)[0])
+        best = int(np.argmax(heights))
+        apart = np.abs(turns - turns[best]) * np.exp((heights - heights[best]) / 2)
+        apart += 1e-9 * ((corners - corners[best]) ** 2).sum(axis=1)
+        return best, int(np.argmax(apart))
 
     def worst(self, counts: Floats) -> tuple[Floats, Floats, int]:
         """For each count, logarithms of a bound over all crowds and of the same for the worst crowd seen.
@@ -256,31 +249,45 @@ class WorstCrowd:
         settled = seen.copy()
         waiting: list[tuple[float, int, _Piece]] = []
 
-        def look(corners: Floats) -> None:
+        def look(corners: Floats) -> bool:
+            """Whether a piece is settled; else it waits."""
             nonlocal settled
             found = self.log_bounds(corners, counts)
             above = float(np.max(found - seen - room))
             if above <= 0:
                 settled = np.maximum(settled, found)
-            else:
+            elif len(corners) == self.kinds:
                 heapq.heappush(waiting, (-above, next(order), _Piece(corners, found)))
+            return above <= 0
 
         look(np.eye(self.kinds))
         looked = 1
         while waiting and looked < MOST_PIECES:
             _, _, piece = heapq.heappop(waiting)
-            for half in piece.halves(self._unlike(piece.corners, float(counts[0]))):
-                look(half)
+            best, unlike = self._unlike(piece.corners, float(counts[0]))
+            near, far = piece.around(best)
             looked += 2
+            if self.kinds > FEW_CORNERS and look(far):
+                look(near)
+                continue
+            for half in piece.halves((best, unlike)):
+                look(half)
         return np.asarray(np.max([settled, *(piece.found for _, _, piece in waiting)], axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """A simplex of compositions, and what bounds it."""
+    """Compositions with these corners, and what bounds them: a simplex, where the corners are few."""
 
     corners: Floats
     found: Floats = field(repr=False)
+
+    def around(self, best: int) -> tuple[Floats, Floats]:
+        """What is near one corner v, v + (w − v)/2 for all w, and what is not: with Σλ_w > 1/2 outside of v, a point
+        Σλ_w·w is between a point of the other corners' and its middle to v."""
+        middles = (self.corners + self.corners[best]) / 2
+        others = np.arange(len(self.corners)) != best
+        return middles, np.concatenate([middles[others], self.corners[others]])
 
     def halves(self, edge: tuple[int, int]) -> tuple[Floats, Floats]:
         """Cut in the middle of an edge; midpoints are exact floats."""
@@ -313,10 +320,12 @@ class _Simplex:
         logs = np.log(np.maximum(total, 1e-300) * unit / self.counts * (1 + MARGIN))
         return np.asarray(logs + self.highest + 0.5 * nodes.variance * nodes.tau**2 * (1 + MARGIN) + MARGIN)
 
+    @cached_property
     def _sizes(self) -> Floats:
         """Σ_x c_x·log|M_x| at each corner and node, for one summand."""
         return np.asarray(self.corners @ self.nodes.size)
 
+    @cached_property
     def _doubt(self) -> Floats:
         """Of the exponent and the phase of each node, for the most summands."""
         nodes, most = self.nodes, float(self.counts.max())
@@ -324,24 +333,23 @@ class _Simplex:
         own = most * nodes.doubt.max(axis=0)
         return np.asarray(1.05 * own + 24 * UNIT * (self.gaussian + self.rotation + self.shrinking) + 96 * UNIT)
 
-    def _kept(self) -> Floats:
-        fewest = float(self.counts.min())
-        largest = fewest * self._sizes().max(axis=0) - self.gaussian - self.shrinking
-        return np.asarray(largest)
+    @cached_property
+    def _largest(self) -> Floats:
+        """Of each node's exponent, with the fewest summands."""
+        return np.asarray(float(self.counts.min()) * self._sizes.max(axis=0) - self.gaussian - self.shrinking)
 
     def _far(self) -> float:
         """All nodes that are too small to be looked at one by one, with the fewest summands."""
-        largest = self._kept()
-        far = largest <= -CUT
-        return 2 * float(np.exp(np.minimum(largest[far] + self._doubt()[far], 0.0)).sum()) * (1 + MARGIN)
+        far = self._largest <= -CUT
+        return 2 * float(np.exp(np.minimum(self._largest[far] + self._doubt[far], 0.0)).sum()) * (1 + MARGIN)
 
     def _near(self) -> Floats:
         nodes, counts = self.nodes, self.counts
-        near = self._kept() > -CUT
-        doubt = self._doubt()[near]
+        near = self._largest > -CUT
+        doubt = self._doubt[near]
         if not doubt.max() <= MOST_DOUBT:
             raise Unsure
-        counted = np.multiply.outer(self.corners @ nodes.size[:, near], counts).transpose(0, 2, 1)
+        counted = np.multiply.outer(self._sizes[:, near], counts).transpose(0, 2, 1)
         exponents = counted - (self.gaussian + self.shrinking)[near]
         exponents += (self.heights - self.highest)[:, :, None]
         phases = np.multiply.outer(self.corners @ nodes.turn[:, near], counts).transpose(0, 2, 1)

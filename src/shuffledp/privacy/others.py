@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
 from flint import arb, fmpq
 
+from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_down
 from shuffledp.numerics.finite_law import FiniteLaw
+from shuffledp.numerics.many_crowds import FloatView
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.record import Record
 
@@ -17,49 +21,140 @@ BITS = 192
 
 
 @dataclass(frozen=True)
-class Others(Record):
+class Others(Record, ABC):
     """Two inputs and everybody else: the two laws of user 1, and in ``kinds`` every law that another user may have.
 
-    In each of ``kinds`` ``hiding`` is the law of one other user, whole: nothing of it is revealed. Whatever another
-    user holds, at any ε the law of G = (first − e^ε·second)/hiding is a mixture of these, or below it in convex order.
+    In each of ``kinds`` ``hiding`` is the law of one other user, whole, or a part of it, then the rest of it, revealed.
+    Whatever another user holds, at any ε the law of G = (first − e^ε·second)/hiding is a mixture of these, or below it
+    in convex order.
     ``gamma``: a γ > 0 with which every other user's law is at least γ times one law that is the same for all.
     """
 
-    kinds: tuple[HidingPair, ...]
     gamma: float
     symmetric: bool
     """Exchanging the two inputs leaves the set of ``kinds`` as it is."""
 
     def __post_init__(self) -> None:
-        if not (self.kinds and 0.0 < self.gamma <= 1.0):
-            raise ValueError(
-                f"Others: expected some kinds and 0 < gamma <= 1, got {len(self.kinds)} and {self.gamma!r}."
-            )
+        if not 0.0 < self.gamma <= 1.0:
+            raise ValueError(f"Others: expected 0 < gamma <= 1, got {self.gamma!r}.")
 
+    @property
+    @abstractmethod
+    def kinds(self) -> tuple[HidingPair, ...]:
+        """Every law that another user may have, against the two of user 1."""
+
+    @abstractmethod
     def swapped(self) -> Others:
         """The other direction of the divergence."""
-        return Others(tuple(kind.swapped() for kind in self.kinds), self.gamma, self.symmetric)
+
+    @property
+    @abstractmethod
+    def view(self) -> FloatView:
+        """All of it in floats."""
+
+    @property
+    @abstractmethod
+    def signature(self) -> frozenset[object]:
+        """What all kinds are made from: the same for the same kinds, in any order."""
 
     def laws(self, epsilon: float) -> list[FiniteLaw]:
         """The laws of G at ε."""
         return [kind.law(epsilon) for kind in self.kinds]
 
-    def deviation(self) -> float:
-        """χ*, in floats: the largest standard deviation of G at ε = 0; the loss is proportional to it in the limit."""
-        return max(math.sqrt(_square(kind)) for kind in self.kinds)
-
+    @abstractmethod
     def largest_log_ratio(self) -> float:
         """An upper bound of log(first/second)."""
-        return max(kind.largest_log_ratio() for kind in self.kinds)
 
 
-def _square(kind: HidingPair) -> float:
-    """Σ (first − second)²/hiding."""
-    with precision(BITS):
-        gaps = (
-            (c.first - c.second) * (c.first - c.second) / c.hiding for c in kind.classes() if not c.hiding.is_zero()
-        )
-        return float(sum(gaps, arb(0)))
+@dataclass(frozen=True)
+class KnownOthers(Others):
+    """All kinds written down."""
+
+    given: tuple[HidingPair, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.given:
+            raise ValueError("Others: expected some kinds, got none.")
+
+    @property
+    def kinds(self) -> tuple[HidingPair, ...]:
+        return self.given
+
+    def swapped(self) -> Others:
+        return KnownOthers(self.gamma, self.symmetric, tuple(kind.swapped() for kind in self.given))
+
+    @cached_property
+    def view(self) -> FloatView:
+        with precision(BITS):
+            classes = [kind.classes() for kind in self.given]
+        shape = len(classes), max(map(len, classes))
+        view = FloatView(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+        for row, kind in enumerate(classes):
+            for column, chances in enumerate(kind):
+                for array, chance in zip(view, chances, strict=True):
+                    array[row, column] = float(chance)
+        return view
+
+    @cached_property
+    def signature(self) -> frozenset[object]:
+        return frozenset(self.given)
+
+    def largest_log_ratio(self) -> float:
+        return max(kind.largest_log_ratio() for kind in self.given)
+
+
+class LawTable(Record, ABC):
+    """The laws of some inputs on the same messages, a row each."""
+
+    @property
+    @abstractmethod
+    def floats(self) -> Floats:
+        """All rows in floats, each probability to a relative 2^-44."""
+
+    @property
+    def hiding_floats(self) -> Floats:
+        """The same of what hides where another user has a row: here the row itself."""
+        return self.floats
+
+    @abstractmethod
+    def pair(self, first: int, second: int, third: int) -> HidingPair:
+        """User 1 has one of two rows, and another user the third."""
+
+    @abstractmethod
+    def signature(self, first: int, second: int, third: int) -> object:
+        """What that pair is made from."""
+
+
+@dataclass(frozen=True)
+class RowOthers(Others):
+    """Two rows of a table, where another user may have any of the rows ``thirds``."""
+
+    table: LawTable
+    first: int
+    second: int
+    thirds: tuple[int, ...]
+
+    @cached_property
+    def kinds(self) -> tuple[HidingPair, ...]:
+        table, places = self.table, (self.first, self.second)
+        different = {table.signature(*places, third): third for third in self.thirds}
+        return tuple(table.pair(*places, third) for third in different.values())
+
+    def swapped(self) -> Others:
+        return replace(self, first=self.second, second=self.first)
+
+    @property
+    def view(self) -> FloatView:
+        rows = self.table.floats
+        return FloatView(rows[self.first], rows[self.second], self.table.hiding_floats[list(self.thirds)])
+
+    @cached_property
+    def signature(self) -> frozenset[object]:
+        return frozenset(self.table.signature(self.first, self.second, third) for third in self.thirds)
+
+    def largest_log_ratio(self) -> float:
+        return self.table.pair(self.first, self.second, self.first).largest_log_ratio()
 
 
 def shared_part(blanket: HidingPair) -> float:
@@ -91,7 +186,7 @@ def of_any_ldp(ratio: fmpq) -> Others:
     pairs = tuple(_normalised(rays) for rays in kinds)
     with precision(BITS):
         gamma = round_down(1 / arb(p))
-    return Others(pairs, gamma, symmetric=True)
+    return KnownOthers(gamma, symmetric=True, given=pairs)
 
 
 def _normalised(rays: Sequence[tuple[fmpq, fmpq, fmpq]]) -> HidingPair:

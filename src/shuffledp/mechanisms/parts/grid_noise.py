@@ -13,8 +13,10 @@ from functools import cached_property, partial
 from flint import arb
 
 from shuffledp.mechanisms.parts.law import Law
-from shuffledp.numerics.ball import precision, rational, round_up
+from shuffledp.mechanisms.parts.noise_crowds import others_of_points
+from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.privacy.neighbours import Neighbours, attack_of, of_one_pair, of_parameters
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import rounding
@@ -172,6 +174,12 @@ class GridNoiseLaw(Law):
                 ratio, beta = round_up(1 / self.noise.power(steps)), round_up(self.noise.total_variation(steps))
                 result.append(VariationRatio(p=ratio, beta=beta, q=(far, nearer), q_common=nearer))
         return result
+
+    def others(self) -> Sequence[Others]:
+        """Every two points; a number is a mixture of two points, and divergences are convex."""
+        with precision(PARAMETER_BITS):
+            shared = round_down(1 - self.noise.total_variation(self.noise.grid))
+        return [others_of_points(self.noise.rate, self.noise.grid, shared)]
 
     def attacks(self) -> Sequence[HidingPair]:
         """The two ends, where the others all hold the middle of the interval, or all hold its low end."""

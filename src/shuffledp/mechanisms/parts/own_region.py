@@ -16,7 +16,7 @@ from flint import arb
 
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.numerics.ball import above, below, rational
-from shuffledp.privacy.others import Others
+from shuffledp.privacy.others import KnownOthers, Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import dyadic
@@ -133,7 +133,7 @@ class OwnRegion:
                 shares[first, second, True] = shares.get((first, second, True), Fraction(0)) + part
                 shares[first, second, False] = room - part
             kinds.append(self.attack(shares, symmetric=False))
-        return Others(tuple(kinds), below(self.uniform_share), symmetric=True)
+        return KnownOthers(below(self.uniform_share), symmetric=True, given=tuple(kinds))
 
     def others_alike(self, both: Fraction, together: Sequence[Fraction]) -> Others:
         """The same where any two different inputs share ``both``, and any three one of ``together``, or
@@ -155,7 +155,7 @@ class OwnRegion:
         for shares in same:
             shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
         kinds = tuple(self.attack(shares, symmetric=False) for shares in same)
-        return Others(kinds, below(self.uniform_share), symmetric=True)
+        return KnownOthers(below(self.uniform_share), symmetric=True, given=kinds)
 
     def variation_ratio(self, only_one: Fraction, q_common: float | None) -> VariationRatio:
         """Parameters where ``only_one`` is the largest over all pairs of inputs."""

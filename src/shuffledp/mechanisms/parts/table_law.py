@@ -7,7 +7,7 @@ A class of one's own that knows its output law as a table of exact fractions has
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq
 
-from shuffledp.array import Array
+from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.numerics.ball import above, below, precision, rational, round_up
-from shuffledp.privacy.others import Others
+from shuffledp.privacy.others import LawTable, Others, RowOthers
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 MOST_ATTACKS = 8
-MOST_ROWS = 24
-"""Different inputs up to which every crowd is looked at."""
+MOST_CHANCES = 1 << 26
+"""Pairs times different inputs times kinds of messages up to which every crowd is looked at."""
 NEAR = 1 - 1e-9
 """Floats this near to the largest are compared exactly."""
 
@@ -151,20 +151,46 @@ class TableLaw(Law):
 
     def others(self) -> Sequence[Others]:
         """Every pair of different rows, where another user may hold any row."""
-        rows, whole = self._columns, self.table.whole
-        if self._largest_ratio is None or not 1 < len(rows) <= MOST_ROWS:
+        return self.others_of(combinations(range(len(self._columns)), 2))
+
+    def others_of(self, pairs: Iterable[tuple[int, int]]) -> Sequence[Others]:
+        """Some pairs of the different rows, where another user may hold any row."""
+        table, chosen = UnitRows(self._columns, self.table.whole), list(pairs)
+        if self._largest_ratio is None or len(table.units) < 2 or len(chosen) * self._columns.size > MOST_CHANCES:
             return []
-        shared = below(Fraction(sum(rows.min(axis=0).tolist()), whole))
-        return [
-            Others(tuple(self.pair(merged_columns(a, b, third)) for third in rows), shared, symmetric=False)
-            for a, b in combinations(rows, 2)
-        ]
+        shared = below(Fraction(sum(self._columns.min(axis=0).tolist()), self.table.whole))
+        anyone = tuple(range(len(table.units)))
+        return [RowOthers(shared, False, table, a, b, anyone) for a, b in chosen]
 
     def pair(self, classes: Sequence[Triple], others: int | None = None) -> HidingPair:
         """Two rows and a hiding law in units of its own."""
-        whole, crowd = self.table.whole, others or self.table.whole
-        exact = [(fmpq(first, whole), fmpq(second, whole), fmpq(hiding, crowd)) for first, second, hiding in classes]
-        return exact_pair(exact, symmetric=sorted(classes) == _swapped(classes))
+        return unit_pair(classes, self.table.whole, others)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRows(LawTable):
+    """Rows in whole units."""
+
+    units: Array
+    whole: int
+
+    @cached_property
+    def floats(self) -> Floats:
+        return np.array([[chance / self.whole for chance in row] for row in self.units.tolist()])
+
+    def pair(self, first: int, second: int, third: int) -> HidingPair:
+        return unit_pair(self.signature(first, second, third), self.whole)
+
+    def signature(self, first: int, second: int, third: int) -> tuple[Triple, ...]:
+        """The classes of messages."""
+        return tuple(merged_columns(self.units[first], self.units[second], self.units[third]))
+
+
+def unit_pair(classes: Sequence[Triple], whole: int, others: int | None = None) -> HidingPair:
+    """Two rows in units of 1/``whole`` and a hiding law in units of its own."""
+    crowd = others or whole
+    exact = [(fmpq(first, whole), fmpq(second, whole), fmpq(hiding, crowd)) for first, second, hiding in classes]
+    return exact_pair(exact, symmetric=sorted(classes) == _swapped(classes))
 
 
 def merged_columns(first: Array, second: Array, hiding: Array) -> list[Triple]:

@@ -16,7 +16,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reference import Reference, log_above
 from shuffledp.numerics.ball import above, rational
-from shuffledp.privacy.others import Others, shared_part
+from shuffledp.privacy.others import KnownOthers, Others, shared_part
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import bits
@@ -111,7 +111,7 @@ class UnaryLaw(Law):
         first, second = [own[a] * other[b] for a, b in seen], [other[a] * own[b] for a, b in seen]
         alike = [exact_pair(list(zip(first, second, law, strict=True)), symmetric=False) for law in (first, second)]
         third = [] if self.row.options == 2 else self.attacks()
-        return [Others((*alike, *third), shared_part(self.blankets()[0]), symmetric=True)]
+        return [KnownOthers(shared_part(self.blankets()[0]), symmetric=True, given=(*alike, *third))]
 
 
 @dataclass(frozen=True)
