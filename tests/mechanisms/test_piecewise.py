@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from flint import arb
 
 from shuffledp.mechanisms.mean.piecewise import Piecewise
 from shuffledp.numerics.expectation import PositivePartMean
@@ -48,21 +48,27 @@ def test_windows_at_the_two_ends_are_the_worst_pair(epsilon: float, grid: int) -
     assert float(claimed.upper) == pytest.approx(float(ends), rel=1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "grid"), [(3.0, 40), (3.0, 41), (1.0, 64), (8.0, 1024)])
-def test_the_attack_from_the_middle_is_the_law_of_zero(epsilon: float, grid: int) -> None:
-    """Its hiding law is that of an input 0, class by class."""
+def by_ratios(triples: Iterable[tuple[Fraction, ...]]) -> list[tuple[float, ...]]:
+    """Messages with the same two ratios put together."""
+    found: dict[tuple[Fraction, ...], list[Fraction]] = {}
+    for triple in triples:
+        kind = (triple[0] / triple[2], triple[1] / triple[2])
+        found[kind] = [a + b for a, b in zip(found.get(kind, [Fraction(0)] * 3), triple, strict=True)]
+    return sorted(tuple(map(float, each)) for each in found.values())
+
+
+@pytest.mark.parametrize(("epsilon", "grid"), [(3.0, 40), (3.0, 41), (1.0, 64), (8.0, 1024), (0.5, 33)])
+def test_each_attack_is_the_law_of_an_input(epsilon: float, grid: int) -> None:
+    """Its hiding law is that of an input, class by class: the first, 0, and one whose window is beside the last."""
     mechanism = Piecewise(epsilon, grid=grid)
     ends = (mechanism._row(0), mechanism._row(rounding.WHOLE))
-    middle = mechanism._row(rounding.WHOLE // 2)
-    for attack, others in zip(mechanism.attacks(), (ends[0], middle), strict=False):
-        wanted: dict[tuple[Fraction, ...], list[Fraction]] = {}
-        for triple in zip(*ends, others, strict=True):
-            kind = (triple[0] / triple[2], triple[1] / triple[2])
-            wanted[kind] = [a + b for a, b in zip(wanted.get(kind, [Fraction(0)] * 3), triple, strict=True)]
-        seen = sorted(tuple(float(part) for part in c) for c in attack.classes() if c.hiding > 0)
-        np.testing.assert_allclose(seen, sorted(tuple(map(float, v)) for v in wanted.values()), rtol=1e-12)
-        for law in zip(*attack.classes(), strict=True):
-            assert abs(sum(law, arb(0)) - 1) < 1e-14
+    beside = Fraction(max(0, grid - 2 * mechanism.window), mechanism.places)
+    units = [0, rounding.WHOLE // 2, int(beside * rounding.WHOLE)]
+    for attack, unit in zip(mechanism.attacks(), units, strict=True):
+        assert attack.exact is not None
+        told = [tuple(Fraction(int(part.p), int(part.q)) for part in each) for each in attack.exact]
+        assert by_ratios(told) == by_ratios(zip(*ends, mechanism._row(unit), strict=True))
+        assert [sum(law) for law in zip(*told, strict=True)] == [1, 1, 1]
 
 
 def test_the_estimate_finds_mean_and_variance() -> None:

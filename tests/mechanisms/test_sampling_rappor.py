@@ -89,7 +89,7 @@ def test_the_attack_is_a_real_crowd(mechanism: SamplingRAPPOR) -> None:
     shared = [len((set(held) ^ set(first)) & agreeing) for held in sets]
     crowd = [row for row, most in zip(rows, shared, strict=True) if most == max(shared)]
     hiding = [sum(column) / len(crowd) for column in zip(*crowd, strict=True)]
-    (pair,) = mechanism.attacks()
+    pair, *_ = mechanism.attacks()
     for users, ratio in ((1, Fraction(9, 8)), (3, Fraction(5, 4))):
         weights: dict[Fraction, Fraction] = {}
         for a, b, w in zip(rows[0], rows[-1], hiding, strict=True):

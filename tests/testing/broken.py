@@ -17,6 +17,7 @@ from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.support import CountedOption
 from shuffledp.mechanisms.parts.user_values import OneOption, UserValues
 from shuffledp.mechanisms.parts.wire import WholeNumberWire, Wire
+from shuffledp.privacy.others import KnownOthers, Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
@@ -151,6 +152,34 @@ class SmallQ(Good):
     @property
     def law(self) -> RegionLaw:
         return RightButForQ(**vars(super().law))
+
+
+class OnlyTheTwo(RegionLaw):
+    def others(self) -> Sequence[Others]:
+        (right,) = super().others()
+        return [KnownOthers(right.gamma, symmetric=True, given=right.kinds[:2])]
+
+
+class ForgetsAThird(Good):
+    """As if all others held one of the two options that are told apart."""
+
+    @property
+    def law(self) -> RegionLaw:
+        return OnlyTheTwo(**vars(super().law))
+
+
+class Everything(RegionLaw):
+    def others(self) -> Sequence[Others]:
+        (right,) = super().others()
+        return [KnownOthers(1.0, symmetric=True, given=right.kinds)]
+
+
+class AllInCommon(Good):
+    """As if all inputs had one law."""
+
+    @property
+    def law(self) -> RegionLaw:
+        return Everything(**vars(super().law))
 
 
 class TooLikely(Good):
@@ -372,6 +401,7 @@ FAILING: list[tuple[Good, set[str], str]] = [
             "the total variation is at most beta",
             "the blanket covers the worst pair",
             "the blankets cover mixtures",
+            "every other user is covered",
             *BELOW,
         },
         "The total variation β of variation_ratio() is too small: inputs 0 and 1 have total variation 0.36",
@@ -389,6 +419,8 @@ FAILING: list[tuple[Good, set[str], str]] = [
         {"every bound and attack holds for all datasets"},
         "the attack claims δ ≥ 1, no dataset has more",
     ),
+    (ForgetsAThird(), {"every other user is covered"}, "inputs 0 and 1 of those looked at are not covered"),
+    (AllInCommon(), {"the common part is common"}, "it is 1, and all rows have"),
     (WrongCoin(1.0, 2), {"the coin is that of the table", *BELOW}, "neither message has these extreme probabilities"),
     (WrongCoin(), {"the coin is that of the table", *BELOW}, "3 messages may be sent, not two"),
     (

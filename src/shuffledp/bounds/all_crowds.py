@@ -91,7 +91,7 @@ class CrowdDivergence(Record):
         return Bracket(least.lower.min(arb(total)), arb(min(1.0, total)), ROUTE)
 
     def natural_scale(self) -> float:
-        return math.sqrt(float(squares([self.others.view])[0]) / self.count)
+        return math.sqrt(float(squares(self.others.view).max()) / self.count)
 
     def is_at_most(self, level: float, epsilon: float) -> bool:
         """Whether the bound at ε is certainly within a level: looked at by what is cheap first."""
@@ -236,7 +236,7 @@ class AllCrowdsBound(Bound):
         if not families:
             raise NotApplicable(self.name, f"{type(randomizer).__name__} does not give all laws of the others.")
         ways = [way for one in families for way in ([one] if one.symmetric else [one, one.swapped()])]
-        widest_first = np.argsort(-squares([way.view for way in ways]), kind="stable").tolist()
+        ways.sort(key=lambda way: -float(squares(way.view).max()))
         largest = max(way.largest_log_ratio() for way in ways)
-        directions = tuple(CrowdDivergence(ways[place], users - 1) for place in widest_first)
+        directions = tuple(CrowdDivergence(way, users - 1) for way in ways)
         return AllCrowdsCurve(self.source(users), directions, largest)

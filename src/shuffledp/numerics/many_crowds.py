@@ -39,13 +39,11 @@ class FloatView(NamedTuple):
         return FloatView(self.second, self.first, self.hiding)
 
 
-def squares(views: Sequence[FloatView]) -> Floats:
-    """For each family the largest Σ (first − second)²/hiding over its kinds."""
-    result = np.zeros(len(views))
-    for numbers, first, second, hiding in _together(views):
-        gaps = np.divide((first - second) ** 2, hiding, out=np.zeros(hiding.shape), where=hiding > 0)
-        result[numbers] = gaps.sum(axis=2).max(axis=1)
-    return result
+def squares(view: FloatView) -> Floats:
+    """For each kind Σ (first − second)²/hiding."""
+    square = (view.first - view.second) ** 2 * np.ones_like(view.hiding)
+    gaps = np.divide(square, view.hiding, out=np.zeros_like(view.hiding), where=view.hiding > 0)
+    return np.asarray(gaps.sum(axis=1))
 
 
 def log_chernoff(views: Sequence[FloatView], epsilon: float, counts: Floats) -> Floats:

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from flint import arb
 
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_up

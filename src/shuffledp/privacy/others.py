@@ -13,7 +13,7 @@ from flint import arb, fmpq
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_down
 from shuffledp.numerics.finite_law import FiniteLaw
-from shuffledp.numerics.many_crowds import FloatView
+from shuffledp.numerics.many_crowds import FloatView, squares
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.record import Record
 
@@ -42,6 +42,10 @@ class Others(Record, ABC):
     @abstractmethod
     def kinds(self) -> tuple[HidingPair, ...]:
         """Every law that another user may have, against the two of user 1."""
+
+    @abstractmethod
+    def kind(self, place: int) -> HidingPair:
+        """The one in this row of ``view``."""
 
     @abstractmethod
     def swapped(self) -> Others:
@@ -80,6 +84,9 @@ class KnownOthers(Others):
     @property
     def kinds(self) -> tuple[HidingPair, ...]:
         return self.given
+
+    def kind(self, place: int) -> HidingPair:
+        return self.given[place]
 
     def swapped(self) -> Others:
         return KnownOthers(self.gamma, self.symmetric, tuple(kind.swapped() for kind in self.given))
@@ -141,6 +148,9 @@ class RowOthers(Others):
         different = {table.signature(*places, third): third for third in self.thirds}
         return tuple(table.pair(*places, third) for third in different.values())
 
+    def kind(self, place: int) -> HidingPair:
+        return self.table.pair(self.first, self.second, self.thirds[place])
+
     def swapped(self) -> Others:
         return replace(self, first=self.second, second=self.first)
 
@@ -162,6 +172,12 @@ def shared_part(blanket: HidingPair) -> float:
     with precision(BITS):
         total = sum((c.hiding for c in blanket.classes() if not (c.first.is_zero() and c.second.is_zero())), arb(0))
         return min(1.0, round_down(total))
+
+
+def worst_kinds(families: Sequence[Others], most: int = 2) -> list[HidingPair]:
+    """The kinds with the largest spread of G, which, if all others are of it, hide worst in the limit."""
+    spread = [(float(square), one, place) for one in families for place, square in enumerate(squares(one.view))]
+    return [one.kind(place) for _, one, place in sorted(spread, key=lambda found: -found[0])[:most]]
 
 
 def of_any_ldp(ratio: fmpq) -> Others:

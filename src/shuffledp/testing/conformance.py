@@ -10,6 +10,7 @@ from shuffledp.progress import Progress
 from shuffledp.testing.case import SAMPLES, SEED, Case
 from shuffledp.testing.check import Check, run_all
 from shuffledp.testing.checked import Checked, together
+from shuffledp.testing.crowd_check import CROWD_CHECKS
 from shuffledp.testing.estimate_check import ESTIMATE_CHECKS
 from shuffledp.testing.input_check import INPUT_CHECKS
 from shuffledp.testing.law_check import LAW_CHECKS
@@ -22,6 +23,7 @@ from shuffledp.testing.wire_check import WIRE_CHECKS
 CHECKS: tuple[Check[Case], ...] = (
     *LAW_CHECKS,
     *PRIVACY_CHECKS,
+    *CROWD_CHECKS,
     *SAMPLING_CHECKS,
     *ESTIMATE_CHECKS,
     *WIRE_CHECKS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -17,12 +17,15 @@ from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
+from shuffledp.mechanisms.parts.branch import mixed_pairs
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
 from shuffledp.mechanisms.parts.node_count import NodeCounts
+from shuffledp.mechanisms.parts.own_region import OwnRegion, Regions
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.numerics.ball import above, rational
+from shuffledp.numerics.ball import above, below, rational
+from shuffledp.privacy.others import KnownOthers, Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import WORD, RandomSource
@@ -108,9 +111,10 @@ class RangeQueries(Mechanism, AnswersRanges):
         beta = sum((1 - response.region.uniform_share for response in self.levels), Fraction(0)) / self.height
         largest = max(map(_ratio, self.levels))
         parameters = VariationRatio(p=above(largest), beta=above(beta), q=above(largest))
-        return PairLaw(
-            parameters, (self._hidden(largest),), attacked=(self._attacked(),), tight=True, covers_mixtures=True
-        )
+        return TreeLaw(
+            parameters, (self._hidden(largest),), attacked=(self._attacked(),), tight=True, covers_mixtures=True,
+            regions=tuple(response.region for response in self.levels),
+        )  # fmt: skip
 
     def _hidden(self, largest: Fraction) -> HidingPair:
         levels = list(self._at_ratio(largest))
@@ -193,6 +197,47 @@ class RangeQueries(Mechanism, AnswersRanges):
     @classmethod
     def examples(cls) -> Sequence[RangeQueries]:
         return [cls(epsilon=1.0, height=1), cls(epsilon=0.5, height=2), cls(epsilon=3.0, height=3)]
+
+
+FIRST, SECOND, BOTH, ELSEWHERE = (True, False), (False, True), (True, True), (False, False)
+"""Where a node is on the way to the first of two values, the second, both or neither."""
+
+
+@dataclass(frozen=True)
+class TreeLaw(PairLaw):
+    """The law of a node on one level of a tree: all that counts is where the ways of two values and a third part."""
+
+    regions: tuple[OwnRegion, ...] = field(kw_only=True)
+    """Randomized response on each level, from two nodes on."""
+
+    def others(self) -> Sequence[Others]:
+        """Every level from which on two values part, and every way of a third value."""
+        height = len(self.regions)
+        shares = [Fraction(1, height)] * height
+        gamma = below(sum((region.uniform_share for region in self.regions), Fraction(0)) / height)
+        return [
+            KnownOthers(gamma, symmetric=True, given=tuple(mixed_pairs(way, shares) for way in self._ways(parted)))
+            for parted in range(height)
+        ]
+
+    def _ways(self, parted: int) -> Iterator[list[HidingPair]]:
+        """Two values part at this level; a third one leaves them before, or goes on with one of them for a while."""
+        height = len(self.regions)
+        for left in range(parted):
+            yield [self._level(k, parted, BOTH if k < left else ELSEWHERE) for k in range(height)]
+        for with_one in (FIRST, SECOND):
+            for left in range(parted + 1, height + 1):
+                places = [BOTH] * parted + [with_one] * (left - parted) + [ELSEWHERE] * (height - left)
+                yield [self._level(k, parted, place) for k, place in enumerate(places)]
+
+    def _level(self, level: int, parted: int, third: tuple[bool, bool]) -> HidingPair:
+        """One level: the two values' nodes, and the third's."""
+        nodes = [BOTH] if level < parted else [FIRST, SECOND]
+        nodes += [ELSEWHERE] if third == ELSEWHERE else []
+        share = self.regions[level].share
+        cells: dict[Regions, Fraction] = {(*node, node == third): share for node in nodes}
+        cells[False, False, False] = 1 - len(nodes) * share
+        return self.regions[level].attack(cells, symmetric=False)
 
 
 def _ratio(response: KRR) -> Fraction:

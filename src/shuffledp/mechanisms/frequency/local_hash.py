@@ -121,28 +121,29 @@ class LocalHash(Mechanism):
             only_one=Fraction(l - 1, l * l),
             always=Fraction(1, messages),
             q_common=q_common,
-            attacked=(self._attack(),),
+            attacked=tuple(self._attacks()),
             tight=True,
             covers_mixtures=True,
         )
 
-    def _attack(self) -> HidingPair:
+    def _attacks(self) -> Iterator[HidingPair]:
         """Options 0 and 1, where all others hold a third one, or 0 where there is none.
 
-        With m > 1 the third is l: the places of the three are independent. With m = 1 two collide only where all do.
+        The third may be 2, on the line through the pair (2·h(1) is its place): two collide only where all three do. Or,
+        with m > 1, it is l: the places of the three are independent.
         """
-        l = self.buckets
-        shares = dict.fromkeys(product((True, False), repeat=3), Fraction(0))
-        if self.hashed.degree > 1:
-            for inside in shares:
-                shares[inside] = Fraction((l - 1) ** (3 - sum(inside)), l**3)
-        else:
+        l, every = self.buckets, list(product((True, False), repeat=3))
+        if l > 2 or self.options == 2:
             third, only_one = self.options > 2, Fraction(l - 1, l * l)
+            shares = dict.fromkeys(every, Fraction(0))
             shares[True, False, not third] = shares[False, True, False] = only_one
             shares[False, False, True] = only_one if third else Fraction(0)
             shares[True, True, True] = Fraction(1, l * l)
             shares[False, False, False] = 1 - sum(shares.values(), start=Fraction(0))
-        return self.region.attack(shares, symmetric=self.options > 2)
+            yield self.region.attack(shares, symmetric=third)
+        if self.hashed.degree > 1:
+            shares = {inside: Fraction((l - 1) ** (3 - sum(inside)), l**3) for inside in every}
+            yield self.region.attack(shares, symmetric=True)
 
     @cached_property
     def wire(self) -> WholeNumberWire:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -26,6 +26,7 @@ from shuffledp.mechanisms.parts.support import SupportReading
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import Mask, Wire, integers_of_wire, wire_of_integers
 from shuffledp.numerics.ball import precision
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling import line_decoding
 from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length
@@ -38,6 +39,8 @@ LARGEST_EXPONENT = 64.0
 """From here on one number is the whole arc, for every prime that is allowed."""
 ALLOWED_LOSS = 0.01
 """How much larger than with real arcs the total variance may be for a prime to be chosen by default."""
+MOST_SUMS = 1 << 27
+"""Heights of lines at a third option that are counted one by one."""
 USERS_AT_ONCE = 1 << 14
 """Users encoded at a time, so that the working arrays stay in the processor's cache."""
 
@@ -150,13 +153,16 @@ class PIRAPPOR(Mechanism):
         other = self.region.share
         # A line that gives two options a 1 is rarer for an option to which it gives 0, if there is any.
         both_is_all = self._through_all == self.arc**2
-        return RegionLaw(
+        return LineLaw(
             self.region,
             only_one=other * (1 - other),
             always=Fraction(self._through_all, self.field**2),
             q_common=1.0 if both_is_all else None,
             attacked=(self._attack(),),
             tight=True,
+            options=self.options,
+            prime=self.field,
+            arc=self.arc,
         )
 
     @property
@@ -255,6 +261,36 @@ class PIRAPPOR(Mechanism):
             cls(epsilon=0.4, options=3, prime=11),
             cls(epsilon=3.0, options=4, variant=DELETION, prime=7),
         ]
+
+
+@dataclass(frozen=True)
+class LineLaw(RegionLaw):
+    """Lines that are below T at an option: any two options are independent, and three as their numbers have it."""
+
+    options: int = field(kw_only=True)
+    prime: int = field(kw_only=True)
+    arc: int = field(kw_only=True)
+
+    def others(self) -> Sequence[Others]:
+        """By how many lines are below T at three options, from the fewest to the most."""
+        both = self.region.share**2
+        if self.options == 2:
+            return [self.region.others_alike(both, ())]
+        if self.prime * self.arc**2 > MOST_SUMS:
+            return super().others()
+        return [self.region.others_alike(both, [Fraction(lines, self.prime**2) for lines in self._through_three()])]
+
+    def _through_three(self) -> tuple[int, int]:
+        """The fewest and the most lines below T at three options i, j, k, whichever they are.
+
+        With heights a and b at i and j the height at k is (1−c)a + cb modulo P, c = (k−i)/(j−i): every c but 0 and 1.
+        """
+        heights = np.arange(self.arc)
+        counts = []
+        for c in range(2, self.prime):
+            at_third = ((1 - c) * heights[:, None] + c * heights) % self.prime
+            counts.append(int((at_third < self.arc).sum()))
+        return min(counts), max(counts)
 
 
 @dataclass(frozen=True)

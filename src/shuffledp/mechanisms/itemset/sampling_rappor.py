@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,11 +18,13 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
 from shuffledp.mechanisms.parts.law import Law
+from shuffledp.mechanisms.parts.own_region import corners
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import ItemSet
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.numerics.ball import above, rational
+from shuffledp.numerics.ball import above, below, rational
+from shuffledp.privacy.others import KnownOthers, Others, worst_kinds
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
@@ -168,11 +170,48 @@ class SampledBitLaw(Law):
             )
         ]
 
+    def others(self) -> Sequence[Others]:
+        """Sets as different as can be, and every set that another user may hold.
+
+        Theorem: the law of G depends on another user's set only by how many it holds of the options of the first
+        alone, the second alone, both and neither, and is affine in these four numbers: a mixture of their corners. If
+        the two share more, let j be in both and k in neither, and give j to the first alone and k to the second alone.
+        Where another user holds k and not j, let it hold j and not k. With p = (1−f)/f the values p(1−e^ε) and
+        (1−e^ε)/p, of weights 1 and p, become 1 − p·e^ε and 1 − e^ε/p; where it holds both or neither, p(1−e^ε) and
+        1 − e^ε become p − e^ε and 1 − p·e^ε, and the same over p; where it holds j alone all are 1 − e^ε: the same
+        mean, further apart.
+        """
+        own = self.largest_difference // 2
+        sizes = own, own, self.items - own, self.options - self.items - own
+        rooms = list(zip(sizes, (True, False, True, False), (False, True, True, False), strict=True))
+        kinds = [
+            self._others_who_hold(dict(zip(rooms, held, strict=True)))
+            for held in corners([Fraction(size) for size in sizes], Fraction(self.items))
+        ]
+        return [KnownOthers(below(2 * self.flip), symmetric=True, given=tuple(kinds))]
+
+    def _others_who_hold(self, held: Mapping[tuple[int, bool, bool], Fraction]) -> HidingPair:
+        """Options by whether the first and the second of two users hold them, and how many of them a third does."""
+        chance = {True: 1 - self.flip, False: self.flip}
+        cells: dict[tuple[bool, bool, bool], Fraction] = {}
+        for (size, first, second), part in held.items():
+            for third, share in ((True, part), (False, size - part)):
+                for yes in (True, False):
+                    key = first is yes, second is yes, third is yes
+                    cells[key] = cells.get(key, Fraction(0)) + share / self.options
+        classes = [
+            (rational(share * chance[a]), rational(share * chance[b]), rational(share * chance[c]))
+            for (a, b, c), share in cells.items()
+            if share
+        ]
+        return exact_pair(classes, symmetric=False)
+
     def attacks(self) -> Sequence[HidingPair]:
         """All others hold sets that share as little as can be with the two sets of the pair, otherwise drawn at random.
 
-        Holding s of d is lacking d − s of d, so s is taken to be the smaller. Two disjoint sets leave d − 2s options,
-        which the others hold first; what they hold beyond is spread over the 2s.
+        Or all hold one set, one of those that ``others`` looks at. Holding s of d is lacking d − s of d, so s is taken
+        to be the smaller. Two disjoint sets leave d − 2s options, which the others hold first; what they hold beyond is
+        spread over the 2s.
         """
         s, d, f = min(self.items, self.options - self.items), self.options, self.flip
         outside = d - 2 * s
@@ -188,7 +227,8 @@ class SampledBitLaw(Law):
             (agree * f, agree * f, agree * agree_yes),
             (agree * (1 - f), agree * (1 - f), agree * (1 - agree_yes)),
         ]
-        return [exact_pair([(rational(a), rational(b), rational(w)) for a, b, w in cells], symmetric=True)]
+        spread = exact_pair([(rational(a), rational(b), rational(w)) for a, b, w in cells], symmetric=True)
+        return [spread, *worst_kinds(self.others())]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice
+from itertools import islice, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,16 +30,22 @@ from shuffledp.mechanisms.parts.pair_reading import (
 )
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.numerics.ball import above, rational
+from shuffledp.numerics.ball import above, below, rational
+from shuffledp.privacy.others import KnownOthers, Others, worst_kinds
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
 MOST_BLANKETS = 16
 """More kinds of pairs than this are not told apart."""
+MOST_PAIRS, MOST_CORNERS = 40, 80
+"""The same where every crowd is looked at, and kinds of other users for each."""
 
 Answer = tuple[Fraction, Fraction, Fraction]
 """Probabilities of "not held", −, + about one key."""
+
+Rooms = tuple[int, int, int, int, int]
+"""Keys by how two users hold them: opposite signs, the same, the first alone, the second alone, neither."""
 
 
 class Kind(NamedTuple):
@@ -235,9 +241,64 @@ class SampledKeyLaw(Law):
             return [self.variation_ratio().pair(0.0)]
         return [self.pair(kind, self.answers.rarest) for kind in kinds]
 
+    def others(self) -> Sequence[Others]:
+        """Every two users, by how many keys they hold in which way, and everything that another user may hold.
+
+        The law of G is affine in how many keys of each way another user holds with either sign, so that it is a
+        mixture of those at the corners: each way's keys not held, or all held with one sign, but for one way.
+        """
+        pairs = list(islice(self._ways(), MOST_PAIRS + 1))
+        crowds = [list(self._corners(rooms)) for rooms in pairs]
+        if len(pairs) > MOST_PAIRS or max(map(len, crowds)) > MOST_CORNERS:
+            return []
+        gamma = below(sum(self.answers.rarest, Fraction(0)))
+        return [
+            KnownOthers(gamma, symmetric=False, given=tuple(self._in_crowd(rooms, held) for held in corners))
+            for rooms, corners in zip(pairs, crowds, strict=True)
+        ]
+
+    def _ways(self) -> Iterator[Rooms]:
+        """All kinds of two different users.
+
+        The sign of a key may be called the other one; and of two users either may be the first.
+        """
+        s, d = self.items, self.keys
+        for opposite, same, first, second in product(range(s + 1), repeat=4):
+            neither = d - opposite - same - first - second
+            if opposite + same + first <= s and second <= first and neither >= 0 and opposite + first > 0:
+                yield opposite, same, first, second, neither
+
+    def _corners(self, rooms: Rooms) -> Iterator[tuple[tuple[int, int], ...]]:
+        """How many keys of each way another user holds with − and with +: at most as many as one may hold in all."""
+        seen = set()
+        for signs in product((0, -1, 1), repeat=len(rooms)):
+            held = [(size * (sign < 0), size * (sign > 0)) for size, sign in zip(rooms, signs, strict=True)]
+            total = sum(map(sum, held))
+            if total <= self.items:
+                seen.add(tuple(held))
+            for place, sign in enumerate(signs):
+                left = self.items - (total - rooms[place])
+                if sign and 0 < left < rooms[place]:
+                    part = (left, 0) if sign < 0 else (0, left)
+                    seen.add((*held[:place], part, *held[place + 1 :]))
+        yield from sorted(seen)
+
+    def _in_crowd(self, rooms: Rooms, held: Sequence[tuple[int, int]]) -> HidingPair:
+        minus, plus, absent = self.answers.extremes
+        ways = zip(rooms, (plus, plus, plus, absent, absent), (minus, plus, absent, plus, absent), held, strict=True)
+        classes = [
+            (rational(share * a), rational(share * b), rational(share * h))
+            for size, first, second, (lower, upper) in ways
+            for keys, third in ((lower, minus), (upper, plus), (size - lower - upper, absent))
+            if (share := Fraction(keys, self.keys))
+            for a, b, h in zip(first, second, third, strict=True)
+        ]
+        return exact_pair(classes, symmetric=False)
+
     def attacks(self) -> Sequence[HidingPair]:
-        """All others hold nothing."""
-        return [self.pair(kind, self.answers.about(None)) for kind in islice(self.worst_kinds(), 1)]
+        """All others hold nothing, or what hides worst."""
+        nothing = [self.pair(kind, self.answers.about(None)) for kind in islice(self.worst_kinds(), 1)]
+        return [*nothing, *worst_kinds(self.others())]
 
     def worst_kinds(self) -> Iterator[Kind]:
         """Every other kind of two users is below one of these in the convex order of the law of G.

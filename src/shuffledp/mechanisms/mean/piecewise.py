@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from shuffledp.sampling.random import RandomSource
 INPUTS_OF_A_TABLE = 9
 MOST_OUTPUTS_OF_A_TABLE = 256
 USERS_AT_ONCE = 1 << 16
+ONE = Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -165,26 +167,27 @@ class Piecewise(Mechanism):
         return messages
 
     def _attacked(self) -> list[HidingPair]:
-        """The others all hold the first of the two inputs; or all hold 0, where their windows are clear of the ends."""
-        found = [self.region.disjoint_attack()]
-        law = rounding.grid_law(rounding.WHOLE // 2, self.places)
-        if min(law) >= self.window and max(law) + self.window <= self.places:
-            found.append(self._attack_from_the_middle(law))
-        return found
+        """The two ends, where the others all hold the first, or 0, or what puts their windows beside the last."""
+        beside = Fraction(max(0, self.grid - 2 * self.window), self.places)
+        units = [0, rounding.WHOLE // 2, int(beside * rounding.WHOLE)]
+        return [self._attack(rounding.grid_law(unit, self.places)) for unit in dict.fromkeys(units)]
 
-    def _attack_from_the_middle(self, places: dict[int, Fraction]) -> HidingPair:
-        """Points of the middle window are alike, but for one at either side where its place is rounded."""
-        high, low = (rational(self.region.share * chance) for chance in (self.region.inside, self.region.outside))
-        point = rational(self.region.uniform_share / self.grid)
-        likelier = rational((1 - self.region.uniform_share) / self.window)
-        first, last = min(places), max(places)
-        edges = 2 * (last - first)
-        whole = self.window - edges // 2
-        elsewhere = self.grid - 2 * self.window - whole - edges
-        classes = [(high, low, low), (low, high, low)]
-        for points, extra in ((whole, likelier), (edges, likelier / 2), (elsewhere, 0)):
-            classes.append((points * point, points * point, points * (point + extra)))
-        return exact_pair(classes, symmetric=True)
+    def _attack(self, crowd: dict[int, Fraction]) -> HidingPair:
+        """Where everybody else's window begins at one of these points, or the next, with these chances: runs of points
+        that are alike."""
+        w, grid = self.window, self.grid
+        ends = sorted({0, w, grid - w, grid, *(start + step for start in crowd for step in (0, w))})
+        uniform, likelier = self.region.uniform_share / grid, (1 - self.region.uniform_share) / w
+
+        def chance(y: int, places: dict[int, Fraction]) -> Fraction:
+            within = sum((part for start, part in places.items() if start <= y < start + w), Fraction(0))
+            return uniform + likelier * within
+
+        runs = [
+            (y - x, [chance(x, places) for places in ({0: ONE}, {grid - w: ONE}, crowd)]) for x, y in pairwise(ends)
+        ]
+        classes = [(points * a, points * b, points * c) for points, (a, b, c) in runs]
+        return exact_pair([(rational(a), rational(b), rational(c)) for a, b, c in classes], symmetric=False)
 
     def table(self) -> OutputTable:
         if self.grid > MOST_OUTPUTS_OF_A_TABLE:

@@ -1,23 +1,24 @@
 """Two-sided geometric noise on a line: every crowd, from a few points that stand for all.
 
-P_x is the law of x plus noise z of probability in proportion to λ^|z|, λ = e^−r, for whole x from 0 to g. Three facts make
-the family small. Where u ≤ v, w = v − u, let α(y) = sinh((v−y)r)/sinh(wr), β(y) = sinh((y−u)r)/sinh(wr) for u ≤ y ≤ v.
+P_x is the law of x plus noise z of probability in proportion to λ^|z|, λ = e^−r, for whole x from 0 to g. Three facts
+make the family small. Where u ≤ v, w = v − u, let α(y) = sinh((v−y)r)/sinh(wr), β(y) = sinh((y−u)r)/sinh(wr) for u ≤
+y ≤ v.
 
-Messages. Where no input is strictly between u and v, P_x(y) = α(y)·P_x(u) + β(y)·P_x(v) for every input x: both sides are
-sums of λ^y and λ^−y, equal at u and at v. So the message y may be told as u or v instead, with α(y) and β(y) of what
-these weigh: that tells more. What is below the first node or above the last is in proportion to it.
+Messages. Where no input is strictly between u and v, P_x(y) = α(y)·P_x(u) + β(y)·P_x(v) for every input x: both sides
+are sums of λ^y and λ^−y, equal at u and at v. So the message y may be told as u or v instead, with α(y) and β(y) of
+what these weigh: that tells more. What is below the first node or above the last is in proportion to it.
 
-Crowds. P_x ≥ α(x)·P_u + β(x)·P_v for u ≤ x ≤ v: equal outside; inside, the difference D is 0 at both ends and
-D(y+1) + D(y−1) ≤ 2·cosh(r)·D(y), so that it has no minimum below 0. α + β ≥ 1/cosh(wr/2) = s. So the law of G is below
-a mixture of those with s·P_u and s·P_v, the rest of either revealed.
+Crowds. P_x ≥ α(x)·P_u + β(x)·P_v for u ≤ x ≤ v: equal outside; inside, the difference D is 0 at both ends and D(y+1)
++ D(y−1) ≤ 2·cosh(r)·D(y), so that it has no minimum below 0. α + β ≥ 1/cosh(wr/2) = s. So the law of G is below a
+mixture of those with s·P_u and s·P_v, the rest of either revealed.
 
-Pairs. The law of G = (P_a − e^ε·P_b)/P_x, a < b, depends on x − a and b − x only. If x ≤ b it spreads (in convex order)
-where b is raised by one: that moves mass of −e^ε·P_b from below, where G is anything, to above b, where it is the least
-of all. If x ≥ a it spreads where a is lowered by one: that moves mass of P_a to below a, where G is the largest (if G is
-nowhere above 0, nothing is told). So each other user, whatever the pair, is no better than one of three kinds: with
-a ≤ x ≤ b, the ends as pair and x between them; with x < a, all shifted down by x and b raised: the pair (a−x, g) and 0;
-with x > b the mirror image of that. The pair (u, g) and 0, for u from u' on, is no better than the pair (u', g) and
-−(u−u'): shifted up by u − u', b is raised.
+Pairs. The law of G = (P_a − e^ε·P_b)/P_x, a < b, depends on x − a and b − x only. If x ≤ b it spreads (in convex
+order) where b is raised by one: that moves mass of −e^ε·P_b from below, where G is anything, to above b, where it is
+the least of all. If x ≥ a it spreads where a is lowered by one: that moves mass of P_a to below a, where G is the
+largest (if G is nowhere above 0, nothing is told). So each other user, whatever the pair, is no better than one of
+three kinds: with a ≤ x ≤ b, the ends as pair and x between them; with x < a, all shifted down by x and b raised: the
+pair (a−x, g) and 0; with x > b the mirror image of that. The pair (u, g) and 0, for u from u' on, is no better than
+the pair (u', g) and −(u−u'): shifted up by u − u', b is raised.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class OwnRegion:
         both, neither = self.share - only_one - always, 1 - self.share - only_one
         rooms = [(only_one, True, False), (only_one, False, True), (both, True, True), (neither, False, False)]
         kinds = []
-        for held in _corners([room for room, _, _ in rooms], self.share - always):
+        for held in corners([room for room, _, _ in rooms], self.share - always):
             shares: dict[Regions, Fraction] = {(True, True, True): always}
             for part, (room, first, second) in zip(held, rooms, strict=True):
                 shares[first, second, True] = shares.get((first, second, True), Fraction(0)) + part
@@ -187,9 +187,6 @@ class RegionLaw(Law):
     coin: tuple[Fraction, Fraction] | None = None
     tight: bool = False
     covers_mixtures: bool = False
-    together: tuple[Fraction, ...] | None = None
-    """Where any two inputs share equally many messages: the least and the largest share of those in three regions;
-    empty where there are two inputs only."""
 
     @classmethod
     def of_disjoint(cls, region: OwnRegion, *, attacked: Sequence[HidingPair] = (), tight: bool = False) -> RegionLaw:
@@ -206,15 +203,14 @@ class RegionLaw(Law):
         return self.attacked
 
     def others(self) -> Sequence[Others]:
-        if self.together is not None:
-            return [self.region.others_alike(self.region.share - self.only_one, self.together)]
+        """Every region that has the right size; a subclass that knows which there are says so."""
         return [self.region.others(self.only_one, self.always)]
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         return self.coin
 
 
-def _corners(rooms: Sequence[Fraction], whole: Fraction) -> Iterator[tuple[Fraction, ...]]:
+def corners(rooms: Sequence[Fraction], whole: Fraction) -> Iterator[tuple[Fraction, ...]]:
     """The corners of all ways to put ``whole`` into rooms of these sizes: all but one of them empty or full."""
     seen = set()
     for free in range(len(rooms)):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
@@ -19,10 +20,14 @@ from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reference import WORDS_OF_AN_INTEGER, UniformReference, integers_below
 from shuffledp.mechanisms.parts.support import Pairs, SupportReading
 from shuffledp.mechanisms.parts.wire import Mask, Wire
-from shuffledp.numerics.ball import precision, round_up
+from shuffledp.numerics.ball import below, precision, round_up
+from shuffledp.privacy.others import KnownOthers, Others
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling import combination
 from shuffledp.sampling.combination import missing_share
+
+MOST_THIRDS = 80
+"""Kinds of third users that are told apart."""
 
 
 @dataclass(frozen=True)
@@ -54,32 +59,42 @@ class MeetingSubsets:
         # A message that meets both is p times likelier than for a user whom it does not meet.
         q_common = 1.0 if self.held == self.size == 1 else None
         only_one, attacked = self.only_one(self.least_overlap), (self._attack(region),)
-        return RegionLaw(
-            region, only_one, q_common=q_common, attacked=attacked, tight=True, covers_mixtures=True,
-            together=self._together() if self.held == 1 else None,
-        )  # fmt: skip
+        return MeetingLaw(
+            region, only_one, q_common=q_common, attacked=attacked, tight=True, covers_mixtures=True, subsets=self
+        )
 
-    def _together(self) -> tuple[Fraction, ...]:
-        """The share of subsets that hold three given options."""
-        d, k = self.options, self.size
-        if d == 2:
-            return ()
-        return (Fraction(comb(d - 3, k - 3), comb(d, k)) if k > 2 else Fraction(0),)
+    def shares(self, overlap: int, third: Held) -> dict[Regions, Fraction]:
+        """Of all subsets, by whether they meet what the first, the second and a third user hold.
+
+        The first two share ``overlap`` options; the third holds so many of those, of the first's and of the second's.
+        """
+        s, (common, first, second) = self.held, third
+        both = 2 * s - overlap
+        unions: dict[Regions, int] = {
+            (False, False, False): 0,
+            (True, True, False): both,
+            (True, False, True): 2 * s - common - first,
+            (False, True, True): 2 * s - common - second,
+            (True, True, True): both + s - common - first - second,
+        }
+        unions |= {key: s for key in product((False, True), repeat=3) if sum(key) == 1}
+        return _shares({key: missing_share(self.options, self.size, union) for key, union in unions.items()})
+
+    def thirds(self, overlap: int) -> Iterator[Held]:
+        """What a third user may hold of what two users do who share ``overlap`` options."""
+        s, alone = self.held, self.held - overlap
+        outside = self.options - 2 * s + overlap
+        for common, first, second in product(range(overlap + 1), range(alone + 1), range(alone + 1)):
+            if 0 <= s - common - first - second <= outside:
+                yield Held(common, first, second)
 
     def _attack(self, region: OwnRegion) -> HidingPair:
         """The worst pair, where all others hold options outside both, and where these are too few, the first's."""
         both = 2 * self.held - self.least_overlap
         outside = min(self.held, self.options - both)
-        unions: dict[Regions, int] = {
-            (False, False, False): 0,
-            (True, True, False): both,
-            (False, True, True): both,
-            (True, False, True): self.held + outside,
-            (True, True, True): both + outside,
-        }
-        unions.update({key: self.held for key in product((False, True), repeat=3) if sum(key) == 1})
-        missing = {key: missing_share(self.options, self.size, union) for key, union in unions.items()}
-        return region.attack(_shares(missing), symmetric=outside == self.held)
+        common = min(self.least_overlap, self.held - outside)
+        shares = self.shares(self.least_overlap, Held(common, self.held - outside - common, 0))
+        return region.attack(shares, symmetric=outside + common == self.held)
 
     def reading(self, region: OwnRegion) -> SubsetReading:
         d, k, s = self.options, self.size, self.held
@@ -95,6 +110,35 @@ class MeetingSubsets:
         inside, outside = region.inside * uniform, region.outside * uniform
         rows = tuple(tuple(outside if set(own).isdisjoint(y) else inside for y in messages) for own in held)
         return OutputTable(inputs, np.array(messages, dtype=combination.number_type(self.options)), rows)
+
+
+class Held(NamedTuple):
+    """How many options a third user holds of those that two users share, and of those of either alone."""
+
+    common: int
+    first: int
+    second: int
+
+
+@dataclass(frozen=True)
+class MeetingLaw(RegionLaw):
+    """The law of subsets that meet what a user holds: the regions of two users and a third are known exactly."""
+
+    subsets: MeetingSubsets = field(kw_only=True)
+
+    def others(self) -> Sequence[Others]:
+        """Every two users, by how much they share, and every third one; where these are too many, any region."""
+        subsets, gamma = self.subsets, below(self.region.uniform_share)
+        known = {overlap: list(subsets.thirds(overlap)) for overlap in range(subsets.least_overlap, subsets.held)}
+        if max(map(len, known.values())) > MOST_THIRDS:
+            return super().others()
+        return [
+            KnownOthers(
+                gamma, symmetric=True,
+                given=tuple(self.region.attack(subsets.shares(overlap, third), symmetric=False) for third in thirds),
+            )
+            for overlap, thirds in known.items()
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.numerics.ball import above, below, precision, rational, round_up
-from shuffledp.privacy.others import LawTable, Others, RowOthers
+from shuffledp.privacy.others import LawTable, Others, RowOthers, worst_kinds
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -140,14 +140,19 @@ class TableLaw(Law):
         return [self.pair(kind) for kind in kinds]
 
     def attacks(self) -> Sequence[HidingPair]:
-        """The two inputs that differ most, all others holding one and the same input, or one of these two by chance."""
+        """Two inputs, all others holding one and the same input: where that hides worst, if they are not too many.
+
+        Or the two that differ most, all others holding one of a few inputs, or one of these two by chance.
+        """
         rows = self._columns
         if self._largest_ratio is None or len(rows) == 1:
             return []
         _, first, second = max(self._total_variations())
-        others = [*rows[:MOST_ATTACKS], (rows[first] + rows[second])]
+        worst, others = worst_kinds(self.others()), [rows[first] + rows[second]]
+        if not worst:
+            others += list(rows[:MOST_ATTACKS])
         victim = rows[first], rows[second]
-        return [self.pair(merged_columns(*victim, other), others=sum(other.tolist())) for other in others]
+        return [*worst, *(self.pair(merged_columns(*victim, each), others=sum(each.tolist())) for each in others)]
 
     def others(self) -> Sequence[Others]:
         """Every pair of different rows, where another user may hold any row."""
