@@ -37,7 +37,7 @@ def test_calibrate_takes_a_compressed_mechanism() -> None:
 
 def test_a_mechanism_without_a_reference_law_is_refused() -> None:
     """One sentence, exit 2."""
-    words = ["amplify", "--mechanism", "compressed-laplace", "--epsilon-local", "2"]
+    words = ["amplify", "--mechanism", "compressed-piecewise", "--epsilon-local", "2"]
     outcome = run(*words, "--users", "10000", "--delta", "1e-6")
     assert outcome.status == 2
     assert outcome.out == ""
