@@ -27,8 +27,8 @@ from shuffledp.sampling.random import WORD, RandomSource
 
 PREFIX = "compressed"
 """Before the name of the randomizer, on the command line and in plans."""
-MOST_WORDS = 1 << 36
-"""Words that are tried for one message on average, at most: half a terabyte of them."""
+MOST_WORDS = 1 << 40
+"""Words that are tried for one message on average, at most: eight terabytes of them."""
 
 
 @dataclass(frozen=True)
