@@ -27,8 +27,8 @@ from shuffledp.sampling.random import WORD, RandomSource
 
 PREFIX = "compressed"
 """Before the name of the randomizer, on the command line and in plans."""
-MOST_WORDS = 1 << 40
-"""Words that are tried for one message on average, at most: eight terabytes of them."""
+MOST_TRIES = 1 << 32
+"""Seeds that are tried for one message on average, at most: hours of work."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class Compressed(Mechanism):
             raise TypeError(f"Compressed: expected a randomizer that gives its reference law, got {self.randomizer!r}.")
         object.__setattr__(self, "gamma", argument.open_probability("Compressed", "gamma", self.gamma))
         assert self.generator
-        if self.words_tried > MOST_WORDS:
+        if self.given.ratio > MOST_TRIES:
             raise ValueError(
                 f"Compressed: the density ratio to the reference law must be small enough to try seeds, got "
-                f"{self.given.ratio:.3g} for messages of {self.given.words:,} words; lower the local epsilon."
+                f"{self.given.ratio:.3g}; lower the local epsilon."
             )
         if not self.guarantee.holds():
             raise ValueError(
