@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 
 import shuffledp as sdp
 from shuffledp import Compressed, Parallel, Repeated
@@ -18,7 +19,11 @@ from shuffledp.array import Array
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.seed import SeedLaw
+from shuffledp.mechanisms.parts.table_reference import TableReference
+from shuffledp.mechanisms.parts.unit_table import UnitTable
+from shuffledp.numerics.ball import rational
 from shuffledp.numerics.expectation import PositivePartMean
+from shuffledp.sampling import rounding
 from tests.mechanisms.test_compressed import at_most_e_to
 from tests.mechanisms.test_unit_ball import divergence
 from tests.mechanisms.toy import (
@@ -77,6 +82,23 @@ def test_tables_whose_maxima_add_up_to_more_than_a_word() -> None:
     assert reference.least_ratio == min(ratios)
 
 
+def test_tables_of_fractions_finer_than_words() -> None:
+    """Units of 3^-50: weights are rounded up, and every acceptance probability is right to a relative 2^-50."""
+    rng = Random(5)
+    ends = [sorted(rng.randrange(3**50) for _ in range(3)) for _ in range(4)]
+    cells = [[b - a for a, b in itertools.pairwise([0, *row, 3**50])] for row in ends]
+    rows = [[Fraction(cell, 3**50) for cell in row] for row in cells]
+    reference = TableReference(UnitTable.of("Mine", rows))
+    law = [Fraction(weight, reference.total) for weight in reference.weights.tolist()]
+    ratios = [[chance / other for chance, other in zip(row, law, strict=True)] for row in rows]
+    assert max(map(max, ratios)) <= Fraction(reference.ratio) <= max(map(max, ratios)) * (1 + Fraction(1, 10**15))
+    assert reference.least_ratio == min(map(min, ratios))
+    for x, y in itertools.product(range(4), repeat=2):
+        (found,) = reference.acceptance(np.array([x]), np.array([y]))
+        wanted = ratios[x][y] / Fraction(reference.ratio)
+        assert abs(Fraction(float(found)) - wanted) <= wanted / 2**50
+
+
 def test_a_table_that_gives_a_value_away_has_no_reference_law() -> None:
     """What one input may send and another never does has no largest ratio the other way."""
     table = sdp.FromTable([[0.5, 0.5], [1.0, 0.0]])
@@ -88,7 +110,14 @@ def test_a_table_that_gives_a_value_away_has_no_reference_law() -> None:
 @pytest.mark.parametrize(("epsilon", "grid"), [(1.0, 1), (0.5, 2), (4.0, 1024), (1e-6, 65_536), (30.0, 700)])
 def test_the_ratio_of_laplace(epsilon: float, grid: int) -> None:
     """(2 + (g−1)(1−λ))/(1+λ), near 1 + ε/2: also where there is hardly any noise, or hardly anything else."""
-    reference = sdp.Laplace(epsilon, -1.0, 7.0, grid).reference
+    mechanism = sdp.Laplace(epsilon, -1.0, 7.0, grid)
+    reference = mechanism.reference
+    with ctx.workprec(300):
+        for point in (0, grid // 2, grid):
+            law = mechanism.law.noise.of_point(point)
+            for message in (0, grid // 2, point, grid):
+                ratio = law[message] * reference.total / int(reference.weights[message])
+                assert arb(rational(reference.least_ratio)) <= ratio <= arb(reference.ratio)
     rate = epsilon / grid
     wanted = (2 - (grid - 1) * math.expm1(-rate)) / (1 + math.exp(-rate))
     assert wanted * (1 - 1e-13) <= reference.ratio <= wanted * (1 + 1e-7)
@@ -99,10 +128,6 @@ def test_the_ratio_of_laplace(epsilon: float, grid: int) -> None:
 @pytest.mark.parametrize("mechanism", [sdp.Laplace(40.0, grid=5000), sdp.Laplace(0.01, -5.0, 1.0, 77)], ids=str)
 def test_laplace_is_accepted_as_its_law_in_balls_says(mechanism: sdp.Laplace) -> None:
     """At random numbers and messages, by the law of ``GridNoise`` at 300 bits: to a relative 2^-50."""
-    from flint import arb, ctx
-
-    from shuffledp.sampling import rounding
-
     rng, reference = np.random.default_rng(3), mechanism.reference
     values = mechanism.check([*rng.uniform(mechanism.low, mechanism.high, 5).tolist(), mechanism.low, mechanism.high])
     messages = rng.integers(0, mechanism.grid + 1, len(values))
@@ -310,9 +335,7 @@ def test_runs_of_seeds_hide_as_well_as_runs_of_messages() -> None:
 def test_what_would_take_for_ever_is_refused() -> None:
     """The runs' ratios multiply; a sentence says what they come to, also where they are no number any more."""
     many = Repeated(sdp.PrivUnitG(8.0, 1024), 4)
-    with pytest.raises(
-        ValueError, match=r"small enough to try seeds, got 7\.67e\+09; lower the"
-    ):
+    with pytest.raises(ValueError, match=r"small enough to try seeds, got 7\.67e\+09; lower the"):
         Compressed(many)
     with pytest.raises(ValueError, match=r"^Compressed: the density ratio .* got inf; lower the local epsilon\.$"):
         Compressed(Repeated(sdp.PrivUnitG(8.0, 4), 2000))

@@ -44,7 +44,7 @@ class TableReference(WeightedReference):
     @cached_property
     def least_ratio(self) -> Fraction:
         sent = np.flatnonzero(self.weights)
-        least, weights = self.table.units.min(axis=0)[sent], self.weights[sent]
+        least, weights = self.table.units.min(axis=0)[sent], self._divisors[sent]
         shares = (least / weights).astype(np.float64)
         near = np.flatnonzero(shares <= shares.min() * NEAR)
         smallest = min(Fraction(int(least[column]), int(weights[column])) for column in near)
@@ -61,5 +61,10 @@ class TableReference(WeightedReference):
     def _chances(self) -> Floats:
         """R(x)(y)/(C·ρ(y)); 0 for what is never sent."""
         scale = float(Fraction(self.total, self.table.whole) / Fraction(self.ratio))
-        shares = (self.table.units / np.maximum(self.weights, 1)).astype(np.float64)
+        shares = (self.table.units / self._divisors).astype(np.float64)
         return np.minimum(shares * scale, 1.0)
+
+    @property
+    def _divisors(self) -> Array:
+        """The weights as numbers of the table's kind, none of them 0."""
+        return np.maximum(self.weights, 1).astype(self.table.units.dtype)
