@@ -102,6 +102,27 @@ def seeds_of_vectors(vectors: int, repetitions: int) -> list[Line]:
     ]
 
 
+def runs_of_seeds(vectors: int, repetitions: int) -> list[Line]:
+    once = sdp.Compressed(sdp.PrivUnitG(epsilon=8.0, dimension=1024))
+    twice = sdp.Repeated(sdp.Compressed(sdp.PrivUnitG(epsilon=4.0, dimension=1024)), runs=2)
+    values = np.random.default_rng(SEED).normal(size=(vectors, 1024))
+    values /= np.linalg.norm(values, axis=1)[:, None]
+    lines = []
+    for what, mechanism, bar in (("one run", once, None), ("two runs", twice, 0.2177)):
+        error = float(mechanism.variance(values[:1]).sum() / 1024)
+        met = None if bar is None else error <= bar
+        name = f"Compressed PrivUnitG, ε = 8, d = 1024, {what}, {mechanism.message_bits} bits: error over d"
+        lines.append(Line(name, error, "", "" if bar is None else f"≤ {bar}", met))
+    took = alternating({"once": lambda: once.encode(values), "twice": lambda: twice.encode(values)}, repetitions)
+    ratio = took["once"] / took["twice"]
+    return [
+        *lines,
+        Line("One run: encode", vectors / took["once"], "/s"),
+        Line("Two runs: encode", vectors / took["twice"], "/s"),
+        Line("Two runs: encode, against one run", ratio, "times faster", "≥ 5", ratio >= 5),
+    ]
+
+
 def seeds_of_bits(users: int, repetitions: int) -> list[Line]:
     lines = []
     values = np.random.default_rng(SEED).integers(0, 1024, users)
@@ -119,7 +140,8 @@ def show(lines: list[Line]) -> None:
     table = Table("what", "measured", "bar", "", box=MARKDOWN)
     for line in lines:
         verdict = "" if line.met is None else "met" if line.met else "NOT MET"
-        table.add_row(line.what, f"{line.value:,.1f} {line.unit}", line.bar, verdict)
+        digits = 1 if line.unit else 4
+        table.add_row(line.what, f"{line.value:,.{digits}f} {line.unit}".rstrip(), line.bar, verdict)
     Console(width=160).print(table)
 
 
@@ -132,7 +154,9 @@ def main() -> None:
     asked = parser.parse_args()
     users, vectors = int(asked.users), int(asked.vectors)
     lines = pi_rappor(users, asked.repetitions) + projective_geometry(users, asked.repetitions)
-    lines += seeds_of_vectors(vectors, asked.repetitions) + seeds_of_bits(max(1, users // 100), asked.repetitions)
+    lines += seeds_of_vectors(vectors, asked.repetitions)
+    lines += runs_of_seeds(max(1, vectors // 10), asked.repetitions)
+    lines += seeds_of_bits(max(1, users // 100), asked.repetitions)
     show(lines)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(line) for line in lines], ensure_ascii=False, indent=1) + "\n")

@@ -37,6 +37,24 @@ def test_the_comparison_is_right(name: str, mechanism: sdp.Mechanism) -> None:
     assert f"| {name} | {mechanism.message_bits} | {variance:.4f} | {central:.5f} |" in PAGE
 
 
+@pytest.mark.parametrize(
+    ("name", "mechanism", "tries"),
+    [
+        ("one run", sdp.Compressed(sdp.PrivUnitG(8.0, 1024)), "296"),
+        ("two runs, a seed each", sdp.Repeated(sdp.Compressed(sdp.PrivUnitG(4.0, 1024)), 2), "24"),
+        ("two runs, one seed", sdp.Compressed(sdp.Repeated(sdp.PrivUnitG(4.0, 1024), 2)), "149, twice as long"),
+        ("four runs, a seed each", sdp.Repeated(sdp.Compressed(sdp.PrivUnitG(2.0, 1024)), 4), "12"),
+    ],
+)
+def test_the_table_of_runs_is_right(name: str, mechanism: sdp.Mechanism, tries: str) -> None:
+    """Bits, error, seeds that are tried and central ε of each row."""
+    error = mechanism.variance(np.full((1, 1024), 1 / 32)).sum() / 1024
+    central = sdp.amplify(mechanism, 1_000_000).epsilon(1e-8).upper
+    assert f"| {name} | {mechanism.message_bits} | {error:.4f} | {tries} | {central:.5f} |" in PAGE
+    long = 2 if "twice" in tries else 1
+    assert f"{mechanism.words_tried / 1536 / long:.0f}" == tries.partition(",")[0]
+
+
 def test_the_list_of_what_can_be_compressed_is_complete() -> None:
     """Every mechanism of the catalogue that gives its reference law, and no other."""
     (listed,) = re.findall(r"In the catalogue: (.*)\.\n", PAGE)

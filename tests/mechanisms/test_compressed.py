@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -23,26 +22,23 @@ from tests.mechanisms.toy import (
     SEEDS,
     Spiked,
     ToyGenerator,
+    acceptance,
     both_ways,
     largest_ratio,
     law_of_seeds,
     measured_advantage,
     total_variation,
 )
-from tests.mechanisms.with_reference import WITH_REFERENCE
+from tests.mechanisms.with_reference import FURTHER, WITH_REFERENCE, examples, pure_table
 
 FALSE_ALARM = 1e-7
 
 
-def _examples() -> Iterator[Any]:
-    for name in WITH_REFERENCE:
-        for number, example in enumerate(all_mechanisms()[name].examples()):
-            yield pytest.param(example, id=f"{name}-{number}")
-
-
-every_example = pytest.mark.parametrize("randomizer", list(_examples()))
+every_example = pytest.mark.parametrize("randomizer", [pytest.param(one, id=name) for name, one in examples()])
 one_of_each = pytest.mark.parametrize(
-    "randomizer", [all_mechanisms()[name].examples()[-1] for name in WITH_REFERENCE], ids=WITH_REFERENCE
+    "randomizer",
+    [*(all_mechanisms()[name].examples()[-1] for name in WITH_REFERENCE), *FURTHER.values()],
+    ids=[*WITH_REFERENCE, *FURTHER],
 )
 
 
@@ -66,10 +62,9 @@ def at_most_e_to(ratio: Fraction, epsilon: float) -> bool:
 def test_with_uniform_bits_the_law_is_within_gamma(randomizer: Any, gamma: float) -> None:
     """[LC] Lemma A.2, exactly: a fraction f ≤ γ of the messages has the reference law, the rest the right one."""
     compressed = Compressed(randomizer, gamma)
-    table, ratio = randomizer.table(), Fraction(randomizer.reference.ratio)
+    table, ratio = pure_table(randomizer), Fraction(randomizer.reference.ratio)
     for value, row in list(zip(table.inputs, table.probabilities, strict=True))[:3]:
-        values = np.repeat(value[None, ...], len(row), axis=0)
-        chances = [Fraction(float(c)) for c in randomizer.reference.acceptance(values, table.messages)]
+        chances = [Fraction(float(c)) for c in acceptance(randomizer, value, table.messages)]
         reference = [p / (ratio * chance) for p, chance in zip(row, chances, strict=True)]
         accepting = sum(map(Fraction.__mul__, reference, chances))
         exhausted = (1 - accepting) ** compressed.tries
@@ -81,7 +76,7 @@ def test_with_uniform_bits_the_law_is_within_gamma(randomizer: Any, gamma: float
 @every_example
 def test_the_seeds_keep_the_promises_exactly(randomizer: Any) -> None:
     """Every seed of a toy generator whose advantage is measured: both guarantees, total variation and the fallback."""
-    table = randomizer.table()
+    table = pure_table(randomizer)
     inputs = table.inputs[[0, 1, -1]]
     for kind in ("even", "random"):
         advantage = measured_advantage(randomizer, ToyGenerator(kind), table, inputs)
@@ -93,9 +88,11 @@ def test_the_seeds_keep_the_promises_exactly(randomizer: Any) -> None:
         for gamma in (0.5, 1e-6):
             compressed = Compressed(randomizer, gamma, ToyGenerator(kind, advantage))
             laws = [law_of_seeds(compressed, value) for value in inputs]
-            parameters = compressed.variation_ratio()
+            parameters, (low, high) = compressed.variation_ratio(), compressed.guarantee.levels
             for law in laws:
                 assert sum(law) == 1
+                assert low <= min(law) * SEEDS
+                assert max(law) * SEEDS <= high
                 assert at_most_e_to(max(law) * SEEDS, compressed.promise.deletion_epsilon)
                 assert at_most_e_to(1 / (min(law) * SEEDS), compressed.promise.deletion_epsilon)
                 for other in laws:
@@ -113,7 +110,7 @@ def test_no_generator_can_break_the_fallback(randomizer: Any, kind: str) -> None
     compressed = Compressed(randomizer, 0.01, ToyGenerator(kind))
     fallback = compressed.guarantee.whatever_the_generator
     assert fallback is not None
-    laws = [law_of_seeds(compressed, value) for value in randomizer.table().inputs[[0, 1, -1]]]
+    laws = [law_of_seeds(compressed, value) for value in pure_table(randomizer).inputs[[0, 1, -1]]]
     for law in laws:
         assert at_most_e_to(max(law) * SEEDS, fallback.deletion_epsilon)
         assert at_most_e_to(1 / (min(law) * SEEDS), fallback.deletion_epsilon)
@@ -205,14 +202,22 @@ def test_seeds_are_amplified_like_messages() -> None:
         compressed = Compressed(randomizer)
         value = sdp.amplify(compressed, 100_000).epsilon(1e-8)
         base = sdp.amplify(randomizer, 100_000, bound="variation-ratio").epsilon(1e-8)
-        assert base.upper <= value.upper <= base.upper * (1 + 1e-6)
+        best = sdp.amplify(randomizer, 100_000).epsilon(1e-8)
+        assert best.upper <= value.upper <= base.upper * (1 + 1e-6)
         assert value.guarantee
         assert value.certified
-        assert value.bound in ("variation-ratio", "stronger-clone")
         assert sdp.amplify(compressed, 100_000).note == compressed.assumption
         assert sdp.amplify(randomizer, 100_000).note == ""
-        with pytest.raises(sdp.NotApplicable, match="Compressed gives no blanket, only parameters"):
-            sdp.amplify(compressed, 1000, bound="optimal")
+
+
+@pytest.mark.parametrize("randomizer", [sdp.KRR(3.0, 16), sdp.PrivHS(2.0, 5), sdp.Duchi(1.0, 9)], ids=str)
+def test_seeds_of_two_level_mechanisms_hide_as_well_as_their_messages(randomizer: Any) -> None:
+    """Where two regions share nothing, the blanket of the seeds is that of the messages but for rounding."""
+    seeds, messages = (
+        sdp.amplify(mechanism, 10_000, bound="optimal").epsilon(1e-8).upper
+        for mechanism in (Compressed(randomizer), randomizer)
+    )
+    assert messages <= seeds <= messages * (1 + 1e-6)
 
 
 def test_a_central_target_is_met_by_calibration() -> None:
@@ -264,7 +269,8 @@ def test_what_it_is_made_of_is_data() -> None:
         seeds = made.encode(np.arange(4).repeat(50), rng=np.random.default_rng(6))
         np.testing.assert_array_equal(sent.accumulate(seeds), made.accumulate(seeds))
     assert not made.law.tight
-    assert not made.law.covers_mixtures
+    assert made.law.covers_mixtures
+    assert not Compressed(Spiked(), prg=ToyGenerator("even")).law.covers_mixtures
 
 
 def test_seeds_are_expanded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +286,7 @@ def test_seeds_are_expanded_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 def test_bad_arguments_are_refused() -> None:
     """Each with one sentence."""
     with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law, got "):
-        Compressed(sdp.Laplace(1.0))
+        Compressed(sdp.Piecewise(1.0))
     with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law, got "):
         Compressed(sdp.KRR)
     with pytest.raises(ValueError, match=r"^Compressed: gamma must be between 0 and 1, both excluded, got 0\.0\.$"):
@@ -294,11 +300,11 @@ def test_bad_arguments_are_refused() -> None:
     compressed = Compressed(sdp.KRR(1.0, 4))
     with pytest.raises(ValueError, match=r"^Compressed: expected rows of 16 bytes, got uint8 of shape \(1, 3\)\.$"):
         compressed.unpack(np.zeros((1, 3), dtype=np.uint8))
-    with pytest.raises(ValueError, match=r"^KRR: values must be from 0 to 3, got 4\.$"):
+    with pytest.raises(ValueError, match=r"^Compressed KRR: values must be from 0 to 3, got 4\.$"):
         compressed.encode([4])
     with pytest.raises(ValueError, match=r"^Compressed: expected at least one message"):
         compressed.estimate(np.zeros((0, 16), dtype=np.uint8))
-    with pytest.raises(ValueError, match=r"^Compressed: a table needs few messages, got 2\^128 seeds\.$"):
+    with pytest.raises(ValueError, match=r"^Compressed: 2\^128 seeds cannot be written down as a table\.$"):
         compressed.table()
 
 
@@ -315,7 +321,7 @@ def test_it_is_built_by_name_around_an_entry_of_the_catalogue() -> None:
     with pytest.raises(ValueError, match=r"^mechanism must be one of .*, got 'nothing'\.$"):
         build("compressed-nothing", 2.0, {})
     with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law"):
-        build("compressed-laplace", 2.0, {})
+        build("compressed-piecewise", 2.0, {})
     assert not any(name.startswith("compressed") for name in all_mechanisms())
     assert all(isinstance(example, Compressed) for example in Compressed.examples())
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from shuffledp.mechanisms.catalogue import all_mechanisms
+from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.testing.case import SAMPLES, Case, with_table, without_table
 from shuffledp.testing.check import Check
 from shuffledp.testing.conformance import CHECKS
@@ -29,7 +30,7 @@ from tests import truth
 
 EXAMPLES = {
     f"{name}-{number}": Case(example)
-    for name, kind in all_mechanisms().items()
+    for name, kind in {**all_mechanisms(), "compressed": Compressed}.items()
     for number, example in enumerate(kind.examples())
 }
 

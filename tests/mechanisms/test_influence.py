@@ -68,11 +68,19 @@ EXAMPLES = [example for kind in catalogue.all_mechanisms().values() for example 
 LATTICES = [example for example in EXAMPLES if isinstance(example.wire, LatticeWire)]
 ANYWHERE = [example for example in EXAMPLES if isinstance(example, sdp.SplitAndMix | sdp.SplitAndMixVector)]
 FEW_MESSAGES = 32
+
+
+def seeds_of(mechanism: Mechanism) -> bool:
+    """Whether its messages are seeds, of which there are too many to try them all."""
+    return any(isinstance(layer, Compressed) for layer in catalogue.layers(mechanism))
+
+
 SEARCHED = [
     example
     for example in EXAMPLES + FURTHER
     if not isinstance(example.wire, LatticeWire)
     and example not in ANYWHERE
+    and not seeds_of(example)
     and not FEW_MESSAGES < example.crowd.most < math.inf
 ]
 
@@ -233,12 +241,18 @@ def test_vectors_of_several_runs_are_moved_as_by_one() -> None:
 
 @pytest.mark.parametrize("mechanism", Compressed.examples(), ids=named)
 def test_a_liar_finds_the_seed_it_needs(mechanism: Mechanism) -> None:
-    """No seed does more than the randomizer's messages do, and among a few hundred one does as much."""
+    """No seed does more than the randomizer's messages do, and among a few hundred one does as much.
+
+    But for vectors, where hardly any seed stands for what the wire of vectors would take.
+    """
     assert isinstance(mechanism, Compressed)
     seeds = np.random.default_rng(2).integers(0, 256, (400, mechanism.message_bytes), dtype=np.uint8)
     found = np.array([contribution(mechanism, seed[None, :]) for seed in seeds])
     assert mechanism.influence == mechanism.randomizer.influence
-    assert mechanism.influence == pytest.approx(moved(mechanism.randomizer, found), rel=1e-9)
+    most = moved(mechanism.randomizer, found)
+    assert mechanism.influence is not None
+    assert most <= mechanism.influence * (1 + 1e-9)
+    assert most == pytest.approx(mechanism.influence, rel=1e-9) or isinstance(mechanism.randomizer, sdp.Repeated)
 
 
 def test_seeds_of_vectors_move_no_more_than_the_wire_of_vectors() -> None:

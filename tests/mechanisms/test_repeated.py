@@ -119,7 +119,7 @@ def test_errors() -> None:
         Repeated(PrivHS(1.0, 3), 2).encode([[0.0, 1.0]])
     with pytest.raises(ValueError, match=r"^Repeated: expected rows of 24 bytes, got uint8 of shape \(1, 3\)\.$"):
         Repeated(PrivHS(1.0, 3), 2).unpack(np.zeros((1, 3), dtype=np.uint8))
-    with pytest.raises(ValueError, match=r"^PrivHS: vectors of many digits cannot be written down as a table\.$"):
+    with pytest.raises(ValueError, match=r"^Repeated: runs of privhs cannot be written down as a table\.$"):
         Repeated(PrivHS(1.0, 3), 2).table()
     with pytest.raises(ValueError, match=r"^Repeated: a table needs fewer messages, got 8 in each of 4 runs\.$"):
         Repeated(SQKR(1.0, 2), 4).table()

@@ -15,14 +15,16 @@ import numpy as np
 from shuffledp.array import Array, Floats, Words
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.pair_law import PairLaw
-from shuffledp.mechanisms.parts.reference import ApproximateReference
+from shuffledp.mechanisms.parts.reference import ApproximateReference, UniformNumber
 from shuffledp.mechanisms.parts.support import CountedOption
+from shuffledp.mechanisms.parts.unit_ball import LatticeReading, UnitBall, drawn_directions
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.prg import PseudorandomGenerator, Seeds
-from shuffledp.sampling.random import RandomSource
+from shuffledp.sampling.random import RandomSource, SystemSource
 
 SEEDS = 256
 
@@ -142,6 +144,91 @@ class Spiked(Mechanism):
         return [cls()]
 
 
+POINTS = 8
+"""On the circle, evenly spaced; none is orthogonal to an input of the table."""
+
+
+@dataclass(frozen=True)
+class UniformPoint(UniformNumber):
+    """The uniform law of the points, from which a direction that is drawn for each value is told by its half."""
+
+    def drawn(self, values: Array, source: RandomSource) -> Array:
+        return drawn_directions(values, source)
+
+
+def points(messages: Array) -> Floats:
+    """The points of these numbers."""
+    angles = 2 * np.pi * (messages + 0.25) / POINTS
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def ahead(directions: Array, messages: Array) -> Any:
+    """Whether each point is on the side of the direction beside it."""
+    return np.einsum("ij,ij->i", directions, points(messages)) > 0
+
+
+@dataclass(frozen=True)
+class PointReading(LatticeReading):
+    """The sum of the points."""
+
+    def accumulate(self, messages: Array) -> Array:
+        return super().accumulate(points(messages))
+
+
+@dataclass(frozen=True)
+class ToyCircle(Mechanism):
+    """One of eight points of the circle, often one on the side of the user's vector."""
+
+    epsilon: float
+
+    name = "toy-circle"
+    task = "vector mean"
+
+    @property
+    def region(self) -> OwnRegion:
+        return OwnRegion("ToyCircle", self.epsilon, Fraction(1, 2))
+
+    @property
+    def values(self) -> UnitBall:
+        return UnitBall("ToyCircle", 2)
+
+    @property
+    def law(self) -> RegionLaw:
+        return RegionLaw.of_disjoint(self.region)
+
+    @property
+    def wire(self) -> WholeNumberWire:
+        return WholeNumberWire("ToyCircle", POINTS)
+
+    @property
+    def reading(self) -> PointReading:
+        """The mean of four points in a row is 1/(4·sin(π/8)) long, and at times a little beside the vector."""
+        scale = 4 * math.sin(math.pi / 8) / float(1 - self.region.uniform_share)
+        return PointReading(2, 1.0, scale, 0.5, 0.0, POINTS)
+
+    @property
+    def reference(self) -> UniformPoint:
+        return UniformPoint(self.region, ahead, POINTS)
+
+    def randomize(self, values: Array, source: RandomSource) -> Array:
+        directions = drawn_directions(values, source)
+        drawn = source.below(POINTS, len(values))
+        told = ~source.coins(self.region.uniform_share, len(values))
+        return np.where(told & ~ahead(directions, drawn), (drawn + POINTS // 2) % POINTS, drawn)
+
+    def table(self) -> OutputTable:
+        inputs = np.array([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8], [0.0, 0.5]])
+        sides = [ahead(np.repeat(direction[None, :], POINTS, axis=0), np.arange(POINTS)) for direction in inputs]
+        high, low = (level / POINTS for level in (self.region.inside, self.region.outside))
+        rows = [[high if side else low for side in own.tolist()] for own in sides]
+        rows[3] = [(3 * a + high + low - a) / 4 for a in rows[3]]
+        return OutputTable(inputs, np.arange(POINTS), tuple(map(tuple, rows)))
+
+    @classmethod
+    def examples(cls) -> Sequence[ToyCircle]:
+        return [cls(1.0)]
+
+
 def expectation(first: Law, second: Law, of: Callable[[Fraction, Fraction], Fraction]) -> Fraction:
     """The sum of a function of two laws' entries; equal pairs, of which there are many, are taken once."""
     pairs = Counter(zip(first, second, strict=True))
@@ -163,10 +250,15 @@ def both_ways(first: Law, second: Law, epsilon: float) -> Fraction:
     return max(expectation(p, q, lambda a, b: max(a - ratio * b, Fraction(0))) for p, q in ways)
 
 
+def acceptance(randomizer: Any, value: Any, messages: Any) -> Floats:
+    """The probability that each message is accepted for a value."""
+    drawn = randomizer.reference.drawn(np.asarray(value)[None, ...], SystemSource())
+    return np.asarray(randomizer.reference.acceptance(np.repeat(drawn, len(messages), axis=0), messages))
+
+
 def executed_acceptance(randomizer: Any, value: Any, messages: Any) -> Law:
     """The probabilities that the coins have: rounded down to multiples of 2^-64, at most 1."""
-    values = np.repeat(np.asarray(value)[None, ...], len(messages), axis=0)
-    chances = randomizer.reference.acceptance(values, messages).tolist()
+    chances = acceptance(randomizer, value, messages).tolist()
     exact = {c: min(Fraction(1), Fraction(math.floor(Fraction(c) * (1 << 64)), 1 << 64)) for c in set(chances)}
     return [exact[chance] for chance in chances]
 

@@ -18,7 +18,7 @@ from shuffledp.planner.goal import Goal, Limits
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking, run, trials
 from shuffledp.planner.trial import BY_SHUFFLER, MOST_BITS, Offer, Refusal, Trial
-from shuffledp.tasks import Frequency
+from shuffledp.tasks import Frequency, UnitVectorMean, VectorMean
 from tests.planner.goals import TASKS, goal_of, left_aside, ranking_of
 
 
@@ -136,6 +136,55 @@ def test_a_limit_of_local_epsilon_holds_for_seeds_too() -> None:
     assert 1.99 <= offer.mechanism.local_epsilon <= 2.0
     assert "pseudorandom" in offer.assumption
     assert offer.bits == 128
+
+
+def test_a_limit_of_local_epsilon_is_shared_by_runs() -> None:
+    """The ε that is searched is that of one run; all runs together keep the limit, and use it."""
+    goal = Goal(UnitVectorMean(64), 20_000, Target(5.0, 1e-6), limits=Limits(epsilon_local=6.0))
+    (offer,) = run(trials(goal, "repeated-compressed-privunit-g"))
+    assert isinstance(offer, Offer)
+    assert offer.mechanism.settings()["runs"] == 2
+    assert offer.mechanism.local_epsilon is not None
+    assert 5.99 <= offer.mechanism.local_epsilon <= 6.0
+    assert offer.bits == 256
+    assert "pseudorandom" in offer.assumption
+    assert Plan.parse(offer.plan.text()).mechanism == offer.mechanism
+
+
+def test_two_seeds_win_where_one_is_hard_to_find() -> None:
+    """With much ε to spend a single vector cannot use it; runs of vectors that can be found have less noise."""
+    goal = Goal(UnitVectorMean(1024), 10**8, Target(2.0, 1e-8), limits=Limits(bits=512))
+    one, several = (list(run(trials(goal, f"{prefix}-privunit-g"))) for prefix in ("compressed", "repeated-compressed"))
+    assert isinstance(one[0], Offer)
+    assert isinstance(several[0], Offer)
+    assert several[0].standard_error < 0.97 * one[0].standard_error
+    assert several[0].bits == 256
+
+
+def test_what_is_built_around_a_mechanism_is_tried_where_it_may_win() -> None:
+    """Seeds, and several seeds for vectors; whatever else can be built is planned by its name."""
+    names = [name for name, _ in Goal(UnitVectorMean(64), 1000, Target(1.0, 1e-6)).kinds()]
+    assert {"compressed-privunit-g", "repeated-compressed-privunit-g", "repeated-compressed-privhs"} <= set(names)
+    assert not {"repeated-privhs", "compressed-repeated-privhs", "repeated-compressed-duchi"} & set(names)
+    assert "compressed-duchi" in names
+    goal = Goal(UnitVectorMean(64), 5000, Target(1.0, 1e-6))
+    for name, bits in (("repeated-privhs", 2 * 2048), ("compressed-repeated-privhs", 128)):
+        (outcome,) = run(trials(goal, name))
+        assert isinstance(outcome, Offer)
+        assert outcome.bits == bits
+        assert outcome.name == outcome.mechanism.name == name
+    with pytest.raises(ValueError, match=r"mechanism must be one of .* got 'repeated-krr'"):
+        trials(goal, "repeated-krr")
+
+
+def test_seeds_of_long_vectors_of_signs() -> None:
+    """Two hundred signs in 128 bits, with the error of the signs."""
+    goal = Goal(VectorMean(200, 0.0, 1.0), 20_000, Target(1.0, 1e-6))
+    (seed,), (signs,) = (list(run(trials(goal, name))) for name in ("compressed-duchi", "duchi"))
+    assert isinstance(seed, Offer)
+    assert isinstance(signs, Offer)
+    assert (seed.bits, signs.bits) == (128, 200)
+    assert seed.standard_error <= 1.02 * signs.standard_error
 
 
 def test_good_settings_are_chosen() -> None:

@@ -34,6 +34,12 @@ def command(json: options.Json = False) -> None:
     without = [kind.name for kind in kinds.values() if kind.built_from_numbers and not catalogue.takes_epsilon(kind)]
     typer.echo(f"\nWithout a local ε, because every user's dummies hide everybody: {', '.join(without)}. For example:")
     typer.echo("  shuffledp amplify --mechanism pure-dump --set options=128 --set dummies=5 --users 1e5 --delta 1e-8")
+    typer.echo(
+        "\nAround another one, with its name after theirs: compressed- (a seed of the message), repeated- (runs at"
+    )
+    typer.echo("a part of ε each; ε is that of one run). For example, two seeds that keep local ε = 8 together:")
+    typer.echo("  shuffledp amplify --mechanism repeated-compressed-privunit-g --epsilon-local 4 --set runs=2 \\")
+    typer.echo("    --set dimension=1024 --users 1e5 --delta 1e-8")
 
 
 def _text(field: dataclasses.Field[Any]) -> str:

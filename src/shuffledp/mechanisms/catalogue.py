@@ -6,16 +6,18 @@ import dataclasses
 import importlib
 import math
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import shuffledp.mechanisms
 from shuffledp import argument
 from shuffledp.mechanisms import visitor
-from shuffledp.mechanisms.combined.compressed import PREFIX, Compressed
+from shuffledp.mechanisms.combined import compressed, repeated
+from shuffledp.mechanisms.combined.compressed import Compressed
+from shuffledp.mechanisms.combined.repeated import Repeated
 from shuffledp.mechanisms.mechanism import Mechanism
 
-WRAPPERS: Mapping[str, type[Mechanism]] = {PREFIX: Compressed}
+WRAPPERS: Mapping[str, type[Compressed | Repeated]] = {compressed.PREFIX: Compressed, repeated.PREFIX: Repeated}
 """What is built around a mechanism, by the prefix of its name; its first field is the mechanism."""
 
 
@@ -30,8 +32,8 @@ def all_mechanisms() -> dict[str, type[Mechanism]]:
 def _final_kinds(kind: Any) -> Iterator[type[Mechanism]]:
     for child in kind.__subclasses__():
         ours = child.__module__.startswith(f"{shuffledp.mechanisms.__name__}.")
-        # What is built around a mechanism is no entry of its own.
-        if ours and not child.__abstractmethods__ and child not in WRAPPERS.values():
+        # What is for any task, that of the mechanism around which it is built, is no entry of its own.
+        if ours and not child.__abstractmethods__ and child is not Compressed:
             yield child
         yield from _final_kinds(child)
 
@@ -63,7 +65,7 @@ def find(name: str) -> type[Mechanism] | None:
 
 def kind_of(name: str) -> type[Mechanism]:
     """The mechanism of a name, or the one around which it is built, among those that numbers suffice to build."""
-    _, name = wrapper_of(name)
+    _, name = wrappers_of(name)
     kind = find(name)
     if kind is None or not kind.built_from_numbers:
         kinds = [known for known, own in all_mechanisms().items() if own.built_from_numbers]
@@ -71,10 +73,48 @@ def kind_of(name: str) -> type[Mechanism]:
     return kind
 
 
-def wrapper_of(name: str) -> tuple[type[Mechanism] | None, str]:
-    """What a name's prefix says is built around a mechanism, if any, and the mechanism's name."""
+def wrappers_of(name: str) -> tuple[tuple[type[Compressed | Repeated], ...], str]:
+    """What a name's prefixes say is built around a mechanism, from the outside, and the mechanism's name."""
     prefix, _, inner = name.partition("-")
-    return (WRAPPERS[prefix], inner) if prefix in WRAPPERS else (None, name)
+    if prefix not in WRAPPERS or not inner:
+        return (), name
+    deeper, plain = wrappers_of(inner)
+    return (WRAPPERS[prefix], *deeper), plain
+
+
+def worth_trying(example: Mechanism) -> Iterator[str]:
+    """The prefixes of what a plan builds around mechanisms like this one: a seed, or a few where one is hard to find.
+
+    Several messages in place of one, or one seed for several runs, have more noise, or take longer, than these.
+    """
+    if Compressed.fits(example):
+        yield compressed.PREFIX
+        if Repeated.fits(Compressed(example)):
+            yield f"{repeated.PREFIX}-{compressed.PREFIX}"
+
+
+def wrapped(mechanism: Mechanism, wrappers: Sequence[type[Mechanism]], given: Mapping[str, Any]) -> Mechanism:
+    """A mechanism with all of these around it, from the outside, and their settings among those given."""
+    made = mechanism
+    for wrapper in reversed(wrappers):
+        own = {field.name for field in own_settings(wrapper)}
+        made = wrapper(made, **{key: value for key, value in given.items() if key in own})  # type: ignore[call-arg]
+    return made
+
+
+def layers(mechanism: Mechanism) -> Iterator[Mechanism]:
+    """A mechanism, the one around which it is built, and so on."""
+    yield mechanism
+    if isinstance(mechanism, Compressed):
+        yield from layers(mechanism.randomizer)
+    elif isinstance(mechanism, Repeated):
+        yield from layers(mechanism.mechanism)
+
+
+def own_settings(wrapper: type[Mechanism]) -> list[dataclasses.Field[Any]]:
+    """The settings of a wrapper besides the mechanism."""
+    _, *own = settings(wrapper)
+    return own
 
 
 def read(document: Mapping[str, Any]) -> Mechanism:
@@ -89,9 +129,11 @@ def read(document: Mapping[str, Any]) -> Mechanism:
 def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> Mechanism:
     """A mechanism from its name, local ε if it takes one, and settings, each a number or the text of one."""
     kind = kind_of(name)
-    wrapper, inner = wrapper_of(name)
-    if wrapper is not None:
-        return _wrapped(wrapper, inner, epsilon_local, given)
+    wrappers, inner = wrappers_of(name)
+    if wrappers:
+        own = {field.name: field for wrapper in wrappers for field in own_settings(wrapper)}
+        mechanism = build(inner, epsilon_local, {key: text for key, text in given.items() if key not in own})
+        return wrapped(mechanism, wrappers, _chosen(name, own, {key: given[key] for key in given if key in own}))
     if takes_epsilon(kind) and epsilon_local is None:
         raise ValueError(f"{name}: --mechanism needs --epsilon-local.")
     if not takes_epsilon(kind) and epsilon_local is not None:
@@ -100,20 +142,15 @@ def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> M
     unknown = [key for key in given if key not in known]
     if unknown:
         raise ValueError(f"{name}: expected settings among {', '.join(known) or 'none'}, got {unknown[0]!r}.")
+    return construct(kind, epsilon_local, _chosen(name, known, given))
+
+
+def _chosen(name: str, known: Mapping[str, dataclasses.Field[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as their types say, none that is needed left out."""
     missing = [key for key, field in known.items() if key not in given and not has_default(field)]
     if missing:
         raise ValueError(f"{name}: setting {missing[0]} is missing; add --set {missing[0]}=….")
-    chosen = {key: _number(name, key, text, known[key]) for key, text in given.items()}
-    return construct(kind, epsilon_local, chosen)
-
-
-def _wrapped(kind: type[Mechanism], inner: str, epsilon_local: float | None, given: Mapping[str, Any]) -> Mechanism:
-    """What is built around a mechanism: the settings are its own or the mechanism's."""
-    _, *own = settings(kind)
-    known = {field.name: field for field in own}
-    mechanism = build(inner, epsilon_local, {key: text for key, text in given.items() if key not in known})
-    chosen = {key: _number(inner, key, text, known[key]) for key, text in given.items() if key in known}
-    return kind(mechanism, **chosen)  # type: ignore[call-arg]
+    return {key: _number(name, key, text, known[key]) for key, text in given.items()}
 
 
 def _number(name: str, key: str, given: Any, field: dataclasses.Field[Any]) -> Any:

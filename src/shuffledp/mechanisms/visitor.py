@@ -224,7 +224,7 @@ def _checked(kind: type[Mechanism], who: str) -> str:
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"{who}: {kind.__name__} must have a name of small letters, digits and hyphens, got {name!r}.")
-    if name in catalogue.all_mechanisms() or catalogue.wrapper_of(name)[0] is not None:
+    if name in catalogue.all_mechanisms() or catalogue.wrappers_of(name)[0]:
         raise ValueError(f"{who}: the name {name!r} of {kind.__name__} is the catalogue's own; choose another.")
     if not dataclasses.is_dataclass(kind):
         raise ValueError(f"{who}: {kind.__name__} must be a dataclass, so that its settings have names.")

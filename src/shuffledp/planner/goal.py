@@ -122,5 +122,10 @@ class Goal:
         for name, kind in (catalogue.all_mechanisms() | visitor.registered()).items():
             if self.task.can_use(kind) and kind.built_from_numbers:
                 yield name, kind
-                if kind.examples()[0].reference is not None:
-                    yield from ((f"{prefix}-{name}", kind) for prefix in catalogue.WRAPPERS)
+                yield from ((f"{prefix}-{name}", kind) for prefix in catalogue.worth_trying(kind.examples()[0]))
+
+    def kinds_named(self, name: str) -> list[tuple[str, type[Mechanism]]]:
+        """The same for one name, whatever is built around the mechanism."""
+        wrappers, inner = catalogue.wrappers_of(name)
+        every = [known for known in self.kinds() if known[0] == (inner if wrappers else name)]
+        return [(name, kind) for _, kind in every]

@@ -25,12 +25,11 @@ TRIALS_OF_A_WORKER = 8
 
 def trials(goal: Goal, only: str | None = None) -> list[Trial]:
     """What is to be calibrated, one mechanism each; ``only`` the one of this name."""
-    every = [Trial(name, kind, goal) for name, kind in goal.kinds()]
-    chosen = [trial for trial in every if only in (None, trial.name)]
+    chosen = list(goal.kinds()) if only is None else goal.kinds_named(only)
     if not chosen:
-        names = ", ".join(trial.name for trial in every)
+        names = ", ".join(name for name, _ in goal.kinds())
         raise ValueError(f"plan: mechanism must be one of {names} for the task {goal.task.name!r}, got {only!r}.")
-    return chosen
+    return [Trial(name, kind, goal) for name, kind in chosen]
 
 
 def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from shuffledp.composition.sequential import compose
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
 from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.combined.compressed import Compressed
+from shuffledp.mechanisms.combined.repeated import Repeated
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.planner import cost
@@ -241,7 +244,7 @@ class Trial:
         """The settings besides those searched, within the limits, each with its error by a quick guess."""
         choices: list[_Choice] = []
         refused: list[tuple[float, str]] = []
-        for variant in self.kind.variants(self.goal.task.facts):
+        for variant in self._variants():
             settings, bits = self._known() | variant, math.inf
             try:
                 mechanism = self._guessed(settings)
@@ -256,12 +259,17 @@ class Trial:
             raise ValueError(min(refused)[1])
         return choices
 
+    def _variants(self) -> Iterator[dict[str, Any]]:
+        """Settings worth comparing, of the mechanism and of what is built around it."""
+        facts = self.goal.task.facts
+        for chosen in itertools.product(*(kind.variants(facts) for kind in (self.kind, *self._wrappers))):
+            yield {name: value for settings in chosen for name, value in settings.items()}
+
     def _demand(self, mechanism: Mechanism) -> None:
         """Stop where such a mechanism is not worth calibrating: too costly whatever its local ε."""
-        if self._wrapper is not None:
-            plain = getattr(mechanism, dataclasses.fields(self._wrapper)[0].name)  # type: ignore[arg-type]
-            if mechanism.message_bits >= plain.message_bits:
-                seed = f"a seed of {mechanism.message_bits} bits"
+        for made in catalogue.layers(mechanism):
+            if isinstance(made, Compressed) and made.message_bits >= made.randomizer.message_bits:
+                seed = f"a seed of {made.message_bits} bits"
                 raise NotApplicable("plan", f"{seed} is no shorter than the message that it stands for")
         size = 8.0 * mechanism.words_tried
         if size > MOST_TRIED:
@@ -333,34 +341,37 @@ class Trial:
 
     def _tuned(self, given: Mapping[str, Any], tuning: Tuning) -> Tuning:
         """Where the setting is searched: within the limit of local ε, and where a wrapper works."""
-        most = tuning.most
-        if tuning.name == "epsilon":
-            if self.goal.limits.epsilon_local is not None:
-                most = min(most, self.goal.limits.epsilon_local)
-            if self._wrapper is not None:
-                most = min(most, BEYOND_GUESS * self._guess(given, tuning).value)
-        return dataclasses.replace(tuning, most=most)
+        capped = self._capped(given, tuning)
+        if tuning.name != "epsilon" or not self._wrappers:
+            return capped
+        return dataclasses.replace(capped, most=min(capped.most, BEYOND_GUESS * self._guess(given, tuning).value))
+
+    def _capped(self, given: Mapping[str, Any], tuning: Tuning) -> Tuning:
+        """Within the limit of local ε, which the runs share."""
+        cap = self.goal.limits.epsilon_local
+        if tuning.name != "epsilon" or cap is None:
+            return tuning
+        runs = given["runs"] if Repeated in self._wrappers else 1
+        return dataclasses.replace(tuning, most=min(tuning.most, cap / runs))
 
     def _guess(self, given: Mapping[str, Any], tuning: Tuning) -> _Guess:
-        build = self._builder(given, tuning)
-        cap = self.goal.limits.epsilon_local
-        if tuning.name == "epsilon" and cap is not None:
-            tuning = dataclasses.replace(tuning, most=min(tuning.most, cap))
+        build, tuning = self._builder(given, tuning), self._capped(given, tuning)
         honest = self.goal.fewest - self.goal.colluding
         value = guess(build, tuning, self.goal.target, users=honest, rounds=self.goal.rounds)
         end = tuning.least if tuning.more_is_more_private else tuning.most
         return _Guess(value, build(value), "at its end" if value == end else "")
 
     @property
-    def _wrapper(self) -> type[Mechanism] | None:
-        return catalogue.wrapper_of(self.name)[0]
+    def _wrappers(self) -> tuple[type[Mechanism], ...]:
+        return catalogue.wrappers_of(self.name)[0]
 
     def _builder(self, given: Mapping[str, Any], tuning: Tuning) -> Callable[[float], Mechanism]:
         """The mechanism as a function of the setting that is searched."""
+        around = {field.name for wrapper in self._wrappers for field in catalogue.own_settings(wrapper)}
+        plain = {name: value for name, value in given.items() if name not in around}
 
         def build(value: float) -> Mechanism:
-            made = self.kind(**given, **{tuning.name: value})
-            return made if self._wrapper is None else self._wrapper(made)  # type: ignore[call-arg]
+            return catalogue.wrapped(self.kind(**plain, **{tuning.name: value}), self._wrappers, given)
 
         return build
 

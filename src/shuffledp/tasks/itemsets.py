@@ -59,7 +59,7 @@ class ItemSets(Frequency):
         return Sensitivity(changed, math.sqrt(changed))
 
     def values(self, column: Column, array: pa.Array) -> Any:
-        if isinstance(column.mechanism.values, ItemsUpTo):
+        if isinstance(column.mechanism.values.plain, ItemsUpTo):
             sizes, entries = column.lists(array)
             return self._padded(column, sizes, column.option_numbers(entries, self.domain.names))
         rows, entries = column.lists_of_one_length(array)

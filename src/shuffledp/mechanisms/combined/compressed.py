@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -19,14 +20,15 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.reference import ApproximateReference, Reference
 from shuffledp.mechanisms.parts.seed import SeedExpansion, SeedLaw, SeedReading, SeedWire
 from shuffledp.mechanisms.parts.seed_guarantee import Promise, SeedGuarantee
-from shuffledp.mechanisms.parts.user_values import UserValues
+from shuffledp.mechanisms.parts.user_values import ValuesOf
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.sampling.prg import PseudorandomGenerator, Seeds, generator
 from shuffledp.sampling.random import WORD, RandomSource
 
 PREFIX = "compressed"
 """Before the name of the randomizer, on the command line and in plans."""
-MOST_TRIES = 1 << 40
+MOST_TRIES = 1 << 32
+"""Seeds that are tried for one message on average, at most: hours of work."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,9 @@ class Compressed(Mechanism):
     seeds a fresh one is sent, whatever it stands for. About C seeds are tried; the server expands what it gets.
     ``epsilon`` is the replacement guarantee of the seeds, for those who accept the generator's ``assumption``.
 
-    ``randomizer``: a mechanism with a reference law, such as OUE or PrivUnitG. ``gamma``: γ, the chance that every seed
-    is refused. ``prg``: the generator that expands seeds, "aes-ctr" (the default), "chacha20" or "shake128", or one of
+    ``randomizer``: a mechanism with a reference law, such as OUE or PrivUnitG, several runs of one (``Repeated``: the
+    runs' ratios C multiply) or queries that have one each (``Parallel``). ``gamma``: γ, the chance that every seed is
+    refused. ``prg``: the generator that expands seeds, "aes-ctr" (the default), "chacha20" or "shake128", or one of
     your own.
 
     Theorem: [LC] Algorithms 1 and 4; guarantees: see ``SeedGuarantee``.
@@ -66,11 +69,11 @@ class Compressed(Mechanism):
     has_table = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.randomizer, Mechanism) or self.randomizer.reference is None:
+        if not self.fits(self.randomizer):
             raise TypeError(f"Compressed: expected a randomizer that gives its reference law, got {self.randomizer!r}.")
         object.__setattr__(self, "gamma", argument.open_probability("Compressed", "gamma", self.gamma))
         assert self.generator
-        if self.tries > MOST_TRIES:
+        if self.given.ratio > MOST_TRIES:
             raise ValueError(
                 f"Compressed: the density ratio to the reference law must be small enough to try seeds, got "
                 f"{self.given.ratio:.3g}; lower the local epsilon."
@@ -81,6 +84,11 @@ class Compressed(Mechanism):
                 f"local epsilon."
             )
         object.__setattr__(self, "epsilon", self.promise.replacement_epsilon)
+
+    @classmethod
+    def fits(cls, randomizer: Any) -> bool:
+        """Whether it can be compressed at all."""
+        return isinstance(randomizer, Mechanism) and randomizer.reference is not None
 
     @cached_property
     def given(self) -> Reference:
@@ -111,9 +119,9 @@ class Compressed(Mechanism):
 
     # --- its parts --------------------------------------------------------------------------------------------
 
-    @property
-    def values(self) -> UserValues:
-        return self.randomizer.values
+    @cached_property
+    def values(self) -> ValuesOf:
+        return ValuesOf("Compressed", self.randomizer.values)
 
     @cached_property
     def law(self) -> SeedLaw:
@@ -147,9 +155,11 @@ class Compressed(Mechanism):
     @cached_property
     def guarantee(self) -> SeedGuarantee:
         """How the guarantees follow from those of the randomizer."""
-        ratio = self.given.ratio
-        excess = self.given.acceptance_error
-        return SeedGuarantee(ratio, self.tries, self.gamma, self.generator.advantage, excess, self._base)
+        given = self.given
+        return SeedGuarantee(
+            given.ratio, given.least_ratio, self.tries, self.gamma, self.generator.advantage, given.acceptance_error,
+            given.rounding, self._base,
+        )  # fmt: skip
 
     @property
     def promise(self) -> Promise:
@@ -159,10 +169,14 @@ class Compressed(Mechanism):
     @property
     def assumption(self) -> str:
         """What must hold for the guarantees, in words, and what is left where it does not."""
+        return self.assumed_of(1)
+
+    def assumed_of(self, seeds: int) -> str:
+        """The same for a report of so many seeds."""
         fallback, sentence = self.guarantee.whatever_the_generator, f"Assumes that {self.generator.assumption}"
         if fallback is None:
             return sentence
-        rounded_up = math.ceil(fallback.replacement_epsilon * 1000) / 1000
+        rounded_up = math.ceil(seeds * Fraction(fallback.replacement_epsilon) * 1000) / 1000
         return (
             f"{sentence} Whatever the generator is, replacing a value changes no probability of a report by more than "
             f"e^{rounded_up:g}."
@@ -184,6 +198,7 @@ class Compressed(Mechanism):
         return str(self.randomizer.task)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
+        values = self.given.drawn(values, source)
         # Who runs out of tries sends the seed drawn here, which was never tried.
         seeds = self._fresh(len(values), source)
         waiting, tried = np.arange(len(values)), 0
@@ -220,14 +235,30 @@ class Compressed(Mechanism):
     # --- for tests ----------------------------------------------------------------------------------------------
 
     def table(self) -> OutputTable:
-        raise ValueError(f"Compressed: a table needs few messages, got 2^{self.message_bits} seeds.")
+        raise ValueError(f"Compressed: 2^{self.message_bits} seeds cannot be written down as a table.")
 
     @classmethod
     def examples(cls) -> Sequence[Compressed]:
+        from shuffledp.mechanisms.combined.parallel import Parallel
+        from shuffledp.mechanisms.combined.repeated import Repeated
         from shuffledp.mechanisms.frequency.rappor import RAPPOR
         from shuffledp.mechanisms.frequency.subset import Subset
+        from shuffledp.mechanisms.given.from_table import FromTable
+        from shuffledp.mechanisms.mean.laplace import Laplace
+        from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
+        from shuffledp.mechanisms.vector.duchi import Duchi
+        from shuffledp.mechanisms.vector.privhs import PrivHS
 
-        return [cls(RAPPOR(2.0, 40)), cls(Subset(1.0, 8), prg="chacha20")]
+        return [
+            cls(RAPPOR(2.0, 40)),
+            cls(Subset(1.0, 8), prg="chacha20"),
+            cls(FromTable([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]]), prg="shake128"),
+            cls(Laplace(1.0, -2.0, 3.0, 50), prg="shake128"),
+            cls(PlanarLaplace(2.0, columns=3), prg="shake128"),
+            cls(Duchi(2.0, 200)),
+            cls(Repeated(PrivHS(0.5, 2), 2), prg="shake128"),
+            cls(Parallel([Laplace(1.0, grid=7), Duchi(1.0, 3)], [1, 3]), prg="shake128"),
+        ]
 
 
 def _log_up(number: float) -> float:

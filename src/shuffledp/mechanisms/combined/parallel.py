@@ -21,7 +21,9 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.branch import MixtureLaw, shares_of
 from shuffledp.mechanisms.parts.query import Query, QueryColumn
+from shuffledp.mechanisms.parts.query_reference import QuerySetReference
 from shuffledp.mechanisms.parts.query_set import QuerySetReading, QuerySetValues, QuerySetWire
+from shuffledp.mechanisms.parts.reference import exact_references
 from shuffledp.sampling.random import RandomSource, SystemSource
 
 MOST_QUERIES = 256
@@ -109,6 +111,12 @@ class Parallel(Mechanism):
     def reading(self) -> QuerySetReading:
         queries = map(_query, self.values.queries, self.mechanisms, self.shares)
         return QuerySetReading(self.values, self.wire, tuple(queries))
+
+    @cached_property
+    def reference(self) -> QuerySetReference | None:
+        """The mixture of the queries' reference laws, where each has one that bounds every ratio."""
+        known = exact_references([one.reference for one in self.mechanisms])
+        return None if known is None else QuerySetReference(self.values, self.wire, known, self.shares)
 
     def queries(self, estimate: Estimate) -> list[Estimate]:
         """The estimate of each query, in the shape that its mechanism gives."""

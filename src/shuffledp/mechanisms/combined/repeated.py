@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -15,18 +15,26 @@ from flint import fmpq
 
 from shuffledp import argument
 from shuffledp.array import Array
+from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.pair_law import PairLaw
-from shuffledp.mechanisms.parts.repeated_run import RepeatedReading, RepeatedValues, RepeatedWire
+from shuffledp.mechanisms.parts.reference import exact_references
+from shuffledp.mechanisms.parts.repeated_run import RepeatedReading, RepeatedReference, RepeatedWire
+from shuffledp.mechanisms.parts.seed import SeedLaw
 from shuffledp.mechanisms.parts.unit_ball import UnitBall
+from shuffledp.mechanisms.parts.user_values import ValuesOf
+from shuffledp.mechanisms.vector.privhs import PrivHS
+from shuffledp.mechanisms.vector.privunit_g import PrivUnitG
 from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import ExactClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
+PREFIX = "repeated"
+"""Before the name of the mechanism, on the command line and in plans."""
 MOST_MESSAGES_OF_A_TABLE = 1000
 
 
@@ -39,10 +47,14 @@ class Repeated(Mechanism):
     a message m times as long. The pair of two inputs is the product of the runs' pairs, classes with equally many
     runs in either own set put together.
 
+    Runs of a ``Compressed`` mechanism send a seed each. A run at ε tries about e^ε seeds or fewer, so that m of them
+    are found exponentially faster than one for mε.
+
     ``mechanism``: one for vectors in the unit ball, with the local ε of one run. ``runs``: m, how many.
 
     Theorem: [LC] Lemma C.1: mε, error α/m, m times the bits. The product of dominating two-level pairs dominates: given
-    the other runs, the density of one enters G linearly, and ``RegionLaw``'s argument holds run by run.
+    the other runs, the density of one enters G linearly, and ``RegionLaw``'s argument (``SeedLaw``'s for seeds) holds
+    run by run.
 
     >>> import shuffledp as sdp
     >>> once = sdp.PrivHS(epsilon=1.0, dimension=8)
@@ -51,6 +63,9 @@ class Repeated(Mechanism):
     (3.0, 3)
     >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
     '0.1528'
+    >>> seeds = sdp.Repeated(sdp.Compressed(sdp.PrivUnitG(epsilon=4.0, dimension=1024)), runs=2)
+    >>> f"{seeds.epsilon:.3f}", seeds.message_bits
+    ('8.000', 256)
     """
 
     mechanism: Mechanism
@@ -63,37 +78,57 @@ class Repeated(Mechanism):
     built_from_numbers = False
     tuning = ()
 
+    @classmethod
+    def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """A few runs: more of them have more noise than one, but for mechanisms that do not use a large ε."""
+        del facts
+        yield from ({"runs": runs} for runs in (2, 3, 4))
+
     def __post_init__(self) -> None:
-        inner = self.mechanism
-        vectors = isinstance(inner, Mechanism) and isinstance(inner.values, UnitBall)
-        if not (vectors and isinstance(inner.law, RegionLaw)):
+        if not self.fits(self.mechanism):
             raise TypeError(f"Repeated: mechanism must be one for vectors in the unit ball, got {self.mechanism!r}.")
         object.__setattr__(self, "runs", argument.count("Repeated", "runs", self.runs))
         object.__setattr__(self, "epsilon", above(self.runs * Fraction(self.mechanism.epsilon)))
+        object.__setattr__(self, "name", f"{PREFIX}-{self.mechanism.name}")
+
+    @classmethod
+    def fits(cls, mechanism: Any) -> bool:
+        """Whether it is one for vectors in the unit ball whose law has two levels, at most."""
+        vectors = isinstance(mechanism, Mechanism) and isinstance(mechanism.values.plain, UnitBall)
+        return vectors and _region(mechanism) is not None
 
     @property
     def dimension(self) -> int:
-        ball = self.mechanism.values
+        ball = self.values.plain
         assert isinstance(ball, UnitBall)
         return ball.dimension
 
     @property
     def region(self) -> OwnRegion:
         """The law of one run."""
-        law = self.mechanism.law
-        assert isinstance(law, RegionLaw)
-        return law.region
+        region = _region(self.mechanism)
+        assert region is not None, "checked by the constructor"
+        return region
+
+    @property
+    def has_table(self) -> bool:  # type: ignore[override]
+        return self.mechanism.has_table
 
     def settings(self) -> dict[str, Any]:
-        """The settings of the mechanism that is run, and how often."""
-        inner = self.mechanism.settings() | {"epsilon": self.epsilon}
-        return inner | {"mechanism": self.mechanism.name, "runs": self.runs}
+        """The settings of one run, its ε among them, and how many there are."""
+        return self.mechanism.settings() | {"runs": self.runs}
+
+    @property
+    def assumption(self) -> str:
+        """What one run assumes; what is left without it is as much for each."""
+        one = self.mechanism
+        return one.assumed_of(self.runs) if isinstance(one, Compressed) else one.assumption
 
     # --- its parts --------------------------------------------------------------------------------------------
 
     @cached_property
-    def values(self) -> RepeatedValues:
-        return RepeatedValues("Repeated", self.mechanism.values)
+    def values(self) -> ValuesOf:
+        return ValuesOf("Repeated", self.mechanism.values)
 
     @cached_property
     def law(self) -> PairLaw:
@@ -112,12 +147,24 @@ class Repeated(Mechanism):
     def reading(self) -> RepeatedReading:
         return RepeatedReading(self.mechanism.reading, self.runs)
 
+    @cached_property
+    def reference(self) -> RepeatedReference | None:
+        """The product of one run's, where it has one that bounds every ratio."""
+        known = exact_references([self.mechanism.reference])
+        return None if known is None else RepeatedReference(known[0], self.runs)
+
     # --- running it -------------------------------------------------------------------------------------------
+
+    @property
+    def words_tried(self) -> float:
+        return self.runs * self.mechanism.words_tried
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         return np.stack([self.mechanism.randomize(values, source) for _ in range(self.runs)], axis=1)
 
     def table(self) -> OutputTable:
+        if not self.has_table:
+            raise ValueError(f"Repeated: runs of {self.mechanism.name} cannot be written down as a table.")
         single = self.mechanism.table()
         if len(single.messages) ** self.runs > MOST_MESSAGES_OF_A_TABLE:
             raise ValueError(
@@ -132,7 +179,22 @@ class Repeated(Mechanism):
 
     @classmethod
     def examples(cls) -> Sequence[Repeated]:
-        return [cls(SQKR(0.5, 2), 2), cls(SQKR(1.0, 2, signs=1), 1)]
+        return [
+            cls(SQKR(0.5, 2), 2),
+            cls(SQKR(1.0, 2, signs=1), 1),
+            cls(Compressed(PrivHS(0.5, 2), prg="shake128"), 3),
+            cls(Compressed(PrivUnitG(1.0, 3), prg="shake128"), 2),
+        ]
+
+
+def _region(mechanism: Mechanism) -> OwnRegion | None:
+    """The two levels between which all densities of one run are, on at most half of all messages; None: not known."""
+    law = mechanism.law
+    if isinstance(law, SeedLaw):
+        if not law.guarantee.pure:
+            return None
+        law = law.levels
+    return law.region if isinstance(law, RegionLaw) and 2 * law.region.share <= 1 else None
 
 
 def _product_classes(region: OwnRegion, runs: int) -> list[ExactClass]:

@@ -18,6 +18,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
 from shuffledp.mechanisms.parts.grid_noise import GridNoise, GridNoiseLaw
+from shuffledp.mechanisms.parts.grid_reference import GridReference
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import RealNumber
@@ -158,6 +159,10 @@ class Laplace(Mechanism, HasNeighbours):
     @cached_property
     def reading(self) -> CutNoiseReading:
         return CutNoiseReading(self.low, self.high, self.grid, self.noise.rate)
+
+    @cached_property
+    def reference(self) -> GridReference:
+        return GridReference(self.law.noise, self.low, self.high)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         messages = np.empty(len(values), dtype=np.int64)

@@ -15,7 +15,7 @@ from shuffledp import argument
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.map_grid import MapGrid, MapLaw, MapPoint, MapReading
+from shuffledp.mechanisms.parts.map_grid import MapGrid, MapLaw, MapPoint, MapReading, MapReference
 from shuffledp.mechanisms.parts.metric_table import (
     LARGEST_DISTANCE,
     RATIO_BITS,
@@ -175,6 +175,10 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     @cached_property
     def reading(self) -> MapReading:
         return MapReading("PlanarLaplace", self.executed, self.map)
+
+    @cached_property
+    def reference(self) -> MapReference:
+        return MapReference(self.executed, self.map)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         return self.executed.draw(self.map.cells(values), source)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.array import Array, Floats
+from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.parts.metric_table import MetricLaw
 from shuffledp.mechanisms.parts.table_reading import TableReading
+from shuffledp.mechanisms.parts.table_reference import TableReference
 from shuffledp.mechanisms.parts.user_values import UserValues, reals
 from shuffledp.privacy.distance import EARTH_RADIUS
 
@@ -171,3 +172,13 @@ class MapReading(TableReading):
 
     def truth(self, values: Array) -> Floats:
         return super().truth(self.map.cells(values))
+
+
+@dataclass(frozen=True)
+class MapReference(TableReference):
+    """The reference law of a table of cells."""
+
+    map: MapGrid
+
+    def rows(self, values: Array) -> Integers:
+        return self.map.cells(values)

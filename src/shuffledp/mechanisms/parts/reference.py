@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,11 +14,16 @@ from numpy.typing import NDArray
 from shuffledp.array import Array, Floats, Integers, Words
 from shuffledp.mechanisms.parts.own_region import OwnRegion
 from shuffledp.numerics.ball import above, precision, rational, round_up
+from shuffledp.sampling.random import RandomSource
 
 HALF = np.uint64(32)
 LOW = np.uint64((1 << 32) - 1)
 WORDS_OF_AN_INTEGER = 2
 """Words that one bounded integer consumes: no value's probability is then off by more than a relative 2^-65."""
+
+
+ACCEPTANCE_ROUNDING = Fraction(1, 1 << 50)
+"""The relative error of a few floats multiplied."""
 
 
 class Reference(ABC):
@@ -31,8 +36,13 @@ class Reference(ABC):
 
     @property
     @abstractmethod
+    def least_ratio(self) -> Fraction:
+        """At most the smallest R(x)(y)/ρ(y), above 0."""
+
+    @property
     def deletion_epsilon(self) -> float:
         """Every R(x) is within e^{±this} of ρ, rounded up."""
+        return log_above(max(Fraction(self.ratio), 1 / self.least_ratio))
 
     @property
     @abstractmethod
@@ -43,11 +53,20 @@ class Reference(ABC):
     def messages(self, words: Words) -> Array:
         """One message of law ρ per row of ``words`` uniform words; the same words give the same message."""
 
+    def drawn(self, values: Array, source: RandomSource) -> Array:
+        """What ``acceptance`` takes in place of checked values: by default these.
+
+        Where R(x) is a mixture, one of its parts may be drawn for each value, whose law is then that of ``acceptance``:
+        what holds for every two parts holds for their mixtures.
+        """
+        del source
+        return values
+
     @abstractmethod
     def acceptance(self, values: Array, messages: Array) -> Floats:
-        """R(x)(y)/(C·ρ(y)), between 0 and 1, for each row's checked value x and message y.
+        """R(x)(y)/(C·ρ(y)), between 0 and 1, for each row's ``drawn`` value x and message y.
 
-        Right to a relative 2^-50 and up to e^acceptance_error too large, what the law of ``messages`` lacks to ρ
+        Right to a relative ``rounding`` and up to e^acceptance_error too large, what the law of ``messages`` lacks to ρ
         included.
         """
 
@@ -56,9 +75,24 @@ class Reference(ABC):
         """κ: the log of the largest factor by which ``acceptance`` may be too large; 0 where it is computed exactly."""
         return 0.0
 
+    @property
+    def rounding(self) -> Fraction:
+        """The relative error of ``acceptance``, at most."""
+        return ACCEPTANCE_ROUNDING
+
 
 class ApproximateReference(Reference):
     """The same for a randomizer that is private only up to δ: ``acceptance`` may exceed 1 where a ratio exceeds C."""
+
+    @property
+    def least_ratio(self) -> Fraction:
+        """No ratio is known to be above 0."""
+        return Fraction(0)
+
+    @property
+    @abstractmethod
+    def deletion_epsilon(self) -> float:
+        """Every R(x) is within e^{±this} of ρ, up to ``deletion_delta``."""
 
     @property
     @abstractmethod
@@ -93,8 +127,8 @@ class UniformReference(Reference):
         return above(self.region.inside)
 
     @property
-    def deletion_epsilon(self) -> float:
-        return log_above(max(self.region.inside, 1 / self.region.outside))
+    def least_ratio(self) -> Fraction:
+        return self.region.outside
 
     def acceptance(self, values: Array, messages: Array) -> Floats:
         ratio = Fraction(self.ratio)
@@ -114,6 +148,12 @@ class UniformNumber(UniformReference):
 
     def messages(self, words: Words) -> Array:
         return integers_below(self.outputs, words)
+
+
+def exact_references(given: Sequence[Reference | None]) -> tuple[Reference, ...] | None:
+    """All of them, where each is there and bounds every ratio; else None."""
+    exact = tuple(one for one in given if one is not None and not isinstance(one, ApproximateReference))
+    return exact if len(exact) == len(given) else None
 
 
 def log_above(ratio: Fraction) -> float:

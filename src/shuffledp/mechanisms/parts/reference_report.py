@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.array import Array, Floats, Words
 from shuffledp.mechanisms.parts.own_region import OwnRegion
 from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.mechanisms.parts.unit_ball import directions_of, drawn_directions, in_parts
-from shuffledp.numerics.ball import above, precision, rational, round_up
+from shuffledp.numerics.ball import above
 from shuffledp.sampling.normal import normals_of_words
 from shuffledp.sampling.random import RandomSource
 
-LOG_BITS = 128
 COORDINATE_BYTES = 4
 
 
@@ -88,11 +87,8 @@ class ReferenceReport(Reference):
         return above(self.region.inside)
 
     @property
-    def deletion_epsilon(self) -> float:
-        with precision(LOG_BITS):
-            up = arb(rational(self.region.inside)).log()
-            down = -arb(rational(self.region.uniform_share)).log() + arb(rational(self.share_error))
-            return max(round_up(up), round_up(down))
+    def least_ratio(self) -> Fraction:
+        return self.region.uniform_share
 
     @property
     def acceptance_error(self) -> float:

@@ -4,37 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
 
 import numpy as np
 
-from shuffledp.array import Array, Bytes, Floats
+from shuffledp.array import Array, Bytes, Floats, Words
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.mechanisms.parts.sway import Sway
-from shuffledp.mechanisms.parts.user_values import UserValues
 from shuffledp.mechanisms.parts.wire import Mask, Wire
-
-
-@dataclass(frozen=True)
-class RepeatedValues(UserValues):
-    """The values of one run; a refusal says who asked."""
-
-    who: str
-    single: UserValues
-
-    def check(self, values: Any) -> Array:
-        try:
-            return self.single.check(values)
-        except (TypeError, ValueError) as refusal:
-            raise type(refusal)(f"{self.who} {refusal}") from None
-
-    def probe(self) -> Array:
-        return self.single.probe()
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return self.single.range
+from shuffledp.numerics.ball import above
+from shuffledp.sampling.random import RandomSource
 
 
 @dataclass(frozen=True)
@@ -84,3 +65,46 @@ class RepeatedReading(Reading):
 
     def variance(self, values: Array) -> Floats:
         return np.asarray(self.single.variance(values) / self.runs)
+
+
+@dataclass(frozen=True)
+class RepeatedReference(Reference):
+    """Independent draws of the reference law of one run: densities multiply, and so does what it costs to try them."""
+
+    single: Reference
+    runs: int
+
+    @property
+    def ratio(self) -> float:
+        return above(Fraction(self.single.ratio) ** self.runs)
+
+    @property
+    def least_ratio(self) -> Fraction:
+        return self.single.least_ratio**self.runs
+
+    @property
+    def words(self) -> int:
+        return self.runs * self.single.words
+
+    def messages(self, words: Words) -> Array:
+        drawn = self.single.messages(words.reshape(-1, self.single.words))
+        return drawn.reshape(-1, self.runs, *drawn.shape[1:])
+
+    def drawn(self, values: Array, source: RandomSource) -> Array:
+        """One for each run."""
+        return np.stack([self.single.drawn(values, source) for _ in range(self.runs)], axis=1)
+
+    def acceptance(self, values: Array, messages: Array) -> Floats:
+        every = [rows.reshape(-1, *rows.shape[2:]) for rows in (values, messages)]
+        chances = self.single.acceptance(*every).reshape(-1, self.runs).prod(axis=1)
+        # The product of the ratios was rounded up.
+        return np.asarray(chances * float(Fraction(self.single.ratio) ** self.runs / Fraction(self.ratio)))
+
+    @property
+    def acceptance_error(self) -> float:
+        return above(self.runs * Fraction(self.single.acceptance_error))
+
+    @property
+    def rounding(self) -> Fraction:
+        """That of each run, and of their product."""
+        return 2 * self.runs * self.single.rounding

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.law import Law
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.mechanisms.parts.seed_guarantee import SeedGuarantee
@@ -102,11 +104,32 @@ class SeedReading(Reading):
 
 @dataclass(frozen=True)
 class SeedLaw(Law):
-    """Parameters only, from those of the ``inner`` law: how the seeds' law differs from it is known in ratios."""
+    """The law of seeds: parameters from those of the ``inner`` law, a blanket from the least and the largest density.
+
+    Every value's law has a density f to uniform seeds between two levels, whatever it is there. Of all laws of
+    (f(x), f(x')) on that square with means 1 the one on its corners, (high, low) and (low, high) as often as can be,
+    makes the mean of every convex function of f(x) − e^ε·f(x') largest: that is the law of two regions that share as
+    little as they can, and the least level times the uniform law is in every other user's. A value that stays is one
+    more law on that square.
+
+    Theorem: two-level randomizers, as in ``RegionLaw``, for densities between the levels.
+    """
 
     who: str
     guarantee: SeedGuarantee
     inner: Law
+
+    @property
+    def covers_mixtures(self) -> bool:  # type: ignore[override]
+        return self.guarantee.pure
+
+    @cached_property
+    def levels(self) -> RegionLaw:
+        """Two regions with these levels, where δ = 0."""
+        low, high = self.guarantee.levels
+        share = (1 - low) / (high - low)
+        region = OwnRegion(self.who, self.guarantee.seeds.replacement_epsilon, share, low)
+        return RegionLaw(region, only_one=min(share, 1 - share), covers_mixtures=True)
 
     def variation_ratio(self) -> VariationRatio:
         missed = self.guarantee.seeds.replacement_delta
@@ -118,7 +141,7 @@ class SeedLaw(Law):
         return self.guarantee.variation_ratio(self.inner.variation_ratio())
 
     def blankets(self) -> Sequence[HidingPair]:
-        return ()
+        return self.levels.blankets() if self.guarantee.pure else ()
 
     def attacks(self) -> Sequence[HidingPair]:
         return ()

@@ -8,11 +8,9 @@ from functools import cached_property
 
 from flint import arb
 
-from shuffledp.numerics.ball import above, precision, rational, round_up
+from shuffledp.numerics.ball import above, precision, rational, round_down, round_up
 from shuffledp.privacy.variation_ratio import VariationRatio
 
-ACCEPTANCE_ERROR = Fraction(1, 1 << 50)
-"""Relative error of the acceptance probabilities, see ``Reference``."""
 BITS = 128
 MOST_DISTURBANCE = Fraction(1, 4)
 
@@ -31,8 +29,9 @@ class Promise:
 class SeedGuarantee:
     """The guarantees of R[G, γ] from those of R, the density ratio C, the tries J and the advantage β_G.
 
-    c = C·β_G + 2η, η the relative error of an executed acceptance probability (2^-50, and the 2^-64 of its coin), is
-    how far E_s[π_x(G(s))] can be from 1, π_x = R(x)/ρ: that is all that a generator can change ([LC] Lemma 3.2).
+    c = C·β_G + 2η, η the relative error of an executed acceptance probability (``acceptance``, and the 2^-64 of its
+    coin), is how far E_s[π_x(G(s))] can be from 1, π_x = R(x)/ρ: that is all that a generator can change ([LC] Lemma
+    3.2).
     κ: acceptance probabilities may be too large by up to e^κ, which changes no density by more than that.
 
     Theorem: [LC] Lemma 3.2 (A.1), deletion ε+2c+κ; Lemma A.6, replacement ε_r+4c+2κ; Lemma A.8, deletion
@@ -46,6 +45,8 @@ class SeedGuarantee:
 
     ratio: float
     """C."""
+    least: Fraction
+    """The smallest π_x, at least; 0 where δ > 0."""
     tries: int
     """J."""
     gamma: float
@@ -53,6 +54,8 @@ class SeedGuarantee:
     """β_G."""
     excess: float
     """κ."""
+    acceptance: Fraction
+    """The relative error of the acceptance probabilities as they are computed."""
     base: Promise
 
     @cached_property
@@ -61,7 +64,7 @@ class SeedGuarantee:
         largest = max(self.base.deletion_epsilon, self.base.replacement_epsilon)
         with precision(BITS):
             scale = round_up(arb(largest).exp() * self.ratio)
-        return ACCEPTANCE_ERROR + Fraction(scale) / (1 << 64)
+        return self.acceptance + Fraction(scale) / (1 << 64)
 
     @cached_property
     def disturbance(self) -> Fraction:
@@ -75,11 +78,12 @@ class SeedGuarantee:
 
     def holds(self) -> bool:
         """Whether the lemmas apply."""
-        exact = self.excess == 0 or self._pure
+        exact = self.excess == 0 or self.pure
         return exact and self.reach < MOST_DISTURBANCE
 
     @property
-    def _pure(self) -> bool:
+    def pure(self) -> bool:
+        """δ = 0."""
         return self.base.deletion_delta == 0 and self.base.replacement_delta == 0
 
     @cached_property
@@ -89,7 +93,7 @@ class SeedGuarantee:
         delta = Fraction(base.deletion_delta)
         deletion = Fraction(base.deletion_epsilon) + 2 * delta + 2 * c + kappa
         replacement = max(Fraction(base.replacement_epsilon) + 2 * delta + 4 * c + 2 * kappa, deletion)
-        if self._pure:
+        if self.pure:
             return Promise(above(replacement), 0.0, above(deletion), 0.0)
         missed = max(2 * Fraction(base.replacement_delta) + 2 * c, delta + c)
         return Promise(above(replacement), above(missed), above(deletion), above(delta + c))
@@ -100,7 +104,7 @@ class SeedGuarantee:
 
         E_s[π_x(G(s))] is between e^{−ε} and C, whatever G is.
         """
-        if not self._pure:
+        if not self.pure:
             return None
         base, slack = self.base, 4 * self.rounding + 2 * Fraction(self.excess)
         with precision(BITS):
@@ -108,6 +112,18 @@ class SeedGuarantee:
         deletion = 2 * Fraction(base.deletion_epsilon) + slack
         replacement = max(Fraction(base.replacement_epsilon) + spread + slack, deletion)
         return Promise(above(min(replacement, 2 * deletion)), 0.0, above(deletion), 0.0)
+
+    @cached_property
+    def levels(self) -> tuple[Fraction, Fraction]:
+        """The least and the largest probability of a seed, over all values, in units of the uniform one, where δ = 0.
+
+        A seed's probability is a_x(G(s))/ζ_x, ζ_x = E_s[a_x(G(s))], or 1 for those who run out of tries. An executed
+        a_x is at most C, as no coin is surer than sure, and at least π_x·(1−η); ζ_x is from 1−c to e^κ·(1+c).
+        """
+        with precision(BITS):
+            room, more = arb(rational(2 * self.disturbance)).exp(), arb(rational(self.excess)).exp()
+            low, high = round_down(arb(rational(self.least)) / room / more), round_up(arb(self.ratio) * room)
+        return Fraction(low), Fraction(high)
 
     @cached_property
     def _away(self) -> Fraction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.table_law import TableLaw
 from shuffledp.mechanisms.parts.table_reading import TableReading
+from shuffledp.mechanisms.parts.table_reference import TableReference
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
@@ -66,6 +68,11 @@ class Tabulated(Mechanism):
     @cached_property
     def reading(self) -> TableReading:
         return TableReading(type(self).__name__, self.executed)
+
+    @cached_property
+    def reference(self) -> TableReference | None:
+        """None where one input may send what another never does."""
+        return TableReference(self.executed) if math.isfinite(self.law.epsilon) else None
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         return self.executed.draw(values, source)

@@ -14,7 +14,7 @@ from flint import arb
 from shuffledp.array import Array, Floats, Words
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.law import Law
-from shuffledp.mechanisms.parts.reference import Reference, log_above
+from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.others import KnownOthers, Others, shared_part
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
@@ -161,9 +161,8 @@ class UnaryReference(Reference):
         return above(self._bit_ratios[1])
 
     @property
-    def deletion_epsilon(self) -> float:
-        zero, one = self._bit_ratios
-        return log_above(max(1 / zero, one))
+    def least_ratio(self) -> Fraction:
+        return self._bit_ratios[0]
 
     @property
     def words(self) -> int:

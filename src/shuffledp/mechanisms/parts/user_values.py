@@ -31,6 +31,40 @@ class UserValues(ABC):
         """Where the numbers lie, both ends included, if values are numbers."""
         return -1.0, 1.0
 
+    @property
+    def plain(self) -> UserValues:
+        """The values themselves, whoever asks for them."""
+        return self
+
+
+@dataclass(frozen=True)
+class ValuesOf(UserValues):
+    """The values of a mechanism around which another one is built; a refusal says who asked."""
+
+    who: str
+    single: UserValues
+
+    def check(self, values: Any) -> Array:
+        try:
+            return self.single.check(values)
+        except (TypeError, ValueError) as refusal:
+            raise type(refusal)(f"{self.who} {refusal}") from None
+
+    def probe(self) -> Array:
+        return self.single.probe()
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self.single.range
+
+    @property
+    def plain(self) -> UserValues:
+        return self.single.plain
+
+    @property
+    def combines_items(self) -> bool:  # type: ignore[override]
+        return self.single.combines_items
+
 
 @dataclass(frozen=True)
 class OneOption(UserValues):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Bytes, Integers
+from shuffledp.array import Array, Bytes, Integers, Words
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.reference import UniformReference
 from shuffledp.mechanisms.parts.signed_mean import SignRow, sign_law, table_inputs
 from shuffledp.mechanisms.parts.user_values import BoxVector
 from shuffledp.mechanisms.parts.wire import BitRowWire
@@ -28,6 +29,62 @@ COINS_AT_ONCE = 1 << 17
 MOST_COORDINATES_OF_A_TABLE = 8
 MOST_DIMENSION = 1 << 17
 """Probabilities are exact, with as many binary digits as there are coordinates."""
+
+
+@dataclass(frozen=True)
+class SignVectors:
+    """Vectors of signs as rows of packed bits, 1 for +."""
+
+    dimension: int
+
+    @property
+    def bytes(self) -> int:
+        return -(-self.dimension // 8)
+
+    def packed(self, signs: NDArray[np.bool_]) -> Bytes:
+        padded = np.zeros((len(signs), 8 * self.bytes), dtype=np.bool_)
+        padded[:, : self.dimension] = signs
+        return np.packbits(padded.reshape(-1), bitorder="little").reshape(len(signs), self.bytes)
+
+    @cached_property
+    def every_bit(self) -> Bytes:
+        return self.packed(np.ones((1, self.dimension), dtype=np.bool_)).reshape(-1)
+
+    def in_parts(self, values: Array) -> Iterator[Array]:
+        """As many vectors at a time as fit in the cache."""
+        at_once = max(1, COINS_AT_ONCE // self.dimension)
+        return (values[start : start + at_once] for start in range(0, len(values), at_once))
+
+    def rounded(self, values: Array, source: RandomSource) -> Bytes:
+        """Each coordinate as a sign of the same mean."""
+        return self.packed(rounding.coins(rounding.units_of_signed(values), source))
+
+    def balance(self, drawn: Bytes, own: Bytes) -> Integers:
+        """t·v for each row."""
+        differ = np.bitwise_count(drawn ^ own).sum(axis=1, dtype=np.int64)
+        return np.asarray(self.dimension - 2 * differ)
+
+    def __call__(self, own: Array, messages: Array) -> NDArray[np.bool_]:
+        """Whether t·v > 0 for each row."""
+        return np.asarray(self.balance(messages, own) > 0)
+
+
+@dataclass(frozen=True)
+class UniformSigns(UniformReference):
+    """The reference law: every vector of signs alike. A value's own signs are drawn once, before any seed is tried."""
+
+    owns: SignVectors
+
+    @property
+    def words(self) -> int:
+        return -(-self.owns.dimension // 64)
+
+    def messages(self, words: Words) -> Array:
+        rows = words.astype("<u8").view(np.uint8)[:, : self.owns.bytes]
+        return np.asarray(rows & self.owns.every_bit)
+
+    def drawn(self, values: Array, source: RandomSource) -> Array:
+        return np.concatenate([self.owns.rounded(part, source) for part in self.owns.in_parts(values)])
 
 
 @dataclass(frozen=True)
@@ -98,49 +155,39 @@ class Duchi(Mechanism):
         scale = float(1 / ((1 - self.region.uniform_share) * towards))
         return SignRow(d, scale, scale**2)
 
+    @cached_property
+    def reference(self) -> UniformSigns:
+        return UniformSigns(self.region, self._signs)
+
+    @cached_property
+    def _signs(self) -> SignVectors:
+        return SignVectors(self.dimension)
+
     def randomize(self, values: Array, source: RandomSource) -> Array:
-        messages = np.empty((len(values), self.message_bytes), dtype=np.uint8)
-        at_once = max(1, COINS_AT_ONCE // self.dimension)
-        for start in range(0, len(values), at_once):
-            messages[start : start + at_once] = self._randomize(values[start : start + at_once], source)
-        return messages
+        return np.concatenate([self._randomize(part, source) for part in self._signs.in_parts(values)])
 
     def _randomize(self, values: Array, source: RandomSource) -> Array:
-        own = self._packed(rounding.coins(rounding.units_of_signed(values), source))
+        own = self._signs.rounded(values, source)
         drawn = self._uniform(source, len(values))
         waiting = np.flatnonzero(~source.coins(self.region.uniform_share, len(values)))
         while waiting.size:
-            balance = self._balance(drawn[waiting], own[waiting])
-            drawn[waiting[balance < 0]] ^= self._every_bit
+            balance = self._signs.balance(drawn[waiting], own[waiting])
+            drawn[waiting[balance < 0]] ^= self._signs.every_bit
             waiting = waiting[balance == 0]
             drawn[waiting] = self._uniform(source, len(waiting))
         return drawn
 
-    def _packed(self, signs: NDArray[np.bool_]) -> Bytes:
-        padded = np.zeros((len(signs), 8 * self.message_bytes), dtype=np.bool_)
-        padded[:, : self.dimension] = signs
-        return np.packbits(padded.reshape(-1), bitorder="little").reshape(len(signs), self.message_bytes)
-
     def _uniform(self, source: RandomSource, rows: int) -> Bytes:
         width = self.message_bytes
         drawn = source.words(-(-rows * width // 8)).view(np.uint8)[: rows * width].reshape(rows, width)
-        return np.asarray(drawn & self._every_bit)
-
-    def _balance(self, drawn: Bytes, own: Bytes) -> Integers:
-        """t·v for each row."""
-        differ = np.bitwise_count(drawn ^ own).sum(axis=1, dtype=np.int64)
-        return np.asarray(self.dimension - 2 * differ)
-
-    @cached_property
-    def _every_bit(self) -> Bytes:
-        return self._packed(np.ones((1, self.dimension), dtype=np.bool_)).reshape(-1)
+        return np.asarray(drawn & self._signs.every_bit)
 
     def table(self) -> OutputTable:
         if self.dimension > MOST_COORDINATES_OF_A_TABLE:
             most = MOST_COORDINATES_OF_A_TABLE
             raise ValueError(f"Duchi: a table needs at most {most} coordinates, got {self.dimension}.")
         inputs, cube = table_inputs(self.dimension), list(itertools.product((-1, 1), repeat=self.dimension))
-        messages = self._packed(np.array(cube) > 0)
+        messages = self._signs.packed(np.array(cube) > 0)
         low, high = self.region.outside / len(cube), self.region.inside / len(cube)
         laws = [[high if np.dot(t, v) > 0 else low for t in cube] for v in cube]
         rows = tuple(_mixture(_chances(vector, cube), laws) for vector in inputs.tolist())
