@@ -188,6 +188,15 @@ def test_other_bounds_and_crowds(amplification: Amplification, users: int) -> No
     assert excess(answer.raw.matrix * 1.02) > 0
 
 
+def test_distances_that_hardly_matter_are_raised_too() -> None:
+    """Where one input is far from all, others' distances move δ little; none is left behind."""
+    target, users, delta = planar_target(9, 1), 1_000_000, 1e-8
+    solver = LocalMetricSolver(target, users, delta)
+    (answer,) = solver.solve(diameters=1)
+    assert answer.diameter > 7
+    assert not any(solver.can_be_raised(answer.raw.matrix, a, b, 1.01) for a, b in target.pairs())
+
+
 def test_what_floats_overrate_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates that are far too small: every pair is still proved, and little is lost."""
     target = planar_target(4, 3)
