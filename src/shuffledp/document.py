@@ -53,6 +53,15 @@ def average_text(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Settings in a line; of a table only how large it is."""
+    return ", ".join(f"{name} = {_setting_text(value)}" for name, value in settings.items())
+
+
+def _setting_text(value: Any) -> str:
+    return f"a table of {len(value)} × {len(value[0])}" if isinstance(value, list) else f"{value}"
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
-from shuffledp.metric.amplification import Corollary1, ExactClone, MetricVariationRatio, UniformCorollary2
+from shuffledp.metric.amplification import (
+    Amplification,
+    Corollary1,
+    ExactClone,
+    MetricVariationRatio,
+    UniformCorollary2,
+)
 from shuffledp.metric.amplified import AmplifiedMetric
+from shuffledp.metric.noise import LaplaceNoise
 from shuffledp.metric.solver import LocalMetricSolver, largest_uniform_distance, pareto
 from shuffledp.privacy.space import DistanceMatrix
+from shuffledp.progress import Progress
 
 USERS, DELTA, TARGET = 10_000, 1e-6, 0.306
 
@@ -129,6 +142,92 @@ def test_the_metric_can_be_run() -> None:
     mechanism = PaddedExponential(answer.metric.matrix)
     for a, b in target.pairs():
         assert amplify(mechanism, USERS, pair=(a, b)).epsilon(DELTA).upper <= target.matrix[a, b] * (1 + 1e-9)
+
+
+def nine(kind: str) -> DistanceMatrix:
+    if kind == "random":
+        return planar_target(9, 2024)
+    grid = DistanceMatrix.from_points([[x, y] for x in range(3) for y in range(3)])
+    return DistanceMatrix(grid.matrix * (TARGET / grid.diameter))
+
+
+@pytest.mark.parametrize("kind", ["random", "grid"])
+def test_nine_points_are_as_good_as_certified_steps(kind: str) -> None:
+    """No distance is 1% below what a search with a certified check at every step finds (nine_points.json)."""
+    target = nine(kind)
+    wanted = json.loads(Path(__file__).with_name("nine_points.json").read_text("utf-8"))[kind]
+    answers = LocalMetricSolver(target, USERS, DELTA).solve(diameters=2)
+    assert len(answers) == len(wanted)
+    for answer, known in zip(answers, wanted, strict=True):
+        for name, space in (("raw", answer.raw), ("metric", answer.metric)):
+            found = np.array([space.matrix[pair] for pair in space.pairs()])
+            assert (found >= 0.99 * np.array(known[name])).all()
+            for a, b in space.pairs():
+                # One value in balls for each pair, by none of the solver's own proofs.
+                curve = MetricVariationRatio().curve(space.surroundings(a, b), USERS)
+                assert curve.delta(float(target.matrix[a, b])).upper <= DELTA
+        answer.metric.must_be_metric("metric")
+
+
+@pytest.mark.parametrize(
+    "amplification", [ExactClone(), MetricVariationRatio(LaplaceNoise())], ids=["clone", "laplace"]
+)
+@pytest.mark.parametrize("users", [300, 1_000_000])
+def test_other_bounds_and_crowds(amplification: Amplification, users: int) -> None:
+    """Every pair is proved by the same bound at once, and 2% more for all distances is too much."""
+    target = planar_target(4, 3)
+    (answer,) = LocalMetricSolver(target, users, DELTA, amplification).solve(diameters=1)
+
+    def excess(matrix: np.ndarray) -> float:
+        space = DistanceMatrix(matrix)
+        pairs = [(space.surroundings(a, b), float(target.matrix[a, b])) for a, b in space.pairs()]
+        return max(amplification.excess(pair, users, DELTA, wanted) for pair, wanted in pairs)
+
+    assert excess(answer.raw.matrix) <= 0
+    assert excess(answer.metric.matrix) <= 0
+    assert excess(answer.raw.matrix * 1.02) > 0
+
+
+def test_distances_that_hardly_matter_are_raised_too() -> None:
+    """Where one input is far from all, others' distances move δ little; none is left behind."""
+    target, users, delta = planar_target(9, 1), 1_000_000, 1e-8
+    solver = LocalMetricSolver(target, users, delta)
+    (answer,) = solver.solve(diameters=1)
+    assert answer.diameter > 7
+    assert not any(solver.can_be_raised(answer.raw.matrix, a, b, 1.01) for a, b in target.pairs())
+
+
+def test_what_floats_overrate_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimates that are far too small: every pair is still proved, and little is lost."""
+    target = planar_target(4, 3)
+    honest = LocalMetricSolver(target, USERS, DELTA).solve(diameters=1)[0]
+    monkeypatch.setattr(MetricVariationRatio, "estimates", overrated(MetricVariationRatio.estimates))
+    (answer,) = LocalMetricSolver(target, USERS, DELTA).solve(diameters=1)
+    bound = MetricVariationRatio()
+    for space in (answer.raw, answer.metric):
+        for a, b in space.pairs():
+            assert bound.excess(space.surroundings(a, b), USERS, DELTA, float(target.matrix[a, b])) <= 0
+    answer.metric.must_be_metric("metric")
+    assert answer.raw.matrix.sum() > 0.8 * honest.raw.matrix.sum()
+
+
+def overrated(estimates: Any) -> Any:
+    return lambda *given: estimates(*given) - 1.0
+
+
+def test_progress_adds_up() -> None:
+    """What is told of is as much as was announced, whether an answer is dropped or not."""
+    told: list[int] = []
+
+    class Told(Progress):
+        @contextmanager
+        def step(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+            assert (name, total) == ("solving", 3 * 4 * 3)
+            yield told.append
+
+    target = DistanceMatrix([[0, 0.1, 0.3], [0.1, 0, 0.2], [0.3, 0.2, 0]])  # type: ignore[arg-type]
+    LocalMetricSolver(target, USERS, DELTA).solve(diameters=3, progress=Told())
+    assert sum(told) == 3 * 4 * 3
 
 
 def test_pareto_keeps_what_is_not_dominated() -> None:

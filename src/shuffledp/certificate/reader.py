@@ -169,6 +169,8 @@ def _randomizer(value: Any) -> dict[str, Any]:
 def _setting(name: str, value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int):
         return value
+    if isinstance(value, list):
+        return [[_float(name, number) for number in _list(name, row)] for row in value]
     return _float(name, value)
 
 

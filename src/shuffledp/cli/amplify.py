@@ -18,7 +18,7 @@ from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.composition.sequential import compose
-from shuffledp.document import json_text
+from shuffledp.document import json_text, settings_text
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
@@ -149,8 +149,7 @@ class Answer:
     def _mechanism(self) -> list[tuple[str, str]]:
         if not isinstance(self.randomizer, Mechanism):
             return []
-        settings = ", ".join(f"{name} = {text}" for name, text in self.randomizer.settings().items())
-        return [("mechanism", f"{self.randomizer.name}: {settings}")]
+        return [("mechanism", f"{self.randomizer.name}: {settings_text(self.randomizer.settings())}")]
 
     def _parameters(self) -> dict[str, float]:
         return self.subject.told_parameters()

@@ -11,7 +11,7 @@ from shuffledp.calibration.target import Target
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
-from shuffledp.document import json_text
+from shuffledp.document import json_text, settings_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
@@ -110,7 +110,7 @@ def _print(found: Calibration, target: Target) -> None:
         ("theorem", value.theorem),
     ]
     if isinstance(found.mechanism, Mechanism):
-        settings = ", ".join(f"{name} = {text}" for name, text in found.mechanism.settings().items())
+        settings = settings_text(found.mechanism.settings())
         pairs.append(("mechanism", f"{found.mechanism.name}: {settings}"))
     if found.limit:
         pairs.append(("limit", found.limit))

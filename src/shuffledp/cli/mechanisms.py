@@ -26,8 +26,7 @@ def command(json: options.Json = False) -> None:
     for column in ("name", "task", "settings", "what it sends"):
         table.add_column(column, overflow="fold")
     for kind in kinds.values():
-        texts = [_text(field) for field in catalogue.settings(kind)] if kind.built_from_numbers else ["in Python"]
-        table.add_row(kind.name, kind.task, Text(", ".join(texts)), kind.summary)
+        table.add_row(kind.name, kind.task, Text(_settings(kind)), kind.summary)
     Console().print(table)
     typer.echo("\nSettings in [brackets] have a default. Every one that takes a local ε guarantees it exactly:")
     typer.echo("  shuffledp amplify --mechanism krr --epsilon-local 2 --set options=128 --users 1e5 --delta 1e-8")
@@ -42,7 +41,15 @@ def command(json: options.Json = False) -> None:
     typer.echo("    --set dimension=1024 --users 1e5 --delta 1e-8")
 
 
-def _text(field: dataclasses.Field[Any]) -> str:
+def _settings(kind: type[Mechanism]) -> str:
+    if not catalogue.can_be_named(kind):
+        return "in Python"
+    return ", ".join(_text(field, kind) for field in catalogue.settings(kind))
+
+
+def _text(field: dataclasses.Field[Any], kind: type[Mechanism]) -> str:
+    if field.name == kind.built_from_table:
+        return f"{field.name} (a CSV file)"
     return f"[{field.name}]" if catalogue.has_default(field) else field.name
 
 

@@ -19,6 +19,7 @@ from shuffledp.array import Floats
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.document import json_text
+from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
 from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.lower import lower_bound
@@ -27,6 +28,7 @@ from shuffledp.metric.solver import LocalMetric, LocalMetricSolver
 from shuffledp.privacy.number_file import read_numbers
 from shuffledp.privacy.space import DistanceMatrix, Segment
 from shuffledp.privacy.value import BoundValue
+from shuffledp.tasks.frequency import Frequency
 
 app = typer.Typer(
     help="Metric privacy: near inputs are hidden better than far ones.",
@@ -201,6 +203,13 @@ def solve(
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
     diameters: Annotated[int, typer.Option(metavar="INT", help="How many local diameters to try.", min=1)] = 4,
+    out: Annotated[
+        Path | None, typer.Option(help="Write an answer as CSV, and the target beside it, for `shuffledp plan`.")
+    ] = None,
+    answer: Annotated[
+        int | None,
+        typer.Option(metavar="INT", help="Which answer to write; by default that with the least error.", min=1),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """The largest local distances that meet a target.
@@ -208,21 +217,87 @@ def solve(
     The distances given are the global target. With --bound corollary-1 or corollary-2-uniform this is the solver of the
     paper; otherwise distances are raised until none can grow by 1%.
     """
+    place = _place(out, answer)
     target = SpaceChoice("metric solve", matrix, points, degrees, None, rate).finite()
     solver = LocalMetricSolver(
         target, argument.count("metric", "users", users), delta, _amplification("metric solve", bound, noise)
     )
     largest = solver.largest_diameter()
-    with _bar("Solving", diameters) as advance:
-        answers = solver.solve(diameters, progress=advance)
+    answers = solver.solve(diameters, progress=Bars())
+    written = None if place is None else place.write(solver, answers)
     if json:
-        typer.echo(json_text(_solutions(solver, largest, answers)))
+        typer.echo(json_text(_solutions(solver, largest, answers) | ({} if written is None else written.document())))
         return
     typer.echo(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {delta:g}.")
     typer.echo(f"Bound: {solver.amplification.theorem}. If all were equal: at most {show.lower(largest)}.")
-    for number, answer in enumerate(answers, 1):
+    for number, found in enumerate(answers, 1):
         typer.echo(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")
-        _print_matrix(answer.metric.matrix, up=False)
+        _print_matrix(found.metric.matrix, up=False)
+    if written is not None:
+        typer.echo(f"\n{written.words(solver)}")
+
+
+@dataclass(frozen=True)
+class _Written:
+    """Which answer was written where, with its error."""
+
+    number: int
+    metric: Path
+    target: Path
+    error: float
+
+    def document(self) -> dict[str, Any]:
+        files = {"metric": str(self.metric), "target": str(self.target)}
+        return {"written": {"answer": self.number, **files, "standard_error": self.error}}
+
+    def words(self, solver: LocalMetricSolver) -> str:
+        """What is where, and how to go on."""
+        return (
+            f"Answer {self.number} is in {self.metric}, its target in {self.target}. With the padded exponential "
+            f"mechanism a count of users has a standard error of {self.error:.4g}, where they are spread evenly:\n"
+            f"  shuffledp plan --task frequency --domain {solver.target.size} --users {solver.users} "
+            f"--epsilon {solver.target.diameter!r} --delta {solver.delta!r} \\\n"
+            f"    --mechanism {PaddedExponential.name} --set distances={self.metric} --target-distances {self.target} "
+            f"--out plan.json"
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an answer is written to, and which one; None: that with the least error."""
+
+    path: Path
+    answer: int | None
+
+    def write(self, solver: LocalMetricSolver, answers: list[LocalMetric]) -> _Written:
+        errors = [_error(each.metric, solver.users) for each in answers]
+        number = int(np.argmin(errors)) + 1 if self.answer is None else self.answer
+        if number > len(answers):
+            raise ValueError(f"metric solve: --answer must be at most the {len(answers)} answers found, got {number}.")
+        target = self.path.with_name(f"{self.path.stem}.target{self.path.suffix}")
+        written = _Written(number, self.path, target, errors[number - 1])
+        for path, space in ((written.metric, answers[number - 1].metric), (written.target, solver.target)):
+            try:
+                path.write_text(space.csv_text(), encoding="utf-8")
+            except OSError as error:
+                raise ValueError(f"metric solve: cannot write {path}: {error.strerror}.") from None
+        return written
+
+
+def _place(out: Path | None, answer: int | None) -> _Place | None:
+    """Stop before the long work where its result could not be written."""
+    if out is None:
+        if answer is not None:
+            raise ValueError("metric solve: --answer goes with --out.")
+        return None
+    if out.is_dir() or not out.parent.is_dir():
+        raise ValueError(f"metric solve: expected a file in an existing directory to write to, got {out}.")
+    return _Place(out, answer)
+
+
+def _error(metric: DistanceMatrix, users: int) -> float:
+    """The standard error of a count by the padded exponential mechanism, the users spread evenly."""
+    return Frequency(metric.size).standard_error(PaddedExponential(metric.matrix), users)
 
 
 def _solutions(solver: LocalMetricSolver, largest: float, answers: list[LocalMetric]) -> dict[str, Any]:

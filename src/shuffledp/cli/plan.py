@@ -10,16 +10,18 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from shuffledp import figure as figures
+from shuffledp import argument, figure as figures
 from shuffledp.cli import options
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerFile
+from shuffledp.cli.randomizer import settings_of, with_tables
 from shuffledp.collection.ledger import Ledger
 from shuffledp.document import json_text
 from shuffledp.planner import overview
 from shuffledp.planner.goal import LOCAL
 from shuffledp.planner.plan import plan
 from shuffledp.planner.ranking import Ranking
+from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.task_list import command_names, from_options
 
@@ -53,6 +55,14 @@ def command(
     ] = None,
     mechanism: Annotated[str | None, typer.Option(help="Plan with this mechanism only.")] = None,
     mechanism_file: options.MechanismFile = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=FILE", help="The table of a mechanism that is one: distances=FILE."),
+    ] = None,
+    target_distances: Annotated[
+        Path | None,
+        typer.Option(help="CSV of the central ε of every two values, a row per value, no header; with such a table."),
+    ] = None,
     population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
     ledger: LedgerFile = None,
     rests_on: Annotated[
@@ -77,7 +87,8 @@ def command(
     ranking = plan(
         asked, users, epsilon, delta, rounds=rounds, max_bits=max_bits, max_messages=max_messages,
         local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, rests_on=rests_on,
-        minimum=minimum, colluding=colluding, workers=None, progress=Bars(),
+        minimum=minimum, colluding=colluding, settings=_settings(mechanism, set_), workers=None, progress=Bars(),
+        target_distances=None if target_distances is None else _distances(target_distances),
     )  # fmt: skip
     # Where the plan is to be written and there is none, that is an error; a table alone says so below itself.
     best = ranking.chosen if out is None else ranking.best
@@ -92,6 +103,18 @@ def command(
     show_ranking(ranking)
     if out is not None:
         typer.echo(f"\nThe plan with {ranking.best.name} is in {out}: hand it to `shuffledp collect`.")
+
+
+def _settings(mechanism: str | None, texts: list[str] | None) -> dict[str, Any]:
+    """The settings of the mechanism that is planned with, tables read from their files."""
+    if texts and mechanism is None:
+        raise ValueError("plan: --set needs --mechanism.")
+    return {} if mechanism is None or not texts else with_tables("plan", mechanism, settings_of("plan", tuple(texts)))
+
+
+def _distances(file: Path) -> DistanceMatrix:
+    with argument.said_by("plan", "DistanceMatrix"):
+        return DistanceMatrix.from_csv(file)
 
 
 def _quoted(file: Path | None) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.privacy.number_file import read_numbers
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 
@@ -54,7 +55,8 @@ class Choice:
             return FromTable.from_csv(self.table)
         if self.mechanism is not None:
             self._alone("--mechanism", *raw)
-            return catalogue.build(self.mechanism, self.epsilon_local, settings_of(self.command, self.settings))
+            settings = with_tables(self.command, self.mechanism, settings_of(self.command, self.settings))
+            return catalogue.build(self.mechanism, self.epsilon_local, settings)
         if self.settings:
             raise ValueError(f"{self.command}: --set needs --mechanism.")
         if self.epsilon_local is not None:
@@ -100,6 +102,12 @@ def settings_of(command: str, texts: tuple[str, ...]) -> dict[str, str]:
             raise ValueError(f"{command}: --set {key} must be given once, got it twice.")
         result[key] = value
     return result
+
+
+def with_tables(command: str, mechanism: str, settings: Mapping[str, str]) -> dict[str, Any]:
+    """The settings, with the rows of its file in the place of a table's name."""
+    name = catalogue.kind_of(mechanism).built_from_table
+    return {key: read_numbers(command, text) if key == name else text for key, text in settings.items()}
 
 
 def number_or_list(command: str, option: str, text: str) -> Any:

@@ -119,11 +119,34 @@ class Guarantee:
 
     @property
     def kept(self) -> bool:
-        """Whether the plan's target is met."""
-        return self.epsilon <= self.plan.epsilon
+        """Whether the plan's target is met, and that of every pair of values where there are such."""
+        return self.epsilon <= self.plan.epsilon and self.missed_pair is None
+
+    @cached_property
+    def missed_pair(self) -> tuple[int, int] | None:
+        """The first two values that miss a target of their own; None where none do, or have one."""
+        promise = self.plan.pair_promise
+        return None if promise is None else promise.missed(self._honest)
+
+    @property
+    def _honest(self) -> int:
+        """How many users hide each other."""
+        if self.plan.pair_promise is not None and self.per_person > 1:
+            raise TooWeak(
+                f"collect: the plan promises every two values an ε of their own, which holds for one row of each "
+                f"person, got up to {self.per_person}; nothing was released."
+            )
+        return self.users - self.recipe.colluding
 
     def demand(self, allow_weaker: bool) -> None:
         """Stop unless the target is met, or missing it was allowed."""
+        if self.missed_pair is not None and not allow_weaker:
+            promise = self.plan.pair_promise
+            assert promise is not None, "a pair can only miss what it was promised"
+            raise TooWeak(
+                f"collect: {promise.sentence(self.missed_pair, self._honest)}; nothing was released; add "
+                f"--allow-weaker to accept that."
+            )
         if not self.kept and not allow_weaker:
             rounds = f" over {self.plan.rounds} rounds" if self.plan.rounds > 1 else ""
             least = "" if self.plan.minimum is None else f", at least {self.plan.minimum}"
@@ -144,8 +167,14 @@ class Guarantee:
             raise ValueError("certificate: expected one row of each person, got more; no proof of that is known.")
         if math.isinf(self.value.upper):
             raise ValueError("certificate: there is no finite ε to certify.")
-        honest = self.users - self.recipe.colluding
-        return claim_of(self.plan.mechanism, honest, self.value, delta=self.plan.delta)
+        return claim_of(self.plan.mechanism, self._honest, self.value, delta=self.plan.delta)
+
+    def _pairs(self) -> dict[str, Any]:
+        """What every two values are promised, and what is proved for them."""
+        promise = self.plan.pair_promise
+        if promise is None:
+            return {}
+        return {"target_distances": promise.target.matrix.tolist(), "distances": promise.proved(self._honest).tolist()}
 
     def document(self) -> dict[str, Any]:
         """For the report."""
@@ -168,6 +197,7 @@ class Guarantee:
                 "minimum": self.plan.fewest,
             },
             "target_met": self.kept,
+            **self._pairs(),
             "epsilon_local": self.plan.mechanism.local_epsilon,
             "messages_per_user": self.plan.mechanism.messages_per_user,
         }

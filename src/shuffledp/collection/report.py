@@ -14,8 +14,9 @@ from shuffledp.collection.ask import NODES, document_of, questions_of
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
 from shuffledp.collection.ledger import Standing
-from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up
+from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up, settings_text
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.metric.amplification import MetricVariationRatio
 from shuffledp.readable import Readable
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.question import Quantile, RangeCount
@@ -109,7 +110,8 @@ class Report(Readable):
     def statement(self) -> str:
         """The guarantee in words."""
         held = self.guarantee
-        text = " ".join(filter(None, (self._promise(), self._despite(), self._alone(), self._rows_used())))
+        parts = (self._promise(), self._pairs(), self._despite(), self._alone(), self._rows_used())
+        text = " ".join(filter(None, parts))
         if held.plan.rounds > 1:
             text += f" Over {held.plan.rounds} such rounds: {epsilon_is(held.epsilon)}."
         past = 0 if self.standing is None else len(self.standing.entries)
@@ -123,7 +125,7 @@ class Report(Readable):
             text += (
                 f" {aside:,} messages were not as planned: as many users are taken to hide nobody, and are not counted."
             )
-        if not held.kept:
+        if held.epsilon > held.plan.epsilon:
             text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
         return text
 
@@ -172,6 +174,17 @@ class Report(Readable):
             f"({epsilon}, {delta})-differential privacy, by {held.value.theorem}."
         )
 
+    def _pairs(self) -> str:
+        """What near values are promised beyond that, where they are."""
+        promise = self.guarantee.plan.pair_promise
+        if promise is None:
+            return ""
+        if self.guarantee.missed_pair is not None:
+            a, b = self.guarantee.missed_pair
+            missed = f"Values {a} and {b}, and perhaps others, MISS the ε of their own that the plan promises"
+            return f"{missed}, which was accepted by --allow-weaker."
+        return f"Every two values keep {promise.words()}, as planned, by {MetricVariationRatio.theorem}."
+
     def _aside(self) -> dict[str, int]:
         """What was not as planned, where anything was."""
         return {name: number for name, number in self.counts.items() if name != "messages" and number}
@@ -190,6 +203,7 @@ class Report(Readable):
             ("ε (guaranteed)", epsilon_text(held.value.upper, 7)),
             ("δ", f"{held.plan.delta:g}"),
             ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
+            *self._of_a_pair(),
             ("theorem", held.value.theorem),
             *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
         ]
@@ -203,6 +217,13 @@ class Report(Readable):
                 words = f"{epsilon_is(self.standing.spent, 7)} of {budget.epsilon:g} at δ = {budget.delta:g}"
                 pairs.append(("of the budget", words))
         return pairs + self._largest()
+
+    def _of_a_pair(self) -> list[tuple[str, str]]:
+        """What every two values are promised, where near ones are promised more."""
+        promise = self.guarantee.plan.pair_promise
+        if promise is None:
+            return []
+        return [("target of two values", f"{promise.words()}, " + ("MISSED" if self.guarantee.missed_pair else "met"))]
 
     def _took_part(self, words: str = "") -> tuple[str, str]:
         """Whose messages these are: what they are called, and how many."""
@@ -257,10 +278,11 @@ class Report(Readable):
             ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
             ("δ", rounded_up(plan.delta)),
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
+            *self._of_a_pair(),
             ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
             ("messages a user", f"{plan.mechanism.messages_per_user:,.4g}"),
             ("noise is drawn by", "the shuffler" if plan.mechanism.crowd.by_shuffler else "the users"),
-            ("mechanism", f"{mechanism['name']} {_settings(mechanism['settings'])}".strip()),
+            ("mechanism", f"{mechanism['name']} {settings_text(mechanism['settings'])}".strip()),
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
             ("certificate", proof),
             *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
@@ -367,10 +389,6 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "head": standing.head.document(),
         "accepted": list(standing.accepted),
     }
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

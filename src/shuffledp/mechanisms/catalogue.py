@@ -9,6 +9,8 @@ import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 import shuffledp.mechanisms
 from shuffledp import argument
 from shuffledp.mechanisms import visitor
@@ -53,6 +55,11 @@ def takes_epsilon(kind: type[Mechanism]) -> bool:
     return any(field.name == "epsilon" and field.init for field in dataclasses.fields(kind))  # type: ignore[arg-type]
 
 
+def can_be_named(kind: type[Mechanism]) -> bool:
+    """Whether its name and settings that can be written down suffice to build it, as a plan has them."""
+    return kind.built_from_numbers or bool(kind.built_from_table)
+
+
 def construct(kind: type[Mechanism], epsilon: float | None, chosen: Mapping[str, Any]) -> Mechanism:
     """A mechanism from its local ε, if it takes one, and its settings."""
     return kind(**chosen) if epsilon is None else kind(epsilon=epsilon, **chosen)  # type: ignore[call-arg]
@@ -64,11 +71,11 @@ def find(name: str) -> type[Mechanism] | None:
 
 
 def kind_of(name: str) -> type[Mechanism]:
-    """The mechanism of a name, or the one around which it is built, among those that numbers suffice to build."""
+    """The mechanism of a name, or the one around which it is built, among those that can be written down."""
     _, name = wrappers_of(name)
     kind = find(name)
-    if kind is None or not kind.built_from_numbers:
-        kinds = [known for known, own in all_mechanisms().items() if own.built_from_numbers]
+    if kind is None or not can_be_named(kind):
+        kinds = [known for known, own in all_mechanisms().items() if can_be_named(own)]
         raise ValueError(f"mechanism must be one of {', '.join([*kinds, *visitor.names()])}, got {name!r}.")
     return kind
 
@@ -127,7 +134,7 @@ def read(document: Mapping[str, Any]) -> Mechanism:
 
 
 def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> Mechanism:
-    """A mechanism from its name, local ε if it takes one, and settings, each a number or the text of one."""
+    """A mechanism from its name, local ε if it takes one, and settings: numbers or the texts of them, or a table."""
     kind = kind_of(name)
     wrappers, inner = wrappers_of(name)
     if wrappers:
@@ -137,20 +144,33 @@ def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> M
     if takes_epsilon(kind) and epsilon_local is None:
         raise ValueError(f"{name}: --mechanism needs --epsilon-local.")
     if not takes_epsilon(kind) and epsilon_local is not None:
-        raise ValueError(f"{name}: it has no local ε, dummies hide its messages; leave --epsilon-local out.")
+        why = "its table says it" if kind.built_from_table else "it has no local ε, dummies hide its messages"
+        raise ValueError(f"{name}: {why}; leave --epsilon-local out.")
     known = {field.name: field for field in settings(kind)}
     unknown = [key for key in given if key not in known]
     if unknown:
         raise ValueError(f"{name}: expected settings among {', '.join(known) or 'none'}, got {unknown[0]!r}.")
-    return construct(kind, epsilon_local, _chosen(name, known, given))
+    return construct(kind, epsilon_local, _chosen(name, known, given, kind.built_from_table))
 
 
-def _chosen(name: str, known: Mapping[str, dataclasses.Field[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as their types say, none that is needed left out."""
+def _chosen(
+    name: str, known: Mapping[str, dataclasses.Field[Any]], given: Mapping[str, Any], table: str = ""
+) -> dict[str, Any]:
+    """The settings as their types say, none that is needed left out; the one called ``table`` is one."""
     missing = [key for key, field in known.items() if key not in given and not has_default(field)]
     if missing:
         raise ValueError(f"{name}: setting {missing[0]} is missing; add --set {missing[0]}=….")
-    return {key: _number(name, key, text, known[key]) for key, text in given.items()}
+    return {
+        key: _rows(name, key, text) if key == table else _number(name, key, text, known[key])
+        for key, text in given.items()
+    }
+
+
+def _rows(name: str, key: str, given: Any) -> Any:
+    """A table, row by row; what it must hold is for the mechanism to say."""
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        raise TypeError(f"{name}: {key} must be a table, a list of rows of numbers, got {argument.shown(given)}.")
+    return given
 
 
 def _number(name: str, key: str, given: Any, field: dataclasses.Field[Any]) -> Any:

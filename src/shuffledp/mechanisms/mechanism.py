@@ -50,6 +50,8 @@ class Mechanism(Randomizer):
     summary: ClassVar[str]
     built_from_numbers: ClassVar[bool] = True
     """Whether epsilon and numbers suffice to build it, so that the command line can."""
+    built_from_table: ClassVar[str] = ""
+    """The one setting that is a table of numbers, where that and numbers suffice: the command line takes a file."""
     tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("epsilon", False, False, 1e-6, 64.0),)
     """The arguments that may be searched for a privacy target, the usual one first; empty where there is none."""
     has_table: ClassVar[bool] = True

@@ -7,17 +7,29 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
 from flint import arb
 
+from shuffledp.array import Floats
 from shuffledp.bounds.amplify import amplify
+from shuffledp.metric.many_pairs import ManyPairs
 from shuffledp.metric.noise import AnyNoise, Noise
 from shuffledp.numerics.ball import precision, round_up
+from shuffledp.numerics.many_roots import Places, find_crossings
 from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.ratio_floats import log_divergences
 from shuffledp.privacy.space import Surroundings
 from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 BITS = 192
+DOUBT = 5e-5
+"""What an estimate of log δ adds, so that few distances found with it have to be lowered again: a little more than
+the quick proof is wide. Not more, because some distances hardly move log δ: by a hundredth of their own change."""
+GUESS_WIDTH = 1e-6
+"""Relative width to which an ε is searched in floats before it is proved."""
+HAIR = 1e-9
+"""By how much a closed form in floats is raised."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +38,13 @@ class Amplification(ABC):
 
     name: ClassVar[str]
     theorem: ClassVar[str]
-    uniform: ClassVar[bool] = False
-    """Whether it counts the largest distance of all for every pair, as the solvers of the paper do."""
+    asks: ClassVar[tuple[str, ...]]
+    """Which of a pair's numbers it looks at, by their names in ``Surroundings``."""
+
+    @property
+    def uniform(self) -> bool:
+        """Whether it counts the largest distance of all for every pair, as the solvers of the paper do."""
+        return "diameter" in self.asks
 
     def epsilon(self, pair: Surroundings, users: int, delta: float) -> BoundValue:
         """ε for which the two inputs are (ε, δ)-indistinguishable; never above their local distance."""
@@ -47,6 +64,36 @@ class Amplification(ABC):
     def _excess(self, pair: Surroundings, users: int, delta: float, target: float) -> float:
         return self._epsilon(pair, users, delta)[0] - target
 
+    def proved(self, pair: Surroundings, users: int, delta: float, target: float, guess: float) -> float:
+        """An ε of at most the target with which the two inputs are proved (ε, δ)-indistinguishable; else infinity.
+
+        ``guess`` is an ε that may well be provable, found in floats.
+        """
+        del guess
+        found = self.epsilon(pair, users, delta).upper
+        return found if found <= target else math.inf
+
+    # --- in floats, for searching -----------------------------------------------------------------------------
+
+    def estimates(self, pairs: ManyPairs, users: int, delta: float, targets: Floats) -> Floats:
+        """About the excess of many pairs, a little more rather than less; infinite where floats give out."""
+        result = np.full(len(targets), -np.inf)
+        (far,) = np.nonzero(pairs.distance > targets)
+        with np.errstate(all="ignore"):
+            result[far] = self._estimates(pairs.at(far), users, delta, targets[far])
+        return np.where(np.isnan(result), np.inf, result)
+
+    @abstractmethod
+    def _estimates(self, pairs: ManyPairs, users: int, delta: float, targets: Floats) -> Floats:
+        """The same for distances above their targets; no number (NaN) where floats give out."""
+
+    def guesses(self, pairs: ManyPairs, users: int, delta: float) -> Floats:
+        """About the ε of many pairs, where proving one needs a guess."""
+        del users, delta
+        return pairs.distance
+
+    # --- the theorem ------------------------------------------------------------------------------------------
+
     @abstractmethod
     def _epsilon(self, pair: Surroundings, users: int, delta: float) -> tuple[float, float]:
         """The theorem's value and its slack, for a positive distance; infinite where it does not apply."""
@@ -58,6 +105,8 @@ class Amplification(ABC):
 class _ClosedForm(Amplification):
     """log(1 + tanh(D/2)·K) with a factor K of R, n and δ."""
 
+    asks = ("distance", "clone_sum")
+
     def _epsilon(self, pair: Surroundings, users: int, delta: float) -> tuple[float, float]:
         with precision(BITS):
             factor = self.factor(self.clones(pair), users, delta)
@@ -66,9 +115,20 @@ class _ClosedForm(Amplification):
             value = round_up((1 + (arb(pair.distance) / 2).tanh() * factor).log())
         return value, math.ulp(value)
 
+    def _estimates(self, pairs: ManyPairs, users: int, delta: float, targets: Floats) -> Floats:
+        numbers, places = np.unique(getattr(pairs, self.asks[-1]), return_inverse=True)
+        with precision(BITS):
+            factors = [self.factor(self._clones_of(arb(number)), users, delta) for number in numbers.tolist()]
+        factor = np.array([math.inf if each is None else float(each.mid()) for each in factors])[places]
+        return np.asarray(np.log1p(np.tanh(pairs.distance / 2) * factor) * (1 + HAIR) - targets)
+
     def clones(self, pair: Surroundings) -> arb:
         """R: the inverse of half the chance that another user's message is a clone of user 1's."""
-        return arb(pair.clone_sum)
+        return self._clones_of(arb(getattr(pair, self.asks[-1])))
+
+    def _clones_of(self, number: arb) -> arb:
+        """R by the number that is asked for besides the distance: R itself, or the diameter."""
+        return 2 * number.exp() if self.uniform else number
 
     @abstractmethod
     def factor(self, clones: arb, users: int, delta: float) -> arb | None:
@@ -108,10 +168,7 @@ class Corollary1(Theorem1):
 
     name = "corollary-1"
     theorem = "[MDP] Corollary 1"
-    uniform = True
-
-    def clones(self, pair: Surroundings) -> arb:
-        return 2 * arb(pair.diameter).exp()
+    asks = ("distance", "diameter")
 
 
 class Corollary2(_ClosedForm):
@@ -143,10 +200,7 @@ class UniformCorollary2(Corollary2):
 
     name = "corollary-2-uniform"
     theorem = "[MDP] Corollary 2, R = 2·exp(largest distance)"
-    uniform = True
-
-    def clones(self, pair: Surroundings) -> arb:
-        return 2 * arb(pair.diameter).exp()
+    asks = ("distance", "diameter")
 
 
 class _Numeric(Amplification):
@@ -171,6 +225,34 @@ class _Numeric(Amplification):
             return min(0.0, math.log(found / delta)) if found > 0 else -math.inf
         return max(math.log(found / delta), math.ulp(1.0))
 
+    def proved(self, pair: Surroundings, users: int, delta: float, target: float, guess: float) -> float:
+        """By δ at the guess, at the target, and last by the sharper value there."""
+        most = min(target, pair.distance)
+        if most == pair.distance <= guess:
+            return most
+        curve = self.curve(pair, users)
+        for epsilon in sorted({min(guess, most), most}):
+            if float(curve.profile([epsilon]).upper[0]) <= delta:
+                return epsilon
+        return most if self.excess(pair, users, delta, most) <= 0 else math.inf
+
+    @abstractmethod
+    def log_ratios(self, pairs: ManyPairs) -> tuple[Floats, Floats, Floats]:
+        """β, log q0 and log q1 of many pairs, in floats; log p is their distance."""
+
+    def _estimates(self, pairs: ManyPairs, users: int, delta: float, targets: Floats) -> Floats:
+        found = log_divergences(pairs.distance, *self.log_ratios(pairs), targets, users)
+        return np.asarray(found - math.log(delta) + DOUBT)
+
+    def guesses(self, pairs: ManyPairs, users: int, delta: float) -> Floats:
+        """Where the estimate of δ falls to the δ that is wanted."""
+
+        def room(epsilon: Floats, places: Places) -> Floats:
+            return -self.estimates(pairs.at(places), users, delta, epsilon)
+
+        _, above = find_crossings(room, np.zeros_like(pairs.distance), pairs.distance, GUESS_WIDTH)
+        return above
+
 
 class ExactClone(_Numeric):
     """The clones behind Theorem 1, numerically exact.
@@ -183,12 +265,17 @@ class ExactClone(_Numeric):
 
     name = "clone"
     theorem = "clones of [MDP] Theorem 1, numerically exact"
+    asks = ("distance", "clone_sum")
 
     def parameters(self, pair: Surroundings) -> VariationRatio:
         with precision(BITS):
             ratio = arb(pair.distance).exp()
             hiding = round_up(arb(pair.clone_sum) * ratio / (1 + ratio))
             return VariationRatio(round_up(ratio), round_up((arb(pair.distance) / 2).tanh()), hiding)
+
+    def log_ratios(self, pairs: ManyPairs) -> tuple[Floats, Floats, Floats]:
+        log_q = np.log(pairs.clone_sum) - np.log1p(np.exp(-pairs.distance))
+        return np.tanh(pairs.distance / 2), log_q, log_q
 
 
 @dataclass(frozen=True)
@@ -205,11 +292,15 @@ class MetricVariationRatio(_Numeric):
 
     name = "variation-ratio"
     theorem = "sound variation-ratio reduction [VR §4, corrected] with metric parameters"
+    asks = ("distance", "far_first", "far_second")
 
     def parameters(self, pair: Surroundings) -> VariationRatio:
         with precision(BITS):
             ratio, q0, q1 = (round_up(arb(d).exp()) for d in (pair.distance, pair.far_first, pair.far_second))
         return VariationRatio(ratio, self.noise.total_variation(pair.distance), (max(q0, ratio), max(q1, ratio)))
+
+    def log_ratios(self, pairs: ManyPairs) -> tuple[Floats, Floats, Floats]:
+        return self.noise.estimates(pairs.distance), pairs.far_first, pairs.far_second
 
 
 def all_amplifications() -> dict[str, Amplification]:

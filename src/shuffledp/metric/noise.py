@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from flint import arb
 
 from shuffledp import argument
+from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_up
 
 BITS = 256
@@ -24,11 +26,20 @@ class Noise(ABC):
         if distance == 0.0:
             return 0.0
         with precision(BITS):
-            return round_up(self._ball(arb(distance)).min((arb(distance) / 2).tanh()))
+            # Not the least of two balls: one that is wide would hide the other.
+            return min(round_up(self._ball(arb(distance))), round_up((arb(distance) / 2).tanh()))
+
+    def estimates(self, distances: Floats) -> Floats:
+        """β at many positive distances, in floats: for searching."""
+        return np.minimum(self._floats(distances), np.tanh(distances / 2))
 
     @abstractmethod
     def _ball(self, distance: arb) -> arb:
         """β as a ball at the working precision."""
+
+    @abstractmethod
+    def _floats(self, distances: Floats) -> Floats:
+        """The same in floats."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,9 @@ class AnyNoise(Noise):
     def _ball(self, distance: arb) -> arb:
         return (distance / 2).tanh()
 
+    def _floats(self, distances: Floats) -> Floats:
+        return np.tanh(distances / 2)
+
 
 @dataclass(frozen=True)
 class LaplaceNoise(Noise):
@@ -55,6 +69,9 @@ class LaplaceNoise(Noise):
 
     def _ball(self, distance: arb) -> arb:
         return -(-distance / 2).expm1()
+
+    def _floats(self, distances: Floats) -> Floats:
+        return np.asarray(-np.expm1(-distances / 2))
 
 
 @dataclass(frozen=True)
@@ -76,6 +93,12 @@ class PlanarLaplaceNoise(Noise):
         integral = arb.pi() * x / 2 * (bessel0 * struve_before + bessel1 * struve0)
         result = 2 / arb.pi() * (integral - x * bessel0)
         return result if result.is_finite() else arb(1)
+
+    def _floats(self, distances: Floats) -> Floats:
+        from scipy.special import iti0k0, k0
+
+        x = distances / 2
+        return np.asarray(2 / np.pi * (iti0k0(x)[1] - x * k0(x)))
 
 
 @dataclass(frozen=True)
@@ -105,6 +128,13 @@ class WitchHatNoise(Noise):
         brim = (-level).exp()
         norm = scale * (1 - brim) + 2 * width * brim
         return (scale * (1 - (-gap / scale).exp()) - gap * brim) / norm
+
+    def _floats(self, distances: Floats) -> Floats:
+        most = min(2 * self.half_width, self.level * self.scale)
+        gap = np.where(distances < self.level, np.minimum(most, distances * self.scale / 2), most)
+        brim = np.exp(-self.level)
+        norm = self.scale * (1 - brim) + 2 * self.half_width * brim
+        return np.asarray((-self.scale * np.expm1(-gap / self.scale) - gap * brim) / norm)
 
 
 def noise_names() -> list[str]:

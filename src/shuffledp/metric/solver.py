@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,22 +14,21 @@ from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.errors import NumericalError
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio
-from shuffledp.metric.amplified import AmplifiedMetric
+from shuffledp.metric.distance_search import DistanceSearch
+from shuffledp.metric.pair_proofs import Advance, PairProofs, nobody
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.record import Record
 from shuffledp.privacy.space import LARGEST_DISTANCE, DistanceMatrix, Surroundings
+from shuffledp.progress import Progress
 
-Progress = Callable[[str], None]
-TOLERANCE = 1e-7
-"""Relative width to which a largest distance is searched; what is returned is on the proved side."""
-ROUGH = 1e-3
-"""The same where distances are raised one by one, each of which is in the way of others."""
 FINE = 1e-11
-"""The same for the largest diameter."""
-WORTH_RAISING = 0.009
-"""A distance is raised as long as it can grow by this much; at the end none can grow by a hundredth."""
-MOST_SWEEPS = 60
+"""Relative width to which the largest diameter is searched; what is returned is on the proved side."""
+LOWERED = 1e-4
+"""The same for a distance that floats found and that could not be proved."""
+MOST_LOWERINGS = 20
+ALONE, IN_ALL = 2, 4
+"""Steps that each pair goes through: searched and proved, and once more for a metric."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class LocalMetric(Record):
     raw: DistanceMatrix
     """As found; the triangle inequality may fail."""
     amplified: Floats
-    """The distances after shuffling; none is above its target."""
+    """The distances after shuffling, as proved; none is above its target."""
     metric: DistanceMatrix
     """For mechanisms that need a metric: the shortest paths, raised as far as targets and triangle inequality allow."""
 
@@ -70,7 +69,7 @@ class LocalMetricSolver(Record):
     Returns: the Pareto set, each with its shortest paths and a metric; every pair is checked in ball arithmetic.
     Deviates: any bound may be used; the paper's are Corollary 1 (Algorithm 1) and Corollary 2 with R = 2e^m (Algorithm
     3). With the others each pair counts only the largest distance from its own two inputs, and distances are then
-    raised one by one until none can grow by 1%.
+    raised one by one until none can grow by 1%: searched in floats, and lowered where a pair cannot be proved.
 
     >>> import shuffledp as sdp
     >>> target = sdp.metric.DistanceMatrix.from_points([[0.0], [0.1]])
@@ -96,118 +95,98 @@ class LocalMetricSolver(Record):
         """The largest m for which inputs that are all m apart meet one target."""
         return largest_uniform_distance(target, self.users, self.delta, self.amplification)
 
-    def solve(self, diameters: float = 8, progress: Progress = lambda text: None) -> list[LocalMetric]:
-        """The Pareto set over this many diameters, the largest diameter first."""
+    def solve(self, diameters: float = 8, progress: Progress | None = None) -> list[LocalMetric]:
+        """The Pareto set over this many diameters, the largest diameter first; ``progress`` is told how far it is."""
         count = argument.count("LocalMetricSolver", "diameters", diameters)
         low, high = self.largest_equal(self.target.smallest), self.largest_diameter()
-        found: list[Floats] = []
-        for diameter in np.linspace(high, low, count).tolist():
-            progress(f"diameter {diameter:.4g}")
-            found.append(self.distances(diameter))
-        return [self._checked(matrix) for matrix in pareto(found)]
+        steps = ALONE if self.amplification.uniform else IN_ALL
+        with (Progress() if progress is None else progress).step("solving", count * steps * self._pairs) as advance:
+            tried = np.linspace(high, low, count).tolist()
+            found = pareto([self._searched(diameter, advance) for diameter in tried])
+            advance((count - len(found)) * (steps - 1) * self._pairs)
+            return [self._checked(matrix, advance) for matrix in found]
+
+    @property
+    def _pairs(self) -> int:
+        return self.target.size * (self.target.size - 1) // 2
 
     def distances(self, diameter: float) -> Floats:
-        """The distances for one diameter m."""
-        limits = np.full(self.target.size, argument.positive_finite("LocalMetricSolver", "diameter", diameter))
-        matrix = self._filled(limits)
-        if self.amplification.uniform:
-            return matrix
-        return self._raised(self._filled(matrix.max(axis=1)), keep_triangles=False)
-
-    def _filled(self, limits: Floats) -> Floats:
-        """Every distance as large as its target allows if nothing is farther from an input than its limit."""
-        result = np.zeros_like(self.target.matrix)
-        for a, b in self.target.pairs():
-            far = float(limits[a]), float(limits[b])
-            result[a, b] = result[b, a] = self._largest(float(self.target.matrix[a, b]), *far, float(limits.max()))
-        return result
-
-    def _largest(self, target: float, far_first: float, far_second: float, diameter: float) -> float:
-        limit = min(far_first, far_second)
-        if limit <= target:
-            return limit
-        clones = _clone_sum(far_first, far_second)
-
-        def excess(distance: float) -> float:
-            return self._excess(Surroundings(distance, far_first, far_second, clones, diameter), target)
-
-        if excess(limit) <= 0:
-            return limit
-        return find_crossing(excess, target, limit, relative=TOLERANCE).below
-
-    def _excess(self, pair: Surroundings, target: float) -> float:
-        if (pair, target) not in self._known:
-            self._known[pair, target] = self.amplification.excess(pair, self.users, self.delta, target)
-        return self._known[pair, target]
+        """The distances for one diameter m, every pair checked."""
+        searched = self._searched(argument.positive_finite("LocalMetricSolver", "diameter", diameter), nobody)
+        return self._proved(searched, nobody)[0].matrix
 
     @cached_property
-    def _known(self) -> dict[tuple[Surroundings, float], float]:
-        """A raised distance leaves the numbers of most pairs as they were."""
-        return {}
+    def _search(self) -> DistanceSearch:
+        return DistanceSearch(self.target.matrix, self.users, self.delta, self.amplification)
 
-    # --- one by one -------------------------------------------------------------------------------------------
+    def _searched(self, diameter: float, advance: Advance) -> Floats:
+        """The distances for one diameter in floats."""
+        matrix = self._search.filled(np.full(self.target.size, diameter))
+        if self.amplification.uniform:
+            advance(self._pairs)
+            return matrix
+        return self._search.raised(self._search.filled(matrix.max(axis=1)), keep_triangles=False, advance=advance)
 
-    def _raised(self, matrix: Floats, *, keep_triangles: bool) -> Floats:
-        """Distances raised one at a time, smallest first, until none can grow."""
-        matrix = matrix.copy()
-        for _ in range(MOST_SWEEPS):
-            pairs = sorted(self.target.pairs(), key=lambda pair: matrix[pair])
-            if not sum(self._raise(matrix, a, b, keep_triangles) for a, b in pairs):
-                return matrix
-        return matrix
+    # --- proofs -----------------------------------------------------------------------------------------------
 
-    def _raise(self, matrix: Floats, a: int, b: int, keep_triangles: bool) -> bool:
-        """Raise one distance as far as all pairs that it touches allow; whether that was worth it."""
-        start, most = float(matrix[a, b]), LARGEST_DISTANCE
-        if keep_triangles:
-            ways = [matrix[a, c] + matrix[c, b] for c in range(len(matrix)) if c not in (a, b)]
-            most = min([most, *map(float, ways)])
+    def _checked(self, matrix: Floats, advance: Advance) -> LocalMetric:
+        raw, amplified = self._proved(matrix, advance)
+        closed = raw.closure()
+        if self.amplification.uniform:
+            return LocalMetric(raw, amplified, self._proved(closed.matrix, nobody)[0])
+        raised = DistanceMatrix(self._search.raised(closed.matrix, keep_triangles=True, advance=advance)).closure()
+        return LocalMetric(raw, amplified, self._proved(raised.matrix, advance, keep_triangles=True)[0])
+
+    def _proved(
+        self, matrix: Floats, advance: Advance, *, keep_triangles: bool = False
+    ) -> tuple[DistanceMatrix, Floats]:
+        """The distances, lowered where they miss their targets, and the proved distances after shuffling.
+
+        A randomizer that is private for lowered distances is private for those before, so that nothing proved is lost.
+        """
+        for _ in range(MOST_LOWERINGS):
+            space = DistanceMatrix(matrix)
+            amplified = self._proofs.amplified(space, advance)
+            missed = [(a, b) for a, b in space.pairs() if math.isinf(amplified[a, b])]
+            if not missed:
+                return space, amplified
+            matrix, advance = np.array(matrix), nobody
+            for a, b in missed:
+                self._lower(matrix, a, b)
+            if keep_triangles:
+                matrix = DistanceMatrix(matrix).closure().matrix
+        a, b = missed[0]
+        target = float(self.target.matrix[a, b])
+        raise NumericalError(f"LocalMetricSolver: inputs {a}, {b} miss their target {target!r}; please report.")
+
+    @cached_property
+    def _proofs(self) -> PairProofs:
+        return PairProofs(self.target, self.users, self.delta, self.amplification)
+
+    def _lower(self, matrix: Floats, a: int, b: int) -> None:
+        """Lower one distance until it meets its target."""
 
         def excess(distance: float) -> float:
             matrix[a, b] = matrix[b, a] = distance
-            return self._worst_excess(matrix, a, b)
+            return self._excess(DistanceMatrix(matrix), a, b)
 
-        low, step = start, 1 + WORTH_RAISING
-        while low * step < most and excess(low * step) <= 0:
-            low, step = low * step, min(step * step, 2.0)
-        if low > start:
-            low = find_crossing(excess, low, min(low * step, most), relative=ROUGH).below
-        matrix[a, b] = matrix[b, a] = low
-        return low > start
+        high = float(matrix[a, b])
+        found = find_crossing(
+            excess, float(self.target.matrix[a, b]), high, guess=high * (1 - LOWERED), relative=LOWERED
+        )
+        matrix[a, b] = matrix[b, a] = found.below
 
     def can_be_raised(self, matrix: Floats, a: int, b: int, factor: float = 1.01) -> bool:
         """Whether one distance may be multiplied by a factor and every pair still meet its target."""
         changed = np.array(matrix)
         changed[a, b] = changed[b, a] = changed[a, b] * factor
-        return self._worst_excess(changed, a, b) <= 0
+        space = DistanceMatrix(changed)
+        touched = [(a, b), *((x, c) for x in (a, b) for c in range(space.size) if c not in (a, b))]
+        return all(self._excess(space, x, y) <= 0 for x, y in touched)
 
-    def _worst_excess(self, matrix: Floats, a: int, b: int) -> float:
-        """The largest excess among the pairs that the distance of a and b touches; the pair itself first."""
-        space = DistanceMatrix(matrix)
-        others = [(x, c) for x in (a, b) for c in range(space.size) if c not in (a, b)]
-        worst = -math.inf
-        for x, y in [(a, b), *others]:
-            worst = max(worst, self._excess(space.surroundings(x, y), float(self.target.matrix[x, y])))
-            if worst > 0:
-                break
-        return worst
-
-    def _checked(self, matrix: Floats) -> LocalMetric:
-        raw = self._proved(DistanceMatrix(matrix))
-        amplified = AmplifiedMetric(raw, self.users, self.delta, self.amplification).matrix
-        closed = raw.closure()
-        if not self.amplification.uniform:
-            closed = DistanceMatrix(self._raised(closed.matrix, keep_triangles=True))
-        # The targets themselves were proved just now; a search for ε may end a hair above.
-        return LocalMetric(raw, np.minimum(amplified, self.target.matrix), self._proved(closed.closure()))
-
-    def _proved(self, space: DistanceMatrix) -> DistanceMatrix:
-        """The same distances, every pair checked against its target."""
-        for a, b in space.pairs():
-            target = float(self.target.matrix[a, b])
-            if self._excess(space.surroundings(a, b), target) > 0:
-                raise NumericalError(f"LocalMetricSolver: inputs {a}, {b} miss their target {target!r}; please report.")
-        return space
+    def _excess(self, space: DistanceMatrix, a: int, b: int) -> float:
+        target = float(self.target.matrix[a, b])
+        return self.amplification.excess(space.surroundings(a, b), self.users, self.delta, target)
 
 
 def largest_uniform_distance(target: float, users: float, delta: float, amplification: Amplification) -> float:

@@ -11,8 +11,10 @@ from shuffledp.calibration.target import Target
 from shuffledp.document import average_text
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.pair_promise import PairPromise
 from shuffledp.planner.plan_file import demand_honest
 from shuffledp.planner.yardstick import Yardstick, yardstick
+from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.task import Task
 
@@ -86,6 +88,8 @@ class Goal:
     """The fewest users with whom the target is to be met; None where that is all of them."""
     colluding: int = 0
     """How many of those hide nobody."""
+    target_distances: DistanceMatrix | None = None
+    """What every two values are promised, where near ones are promised more than far ones."""
 
     def __post_init__(self) -> None:
         if self.rests_on not in RESTS:
@@ -102,6 +106,12 @@ class Goal:
     def fewest(self) -> int:
         """The fewest users with whom the target is to be met."""
         return self.users if self.minimum is None else self.minimum
+
+    def promise_of(self, mechanism: Mechanism) -> PairPromise | None:
+        """What every two values are promised by such a mechanism, where they are; a sentence where it cannot be."""
+        if self.target_distances is None:
+            return None
+        return PairPromise(self.target_distances, mechanism, self.target.delta, self.rounds)
 
     def turnout(self) -> str:
         """How many users there are, in words."""

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import ArrayLike
+
 from shuffledp import argument
 from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import LOCAL, Goal, Limits
+from shuffledp.planner.pair_promise import promised
 from shuffledp.planner.ranking import Ranking, run, trials, workers_for
+from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.progress import Progress
 from shuffledp.tasks.task import Task
 
@@ -25,6 +32,8 @@ def plan(
     rests_on: str = LOCAL,
     minimum: float | None = None,
     colluding: float = 0,
+    settings: Mapping[str, Any] | None = None,
+    target_distances: DistanceMatrix | ArrayLike | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Ranking:
@@ -41,6 +50,10 @@ def plan(
     ``users``. ``workers`` processes share the work; None takes as many as are worth starting, which a script may do
     only below ``if __name__ == "__main__"``. ``progress`` is told how far it is.
 
+    A mechanism that is a table, such as "padded-exponential" on a local metric, is taken as it is: ``settings`` are its
+    own, and nothing is searched. With it ``target_distances`` may promise every two values an ε of their own, one row
+    for each value, as in the target of a solved metric; each pair is proved.
+
     ``ranking.best.plan`` is ready for ``simulate`` and ``collect``, and ``ranking.best.plan.save(path)`` writes it.
 
     >>> from shuffledp.tasks.frequency import Frequency
@@ -53,8 +66,9 @@ def plan(
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
     with argument.said_by("plan", "Target"):
         target = Target(epsilon, delta)
-    goal = Goal(task, users, target, rounds, limits, population, rests_on, minimum, colluding)  # type: ignore[arg-type]
-    waiting = trials(goal, mechanism)
+    pairs = promised(target_distances)
+    goal = Goal(task, users, target, rounds, limits, population, rests_on, minimum, colluding, pairs)  # type: ignore[arg-type]
+    waiting = trials(goal, mechanism, settings)
     outcomes = []
     with (Progress() if progress is None else progress).step("calibrating", len(waiting)) as advance:
         for outcome in run(waiting, workers_for(waiting) if workers is None else workers):

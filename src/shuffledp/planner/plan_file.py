@@ -12,7 +12,8 @@
     }
 
 ``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local.
-Where the target is to hold with fewer users, of whom some collude, ``minimum`` and ``colluding`` say how many. All
+Where the target is to hold with fewer users, of whom some collude, ``minimum`` and ``colluding`` say how many. Where
+every two values are promised an ε of their own, ``target_distances`` has a row of them for each value. All
 settings that are in force are written down, so that a plan runs as it was planned whatever later defaults are; and
 which version wrote it. ``check`` is a SHA-256 of the rest: a file that was changed since is refused, and one that is
 written by hand needs none. Version 1, which named the mechanism's task and not the users', is still read.
@@ -25,14 +26,17 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import bound_names
-from shuffledp.document import average_text, rounded_up
+from shuffledp.document import average_text, rounded_up, settings_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.planner.pair_promise import PairPromise, promised
+from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.readable import Readable
 from shuffledp.tasks import domain, task_list
 from shuffledp.tasks.column import Column
@@ -44,10 +48,15 @@ IDENTITY = b"shuffledp messages of a plan\0"
 CHECK = b"shuffledp plan\0"
 SHARED = ("format", "version", "task", "mechanism", "population", "users", "rounds", "epsilon", "delta", "bound",
           "promise")  # fmt: skip
-FIELDS = {1: (*SHARED, "domain"), VERSION: (*SHARED, "software", "minimum", "colluding", "ledger", "check")}
+FIELDS = {
+    1: (*SHARED, "domain"),
+    VERSION: (*SHARED, "software", "minimum", "colluding", "target_distances", "ledger", "check"),
+}
 """What a file of each version holds."""
 OPTIONAL = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
-LATER: dict[str, Any] = {"software": {}, "ledger": {}, "check": None, "minimum": None, "colluding": 0}
+LATER: dict[str, Any] = {
+    "software": {}, "ledger": {}, "check": None, "minimum": None, "colluding": 0, "target_distances": None,
+}  # fmt: skip
 """What a file of version 2 may leave out besides."""
 NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds")
 
@@ -77,7 +86,8 @@ class Plan(Readable):
     ``task`` is what is estimated, ``mechanism`` the local randomizer, ``users`` how many are planned for; ``epsilon``
     and ``delta`` are the central privacy that they are promised over all ``rounds``. ``population`` is what the ledger
     calls them, ``bound`` the theorem that the guarantee comes from. Where the target is to hold with fewer users too,
-    ``minimum`` is the least number of them, and ``colluding`` how many hide nobody.
+    ``minimum`` is the least number of them, and ``colluding`` how many hide nobody. ``target_distances`` promises every
+    two values an ε of their own, where the mechanism is private for local distances.
 
     >>> from shuffledp.mechanisms.frequency.krr import KRR
     >>> from shuffledp.tasks.frequency import Frequency
@@ -104,6 +114,8 @@ class Plan(Readable):
     """The fewest users with whom the target is to be met; None where that is all who are planned for."""
     colluding: int = 0
     """How many of those tell the analyst what they sent, and hide nobody."""
+    target_distances: DistanceMatrix | None = None
+    """What every two values are promised after shuffling, at δ; None where all are promised the same."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
@@ -129,6 +141,16 @@ class Plan(Readable):
             raise ValueError(f"plan: bound must be one of {', '.join(bound_names())}, got {self.bound!r}.")
         _in_a_sentence(catalogue.kind_of, self.mechanism.name)
         self.task.demand(self.mechanism)
+        object.__setattr__(self, "target_distances", promised(self.target_distances))
+        # Refused here, if it does not suit the mechanism.
+        _ = self.pair_promise
+
+    @cached_property
+    def pair_promise(self) -> PairPromise | None:
+        """What is promised to every two values, where that is more than the target for all."""
+        if self.target_distances is None:
+            return None
+        return PairPromise(self.target_distances, self.mechanism, self.delta, self.rounds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self._told() == other._told()
@@ -184,6 +206,7 @@ class Plan(Readable):
             # What is as ever is not written: such plans are the same files as ever.
             **({} if self.minimum is None else {"minimum": self.minimum}),
             **({"colluding": self.colluding} if self.colluding else {}),
+            **({} if self.target_distances is None else {"target_distances": self.target_distances.matrix.tolist()}),
             **({"ledger": dict(self.ledger)} if self.ledger else {}),
         }
 
@@ -247,6 +270,7 @@ class Plan(Readable):
             ledger=_mapping("ledger", fields.get("ledger", {})),
             minimum=fields.get("minimum"),
             colluding=fields.get("colluding", 0),
+            target_distances=fields.get("target_distances"),
             **{name: fields[name] for name in NUMBERS_AND_NAMES},
         )
 
@@ -254,7 +278,7 @@ class Plan(Readable):
 
     def summary(self) -> list[tuple[str, str]]:
         """The plan in a few lines: what each is called, and what it is."""
-        settings = ", ".join(f"{name} = {value}" for name, value in self.mechanism.document()["settings"].items())
+        settings = settings_text(self.mechanism.document()["settings"])
         local = self.mechanism.local_epsilon
         rounds = "" if self.rounds == 1 else f", over {self.rounds:,} rounds"
         promised = self.promise.get("standard_error")
@@ -263,6 +287,7 @@ class Plan(Readable):
             *([] if self.minimum is None else [("at the least", f"{self.minimum:,}")]),
             *([("colluding", f"{self.colluding:,}, who hide nobody")] if self.colluding else []),
             ("target", f"ε = {self.epsilon:g}, δ = {self.delta:g}{rounds}"),
+            *([] if self.pair_promise is None else [("target of two values", self.pair_promise.words())]),
             ("mechanism", f"{self.mechanism.name}" + (f" ({settings})" if settings else "")),
             ("local ε", "none: the shuffler must be trusted" if local is None else rounded_up(local)),
             *([("noise", "drawn by the shuffler")] if self.mechanism.crowd.by_shuffler else []),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shuffledp import argument
+from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner import overview
 from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planner.trial import NEAR_BEST, Offer, Refusal, Trial
@@ -23,13 +26,29 @@ TRIALS_OF_A_WORKER = 8
 """Starting a process takes as long as a trial or two."""
 
 
-def trials(goal: Goal, only: str | None = None) -> list[Trial]:
-    """What is to be calibrated, one mechanism each; ``only`` the one of this name."""
+def trials(goal: Goal, only: str | None = None, settings: Mapping[str, Any] | None = None) -> list[Trial]:
+    """What is to be calibrated, one mechanism each; ``only`` the one of this name, a table with its ``settings``."""
+    kind = None if only is None else catalogue.find(only)
+    if kind is not None and kind.built_from_table:
+        return [_as_given(goal, kind, settings or {})]
+    if settings:
+        raise ValueError("plan: settings are searched, unless the mechanism is a table, such as padded-exponential.")
+    if goal.target_distances is not None:
+        raise ValueError("plan: target distances need a mechanism on distances, such as padded-exponential.")
     chosen = list(goal.kinds()) if only is None else goal.kinds_named(only)
     if not chosen:
         names = ", ".join(name for name, _ in goal.kinds())
         raise ValueError(f"plan: mechanism must be one of {names} for the task {goal.task.name!r}, got {only!r}.")
     return [Trial(name, kind, goal) for name, kind in chosen]
+
+
+def _as_given(goal: Goal, kind: type[Mechanism], settings: Mapping[str, Any]) -> Trial:
+    """A mechanism that is a table; a sentence where it is a bad one, or cannot keep what is promised."""
+    with argument.said_by("plan", "DistanceMatrix", kind.__name__, kind.name):
+        made = catalogue.build(kind.name, None, settings)
+    goal.task.demand(made)
+    goal.promise_of(made)
+    return Trial(kind.name, kind, goal, made)
 
 
 def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]:

@@ -128,6 +128,7 @@ class Offer:
             population=goal.population,
             minimum=goal.minimum,
             colluding=goal.colluding,
+            target_distances=goal.target_distances,
             promise={
                 "standard_error": self.standard_error,
                 "central_standard_error": goal.yardstick.standard_error,
@@ -150,6 +151,8 @@ class Trial:
     name: str
     kind: type[Mechanism]
     goal: Goal
+    given: Mechanism | None = None
+    """The mechanism itself where it is a table, and nothing is left to calibrate."""
 
     def run(self) -> list[Offer | Refusal]:
         """The best settings found, certified; or why there are none.
@@ -157,7 +160,7 @@ class Trial:
         They are several where a mechanism designs a front, from little error to few messages.
         """
         try:
-            found = list(self._designed()) or [self._best_settled()]
+            found = list(self._as_given()) or list(self._designed()) or [self._best_settled()]
         except (ValueError, TypeError, NumericalError) as error:
             return [self._refusal(str(error))]
         outcomes = [self._outcome(each) for each in found]
@@ -194,6 +197,16 @@ class Trial:
         known = {**self.goal.task.facts, "honest": self.goal.users}
         return {name: value for name, value in known.items() if name in names}
 
+    def _as_given(self) -> Iterator[Calibration]:
+        """The mechanism that is not to be calibrated, if there is one, where it and every pair meet their targets."""
+        goal, made = self.goal, self.given
+        if made is None:
+            return
+        promise = goal.promise_of(made)
+        if promise is not None:
+            promise.demand(goal.fewest - goal.colluding)
+        yield self._met(made, "epsilon", made.epsilon)
+
     def _designed(self) -> Iterator[Calibration]:
         """Those of the mechanism's own designs that its certified curve confirms: the first, or all of a front."""
         goal, refused = self.goal, None
@@ -214,15 +227,19 @@ class Trial:
 
     def _confirmed(self, settings: Mapping[str, Any]) -> Calibration:
         """A design, if its certified curve meets the target."""
-        goal, target, made = self.goal, self.goal.target, self.kind(**settings)
+        name, made = self.kind.tuning[0].name, self.kind(**settings)
         self._demand(made)
+        return self._met(made, name, settings[name])
+
+    def _met(self, made: Mechanism, name: str, value: float) -> Calibration:
+        """A mechanism, if its certified curve meets the target."""
+        goal, target = self.goal, self.goal.target
         once = amplify(made, goal.fewest, colluding=goal.colluding)
         curve = once if goal.rounds == 1 else compose(once, goal.rounds)
         reached = target.reached(curve)
         if not target.met(reached):
-            raise NotApplicable("plan", f"its design reaches {target.text(reached)}")
-        name = self.kind.tuning[0].name
-        return Calibration(name, settings[name], made, curve, reached, target, "", goal.fewest)
+            raise NotApplicable(self.kind.__name__, f"it reaches {target.text(reached)}")
+        return Calibration(name, value, made, curve, reached, target, "", goal.fewest)
 
     def _best_settled(self) -> Calibration:
         """The first of the choices that can be certified."""

@@ -122,6 +122,10 @@ class DistanceMatrix(Space):
                 )
         return cls._of_pairs(places, lambda a, b: great_circle(a, b, rate))
 
+    def csv_text(self) -> str:
+        """What ``from_csv`` reads: every number as it is."""
+        return "".join(",".join(map(repr, row)) + "\n" for row in self.matrix.tolist())
+
     @property
     def size(self) -> int:
         return len(self.matrix)

@@ -116,6 +116,7 @@ class Location(Task):
             super().demand(mechanism)
         settings = mechanism.settings()
         if not _takes_places(mechanism):
+            self._demand_rows(mechanism, self.cells)
             if settings.get("options", self.cells) != self.cells:
                 has = f"has options = {settings['options']}"
                 raise ValueError(f"{WHO}: {mechanism.name} {has}, but the map has {self.cells} cells.")

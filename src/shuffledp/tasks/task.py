@@ -84,6 +84,7 @@ class Task(ABC):
         if size is not None and size > most:
             raise ValueError(f"{WHO}: {mechanism.name} has room for {most} options, but the domain has {size}.")
         settings = mechanism.settings()
+        self._demand_rows(mechanism, size)
         for name in ("options", "keys"):
             if settings.get(name, size) != size:
                 has = "numbers" if size is None else f"{size} options"
@@ -94,6 +95,15 @@ class Task(ABC):
                 raise ValueError(
                     f"{WHO}: {mechanism.name} has {name} = {settings[name]}, but the task has {name} = {wanted}."
                 )
+
+    @staticmethod
+    def _demand_rows(mechanism: Mechanism, size: int | None) -> None:
+        """Stop where a mechanism is a table for another number of values."""
+        if mechanism.built_from_table:
+            rows = len(mechanism.settings()[mechanism.built_from_table])
+            if rows != size:
+                table = f"{mechanism.name} has {rows} rows of {mechanism.built_from_table}"
+                raise ValueError(f"{WHO}: {table}, but the domain has {size} options.")
 
     # --- its error --------------------------------------------------------------------------------------------
 

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from shuffledp.errors import NotApplicable
+from shuffledp.mechanisms import catalogue
 from shuffledp.testing.case import Case
 from shuffledp.testing.check import Check, checks
 
 
 def from_numbers(case: Case) -> str:
-    """Only for what a plan can name: the others are not built from numbers."""
-    return "" if case.mechanism.built_from_numbers else "it is not built from numbers (built_from_numbers = False)"
+    """Only for what a plan can name: the others are not built from numbers, or a table of them."""
+    named = catalogue.can_be_named(type(case.mechanism))
+    return "" if named else "it is not built from numbers (built_from_numbers = False)"
 
 
 @checks(
@@ -28,7 +30,7 @@ def the_settings_build_the_same_mechanism(case: Case) -> Iterator[str]:
     """Numbers and texts by the constructor's names, and the mechanism built from them is equal."""
     settings = case.mechanism.settings()
     for name, value in settings.items():
-        if not (value is None or isinstance(value, int | float | str)):
+        if name != case.mechanism.built_from_table and not (value is None or isinstance(value, int | float | str)):
             yield f"setting {name} is no number or text but {type(value).__name__}"
     yield from different(case, type(case.mechanism)(**settings), "built from its settings")
 

@@ -46,6 +46,7 @@ class Exponential(Tabulated, HasNeighbours):
 
     name = "exponential"
     summary = "an item of a finite metric space: near items are likelier"
+    built_from_table = "distances"
 
     def __post_init__(self) -> None:
         space = checked_space("Exponential", self.distances)

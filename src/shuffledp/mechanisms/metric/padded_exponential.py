@@ -49,6 +49,7 @@ class PaddedExponential(Tabulated, HasNeighbours):
 
     name = "padded-exponential"
     summary = "an item of a finite metric space: near items are likelier, some messages are empty"
+    built_from_table = "distances"
 
     def __post_init__(self) -> None:
         space = checked_space("PaddedExponential", self.distances)

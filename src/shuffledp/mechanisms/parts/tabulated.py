@@ -82,13 +82,18 @@ class Tabulated(Mechanism):
         return OutputTable(inputs, messages, self.executed.fractions())
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments where they are numbers and texts, else the table's size in place of itself.
+        """The constructor's arguments where they can be written down, else the table's size in place of itself.
 
         A local ε that was asked for stays what it was: built with the table's own, it would be another table.
         """
         given = super().settings()
+        if self.built_from_table:
+            return given | {self.built_from_table: given[self.built_from_table].tolist()}
         if all(value is None or isinstance(value, bool | int | float | str) for value in given.values()):
             return given | {"epsilon": self._asked} if "epsilon" in given else given
+        return self._size()
+
+    def _size(self) -> dict[str, Any]:
         return {"epsilon": self.epsilon, "inputs": self.executed.inputs, "outputs": self.executed.outputs}
 
     def _origin(self) -> tuple[Any, ...]:
@@ -96,7 +101,8 @@ class Tabulated(Mechanism):
         return ()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings().items())})"
+        told = self._size() if self.built_from_table else self.settings()
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other) or not isinstance(other, Tabulated):
