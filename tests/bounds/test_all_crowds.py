@@ -167,8 +167,8 @@ def test_what_is_promised_of_others_is_checked() -> None:
         sdp.VariationRatio(p=math.inf, beta=0.4, q=3.0, local=True)
 
 
-def test_the_default_leaves_it_out() -> None:
-    """It is asked for by name, alone or beside the others."""
+def test_a_quick_answer_leaves_it_out() -> None:
+    """It is asked for by name, alone or beside the others, or by effort."""
     mechanism = sdp.OUE(1.0, 16)
     alone, beside = (
         sdp.amplify(mechanism, 5_000, bound=bound).epsilon(1e-6) for bound in ("all-crowds", ["best", "all-crowds"])
@@ -178,6 +178,31 @@ def test_the_default_leaves_it_out() -> None:
     usual = sdp.amplify(mechanism, 5_000).epsilon(1e-6)
     assert usual.bound == "optimal"
     assert usual.upper > alone.upper
+    full = sdp.amplify(mechanism, 5_000, effort="full").epsilon(1e-6)
+    assert (full.upper, full.bound) == (alone.upper, alone.bound)
+    with pytest.raises(ValueError, match="effort must be 'full' or 'quick', got 'more'"):
+        sdp.amplify(mechanism, 5_000, effort="more")
+
+
+def test_full_effort_calibrates_further() -> None:
+    """More local ε for the same target, and the value found is checked by the sharper bound."""
+    quick, full = (
+        sdp.calibrate(sdp.OUE, options=16, users=5_000, epsilon=0.1, delta=1e-6, effort=effort)
+        for effort in ("quick", "full")
+    )
+    assert full.value > quick.value * 1.03
+    assert full.epsilon.upper <= 0.1
+    assert full.epsilon.bound == "all-crowds"
+    again = sdp.amplify(sdp.OUE(full.value * 1.001, 16), 5_000, effort="full").epsilon(1e-6)
+    assert again.upper > 0.1
+
+
+def test_it_is_not_looked_at_where_it_cannot_win() -> None:
+    """Few users and a large local ε: the lost users cost more than the blanket does."""
+    mechanism = sdp.KRR(6.0, 16)
+    quick, full = (sdp.amplify(mechanism, 300, effort=effort).epsilon(1e-6) for effort in ("quick", "full"))
+    assert full.upper == quick.upper
+    assert full.bound == quick.bound
 
 
 def test_where_it_does_not_apply() -> None:

@@ -35,6 +35,11 @@ LEFT = 12.0
 """What is beyond the last step is planned this many e-folds below δ."""
 ROUNDING = 1e-12
 SEARCH_SHARPNESS = 1e-3
+OF_THE_LOSS = 0.02
+"""How sharply the worst crowd is looked for, as a share of what the lost users cost."""
+FEW_DIRECTIONS = 48
+WORTH_IT = 5e-4
+"""A smaller gain in ε, relatively, is not looked for."""
 FEW, KNOT_STEP, MOST_KNOTS = 16, 0.125, 200
 """Where more than a few ε are asked for: the distance of those that are looked at, in standard deviations, and how many
 these may be."""
@@ -81,7 +86,8 @@ class CrowdDivergence(Record):
         return math.log(min(1.0, max(1e-300, self.total(chances, found, beyond))))
 
     def _bracket(self, epsilon: float, sharpness: float) -> Bracket:
-        crowd = WorstCrowd(self.others.laws(epsilon), sharpness)
+        # What the lost users cost is not to be had back.
+        crowd = WorstCrowd(self.others.laws(epsilon), max(sharpness, OF_THE_LOSS / (self.others.gamma * self.count)))
         if not crowd.may_rise.any():
             return Bracket(arb(0), arb(self.steps(-math.inf)[2]), ROUTE)
         chances, counts, beyond = self.steps(self.log_estimate(epsilon))
@@ -143,6 +149,16 @@ class AllCrowdsCurve(PrivacyCurve):
 
     def loss_deviation(self) -> float | None:
         return self.directions[0].natural_scale()
+
+    @property
+    def tells_many(self) -> bool:
+        return len(self.directions) <= FEW_DIRECTIONS
+
+    def may_beat(self, epsilon: float, delta: float) -> bool:
+        """Not if a constant crowd, in floats, has no smaller δ at an ε that is hardly smaller."""
+        if not 0 < delta < 1:
+            return False
+        return self.directions[0].log_estimate(min(epsilon, self.largest) * (1 - WORTH_IT)) < math.log(delta)
 
     def _may_exceed(self, level: float, epsilon: float) -> list[CrowdDivergence]:
         """The directions, but for the first, of which it is not clear at once that they are within a level at ε."""
@@ -223,7 +239,7 @@ class AllCrowdsBound(Bound):
     theorem = "absent user: the worst of all crowds (ours)"
     summary = "the worst of all crowds: meets the attack where many take part"
     guarantees = True
-    by_name_only = "is used where it is named: bound='all-crowds'."
+    slow = True
 
     def __init__(self, fewest: int = FEWEST) -> None:
         self.fewest = fewest

@@ -35,6 +35,7 @@ def amplify(
     colluding: float = 0,
     pair: Sequence[Any] | None = None,
     diameter: float | None = None,
+    effort: str = best.QUICK,
 ) -> PrivacyCurve:
     """The privacy curve of the shuffled messages of ``users`` users who all run ``randomizer``.
 
@@ -45,6 +46,7 @@ def amplify(
     at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
     ``bound`` is a name, by default "best", or a list: the smallest guarantee among just these. A ``Bound`` object of
     one's own in that list is used here and nowhere else, and the curve's note says whose it is.
+    ``effort`` is "quick", or "full": "best" then looks at bounds that take seconds, too, and is often much smaller.
 
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=128), users=100_000)
@@ -65,13 +67,14 @@ def amplify(
     randomizer = chosen_inputs(randomizer, pair, diameter)
     hidden = randomizer.hiding_messages(total - lost)
     attack = _attack(randomizer, randomizer.attack_messages(total - lost))
-    curve = _curve(randomizer, hidden, bound).attacked_by(attack).sent_by(total, lost)
+    best.demand_effort("amplify", effort)
+    curve = _curve(randomizer, hidden, bound, effort).attacked_by(attack).sent_by(total, lost)
     return curve.for_some_inputs() if isinstance(randomizer, Neighbours) else curve
 
 
-def _curve(randomizer: Randomizer, users: int, bound: BoundChoice) -> PrivacyCurve:
+def _curve(randomizer: Randomizer, users: int, bound: BoundChoice, effort: str) -> PrivacyCurve:
     if bound == best.NAME:
-        return best.best_curve(randomizer, users)
+        return best.best_curve(randomizer, users, effort)
     listed = [bound] if isinstance(bound, str | Bound) else list(bound)
     bounds = list({id(each): each for item in listed for each in _bounds_called(item)}.values())
     if not bounds:
@@ -89,7 +92,7 @@ def _bounds_called(item: object) -> Sequence[Bound]:
     if not isinstance(item, str):
         raise TypeError(f"amplify: bound must be a name, a Bound object or a list of these, got {item!r}.")
     if item == best.NAME:
-        return [bound for bound in BOUNDS if bound.guarantees and not bound.by_name_only]
+        return [bound for bound in BOUNDS if bound.guarantees]
     if item not in BOUND_OF:
         raise ValueError(f"amplify: bound must be one of {', '.join(bound_names())}, got {item!r}.")
     return [BOUND_OF[item]]

@@ -18,10 +18,19 @@ from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
 
 NAME = "best"
+FULL, QUICK = "full", "quick"
+"""How much is done for the default: all bounds, or those that take milliseconds."""
+TAKES_LONGER = "takes longer: effort='full' looks at it."
 FEW, PROBES, PROBE_RATIO, CLOSE = 4, 10, 2.0, 1e-4
 """From how many points on a few of them decide which bounds to compute, and the relative difference that counts."""
 SAME = 5e-13
 """Relative difference below which two bounds are the same number."""
+
+
+def demand_effort(who: str, effort: str) -> None:
+    """Refuse any but the two words."""
+    if effort not in (FULL, QUICK):
+        raise ValueError(f"{who}: effort must be {FULL!r} or {QUICK!r}, got {effort!r}.")
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,7 @@ class BestCurve(PrivacyCurve):
     """Pointwise the smallest of several curves; each value names the bound that gave it."""
 
     curves: tuple[PrivacyCurve, ...]
+    """Those that take long last."""
     refused: tuple[tuple[str, str], ...]
     """Bounds that were not used, each with the reason."""
 
@@ -37,10 +47,18 @@ class BestCurve(PrivacyCurve):
         return all(curve.certified for curve in self.curves)
 
     def _epsilon(self, delta: float) -> BoundValue:
-        return _smallest([curve.epsilon(delta) for curve in self.curves])
+        found: list[BoundValue] = []
+        for curve in self.curves:
+            if not found or curve.may_beat(min(map(float, found)), delta):
+                found.append(curve.epsilon(delta))
+        return _smallest(found)
 
     def _delta(self, epsilon: float) -> BoundValue:
-        return _smallest([curve.delta(epsilon) for curve in self.curves])
+        found: list[BoundValue] = []
+        for curve in self.curves:
+            if not found or curve.may_beat(epsilon, min(map(float, found))):
+                found.append(curve.delta(epsilon))
+        return _smallest(found)
 
     def loss_deviation(self) -> float | None:
         return min((one for one in (curve.loss_deviation() for curve in self.curves) if one is not None), default=None)
@@ -56,11 +74,12 @@ class BestCurve(PrivacyCurve):
     @cached_property
     def _contenders(self) -> tuple[PrivacyCurve, ...]:
         """The curves that are the smallest somewhere, looking at a few ε of every size: leaving one out is sound."""
-        scale = max(float(self.curves[0].profile([0.0]).upper[0]), 1e-12)
+        curves = [curve for curve in self.curves if curve.tells_many] or self.curves
+        scale = max(float(curves[0].profile([0.0]).upper[0]), 1e-12)
         probes = np.append(0.0, np.minimum(scale * PROBE_RATIO ** np.arange(-2.0, PROBES), LARGEST_EPSILON))
-        values = np.array([curve.profile(probes).upper for curve in self.curves])
+        values = np.array([curve.profile(probes).upper for curve in curves])
         close = values <= values.min(axis=0) * (1 + CLOSE)
-        return tuple(self.curves[k] for k in sorted(set(np.argmax(close, axis=0).tolist())))
+        return tuple(curves[k] for k in sorted(set(np.argmax(close, axis=0).tolist())))
 
 
 def _smallest(values: list[BoundValue]) -> BoundValue:
@@ -69,24 +88,24 @@ def _smallest(values: list[BoundValue]) -> BoundValue:
     return next(value for value in values if value.upper <= least * (1 + SAME))
 
 
-def best_curve(randomizer: Randomizer, users: int) -> PrivacyCurve:
-    """The curve of the smallest certified guarantee for a randomizer, among all of our bounds."""
-    return smallest_curve(randomizer, users, BOUNDS, reproduce=False)
+def best_curve(randomizer: Randomizer, users: int, effort: str = QUICK) -> PrivacyCurve:
+    """The curve of the smallest certified guarantee for a randomizer, among all of our bounds, or the quick ones."""
+    return smallest_curve(randomizer, users, BOUNDS, reproduce=False, quick=effort == QUICK)
 
 
 def smallest_curve(
-    randomizer: Randomizer, users: int, bounds: Sequence[Bound], *, reproduce: bool = True
+    randomizer: Randomizer, users: int, bounds: Sequence[Bound], *, reproduce: bool = True, quick: bool = False
 ) -> PrivacyCurve:
     """The curve of the smallest guarantee among some bounds.
 
     Where none of them gives a guarantee it is the smallest of what there is, and says that it is none.
-    ``reproduce`` says whether a bound is looked at that is not always a guarantee.
+    ``reproduce`` says whether a bound is looked at that is not always a guarantee, ``quick`` that none that is slow is.
     """
     known = {**BOUND_OF, **{bound.name: bound for bound in bounds}}
     applied: dict[str, PrivacyCurve] = {}
     refused: list[tuple[str, str]] = []
     for bound in sorted(bounds, key=lambda bound: len(_better(bound, known))):
-        reason = _why_not(bound, known, applied, reproduce)
+        reason = TAKES_LONGER if quick and bound.slow else _why_not(bound, known, applied, reproduce)
         if reason is None:
             try:
                 applied[bound.name] = curve_of(bound, randomizer, users)
@@ -99,7 +118,7 @@ def smallest_curve(
         raise NotApplicable(NAME, f"no bound applies to {type(randomizer).__name__} ({reasons}).")
     sure = {name: curve for name, curve in applied.items() if curve.guarantee} or applied
     refused += [(name, "is no guarantee here.") for name in applied if name not in sure]
-    curves = tuple(sure.values())
+    curves = tuple(sure[name] for name in sorted(sure, key=lambda name: known[name].slow))
     return curves[0] if len(curves) == 1 else BestCurve(_source(curves, users), curves, tuple(refused))
 
 
@@ -132,8 +151,6 @@ def _better(bound: Bound, known: dict[str, Bound]) -> list[str]:
 def _why_not(bound: Bound, known: dict[str, Bound], applied: dict[str, PrivacyCurve], reproduce: bool) -> str | None:
     if not (reproduce or bound.guarantees):
         return "is for reproduction only, not a guarantee."
-    if bound.by_name_only and not reproduce:
-        return bound.by_name_only
     for name in _better(bound, known):
         if name in applied and applied[name].guarantee:
             return f"is never better than {name}."

@@ -25,8 +25,8 @@ class Bound(ABC):
     summary: ClassVar[str]
     guarantees: ClassVar[bool] = False
     """Whether every curve of this bound is a guarantee: a bound says so, or ``best`` does not use it."""
-    by_name_only: ClassVar[str] = ""
-    """Why ``best`` leaves it out, where it does: it is then used only where somebody names it."""
+    slow: ClassVar[bool] = False
+    """Whether it takes seconds rather than milliseconds: a quick answer leaves it out."""
     never_better_than: ClassVar[str | None] = None
     """A bound that is provably at least as tight wherever this one applies; ``best`` then skips this one."""
 

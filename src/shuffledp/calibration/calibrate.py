@@ -14,6 +14,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.search import Search
 from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
 from shuffledp.composition.sequential import compose
+from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve
@@ -107,6 +108,7 @@ def calibrate(
     epsilon_local: float | None = None,
     bound: str = best.NAME,
     colluding: float = 0,
+    effort: str = best.QUICK,
     **settings: Any,
 ) -> Calibration:
     """The most useful value of one setting with which the shuffled output certainly meets a target.
@@ -116,8 +118,8 @@ def calibrate(
     delta)``, for which ``epsilon=`` and ``delta=`` are short, or a ``RiskTarget``. ``find`` is ``"epsilon_local"`` (the
     largest), ``"users"`` (the fewest), ``"rounds"`` (the most) or a setting that the mechanism lists in its ``tuning``;
     by default the first of those. The same users answer in each of ``rounds`` rounds. ``bound`` names the theorem, and
-    ``colluding`` users hide nobody. The value has been checked by its certified curve; 0.1% more (for whole numbers:
-    the next one) misses the target, unless ``limit`` says why none was looked at.
+    ``colluding`` users hide nobody; ``effort`` is as in ``amplify``. The value has been checked by its certified curve;
+    0.1% more (for whole numbers: the next one) misses the target, unless ``limit`` says why none was looked at.
 
     Where a default of the mechanism jumps with the setting (subset size, hash length), the central ε jumps too and
     values beyond the found one may meet the target again; they are looked for up to half as much again.
@@ -132,7 +134,7 @@ def calibrate(
     aim = _target(target, epsilon, delta)
     tuning = _tuning(randomizer, find)
     build = _builder(randomizer, tuning, epsilon_local, settings)
-    return search(build, tuning, aim, users=users, rounds=rounds, bound=bound, colluding=colluding)
+    return search(build, tuning, aim, users=users, rounds=rounds, bound=bound, colluding=colluding, effort=effort)
 
 
 def _target(target: CurveTarget | None, epsilon: float | None, delta: float | None) -> CurveTarget:
@@ -158,10 +160,20 @@ def search(
     rounds: float | None = None,
     bound: str = best.NAME,
     colluding: float = 0,
+    effort: str = best.QUICK,
 ) -> Calibration:
     """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
-    deployment, found = _prepared(build, tuning, target, users, rounds, bound, colluding)
-    result = found.run()
+    best.demand_effort(WHO, effort)
+    deployment, quick = _prepared(build, tuning, target, users, rounds, bound, colluding, best.QUICK)
+    if bound != best.NAME or effort == best.QUICK:
+        result = quick.run()
+    else:
+        # What takes seconds is asked for only near where the rest has led.
+        _, full = _prepared(build, tuning, target, users, rounds, bound, colluding, best.FULL)
+        try:
+            result = full.beyond(quick.run())
+        except NotApplicable:
+            result = full.run()
     total = deployment.users_at(result.value)
     value = total if tuning is USERS else result.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name
@@ -171,7 +183,7 @@ def search(
 
 def guess(build: Builder, tuning: Tuning, target: CurveTarget, *, users: float, rounds: float | None = None) -> float:
     """Where a normal approximation meets the target: quick, to choose among alternatives, and proves nothing."""
-    return _prepared(build, tuning, target, users, rounds, best.NAME, 0)[1].guess()
+    return _prepared(build, tuning, target, users, rounds, best.NAME, 0, best.QUICK)[1].guess()
 
 
 def _prepared(
@@ -182,6 +194,7 @@ def _prepared(
     rounds: float | None,
     bound: str,
     colluding: float,
+    effort: str,
 ) -> tuple[_Deployment, Search]:
     """What is run and how its setting is searched; a sentence where they do not go together."""
     lost = argument.count(WHO, "colluding", colluding, at_least=0)
@@ -192,7 +205,7 @@ def _prepared(
         raise ValueError(f"{WHO}: users must be given, unless it is what is searched for.")
     crowd = None if users is None else argument.count(WHO, "users", users, at_least=lost + 1)
     repeats = argument.count(WHO, "rounds", 1 if rounds is None else rounds)
-    deployment = _Deployment(build, tuning, crowd, repeats, lost, bound)
+    deployment = _Deployment(build, tuning, crowd, repeats, lost, bound, effort)
     composed = tuning is ROUNDS or repeats > 1
     return deployment, Search(deployment.curve, deployment.log_deviation, tuning, target, composed=composed)
 
@@ -207,6 +220,7 @@ class _Deployment:
     rounds: int
     colluding: int
     bound: str
+    effort: str
 
     def users_at(self, value: float) -> int:
         """Users in all; where they are searched, those who do not collude are counted."""
@@ -228,7 +242,8 @@ class _Deployment:
 
     def _one_round(self, value: float) -> PrivacyCurve:
         with argument.said_by(WHO, "amplify"):
-            return amplify(self.build(value), self.users_at(value), bound=self.bound, colluding=self.colluding)
+            made, users = self.build(value), self.users_at(value)
+            return amplify(made, users, bound=self.bound, colluding=self.colluding, effort=self.effort)
 
     def log_deviation(self, value: float) -> float:
         """log of the loss's standard deviation by a normal approximation, only to know where to look; −∞ where nothing

@@ -24,6 +24,8 @@ ROUGHLY = 0.005
 NO_LIMIT, NOTHING = 1e15, 1e-30
 """Where a search without a limit of its own ends, and how small a value may become."""
 MOST_STEPS_BACK = 40
+LEAST_GAIN = 1e-3
+"""Where a better bound takes less than this share off the deviation of the loss, nothing is searched again."""
 FIRST_STEP = 1e-9
 """The first step towards privacy, relative; each is four times the one before."""
 
@@ -31,6 +33,11 @@ FIRST_STEP = 1e-9
 def _step_for(shortfall: float) -> int:
     """The step that is an eighth of what is lacking: ε falls faster than the local ε, and no step may be too large."""
     return max(0, math.floor(math.log(max(shortfall, FIRST_STEP) / (8 * FIRST_STEP), 4)))
+
+
+def _log_ratio(first: float | None, second: float | None) -> float:
+    """log(first/second), 0 where either is not known."""
+    return math.log(first / second) if first and second else 0.0
 
 
 @dataclass(frozen=True)
@@ -161,13 +168,35 @@ class Search:
     def run(self) -> Found:
         """The most useful value, or a sentence why there is none."""
         low, high = self.scale.ends
-        below, above = self._crossing(low, high, self._start(low, high))
+        return self._between(low, high, self._start(low, high))
+
+    def _between(self, low: float, high: float, start: float) -> Found:
+        below, above = self._crossing(low, high, start)
         if not self.tuning.whole:
             below, above = self._beyond_jumps(below, above, high)
         limit = ""
         if above == high and self.excess(high) <= 0:
             below, limit = high, f"{self.tuning.name} was not searched beyond {self.scale.value(high):g}."
         return self._checked(below, limit)
+
+    def beyond(self, known: Found) -> Found:
+        """The most useful value, where one is known that a worse bound has proved to meet the target."""
+        low, high = self.scale.position(known.value), self.scale.ends[1]
+        if not low < high or not self.excess(low) < 0:
+            return known
+        curve = self._at(low).curve
+        gain = 0.0 if curve is None else _log_ratio(curve.loss_deviation(), known.curve.loss_deviation())
+        if gain > -LEAST_GAIN:
+            return known
+        return self._between(low, high, self._where(low, high, self.rough(known.value) - gain))
+
+    def _where(self, low: float, high: float, level: float) -> float:
+        """Where the rough log deviation comes to a level."""
+
+        def excess(log_position: float) -> float:
+            return self.rough(self.scale.value(math.exp(log_position))) - level
+
+        return math.exp(find_crossing(excess, math.log(low), math.log(high), absolute=GUESS_RELATIVE).middle)
 
     def guess(self) -> float:
         """The value where the rough distance to the target is 0, unproved."""

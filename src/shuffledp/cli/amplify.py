@@ -10,7 +10,7 @@ import typer
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
-from shuffledp.bounds.best import NAME as BEST
+from shuffledp.bounds.best import NAME as BEST, QUICK
 from shuffledp.bounds.subsampling import subsample
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import Claim
@@ -42,12 +42,13 @@ def command(
     rounds: Annotated[float, typer.Option(help="How many rounds the same people go through.")] = 1,
     population: Annotated[float | None, typer.Option(help="The users of each round are drawn from so many.")] = None,
     certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
+    effort: options.Effort = QUICK,
     json: options.Json = False,
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     inputs = None if pair is None else [number_or_list("amplify", "--pair", text) for text in pair]
     repeated = Rounds(argument.count("amplify", "rounds", rounds), population)
-    with waiting("Amplifying" if repeated.rounds == 1 else "Composing the rounds"):
+    with waiting("Amplifying" if repeated.rounds == 1 else "Composing the rounds") as say:
         randomizer = choice.build()
         if (delta is None) == (epsilon is None):
             raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
@@ -57,14 +58,26 @@ def command(
                 "amplify: --certificate is for one round of all users and all inputs, "
                 "without --rounds, --population, --pair and --diameter."
             )
-        curve = repeated.curve(amplify(subject, users, bound=bound, colluding=colluding))
-        value = curve.epsilon(delta) if delta is not None else curve.delta(0.0 if epsilon is None else epsilon)
+
+        def answered(effort: str) -> tuple[PrivacyCurve, BoundValue]:
+            curve = repeated.curve(amplify(subject, users, bound=bound, colluding=colluding, effort=effort))
+            return curve, curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0)
+
+        curve, value = answered(QUICK if bound == BEST else effort)
+        quick = None
+        if effort != QUICK and bound == BEST:
+            quick = value
+            say(f"At most {show.upper(value.upper)} by {value.bound}; looking at every crowd")
+            curve, value = answered(effort)
         chosen = {"pair": inputs, "diameter": diameter}
         answer = Answer(randomizer, subject, chosen, curve, int(users - colluding), value, delta, epsilon)
         if certificate is not None:
             claim = certify(randomizer, users, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding)
             _save(claim, certificate, value)
         document, rows = answer.document() | repeated.document(), answer.rows(repeated.rows())
+        if quick is not None:
+            document["quick"] = {"upper": quick.upper, "bound": quick.bound}
+            rows.insert(1, ("quick answer", f"{show.upper(quick.upper)} ({quick.bound})"))
     if json:
         typer.echo(json_text(document))
     else:

@@ -54,8 +54,11 @@ class Bars(Progress):
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Something that moves on the terminal, once it has taken two seconds, where it is not known how far it is."""
+def waiting(text: str) -> Iterator[Callable[[str], None]]:
+    """Something that moves on the terminal, once it has taken two seconds, where it is not known how far it is.
+
+    What it says may be changed on the way.
+    """
     console = Console(stderr=True)
     status = console.status(f"{text} …")
     clock = threading.Timer(QUIET_SECONDS, status.start)
@@ -63,7 +66,7 @@ def waiting(text: str) -> Iterator[None]:
     if console.is_terminal:
         clock.start()
     try:
-        yield
+        yield lambda told: status.update(f"{told} …")
     finally:
         clock.cancel()
         # The clock may just have struck.

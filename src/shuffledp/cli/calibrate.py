@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from shuffledp.bounds.best import QUICK
 from shuffledp.calibration.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
 from shuffledp.calibration.target import Target
 from shuffledp.cli import options, show
@@ -44,6 +45,7 @@ def command(
     ] = None,
     bound: options.BoundName = "best",
     colluding: options.Colluding = 0,
+    effort: options.Effort = QUICK,
     json: options.Json = False,
 ) -> None:
     """The most useful setting that meets a central target.
@@ -54,7 +56,9 @@ def command(
     tuning = _tuning(choice, find)
     with waiting("Searching"):
         build = _builder(choice, tuning)
-        found = search(build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding)
+        found = search(
+            build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding, effort=effort
+        )
         document = _document(found, target)
     if json:
         typer.echo(json_text(document))

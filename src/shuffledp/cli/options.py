@@ -22,6 +22,9 @@ MaybeUsers = Annotated[float | None, typer.Option(help=PARTICIPANTS)]
 Delta = Annotated[float, typer.Option(help="Target δ.")]
 BoundName = Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")]
 Colluding = Annotated[float, typer.Option(help="Users who tell the analyst their messages.")]
+Effort = Annotated[
+    str, typer.Option(help="quick, or full: also what takes seconds, every crowd; often a much smaller ε.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 

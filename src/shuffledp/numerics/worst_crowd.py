@@ -242,7 +242,10 @@ class WorstCrowd:
         return self._single[kind]
 
     def _halved(self, counts: Floats, seen: Floats) -> Floats:
-        """Simplices are halved until none is above the worst crowd seen by more than the room there is."""
+        """Simplices are halved until none is above the worst crowd seen by more than the room there is.
+
+        What was seen is only a reason to stop.
+        """
         room = self.sharpness * np.maximum(1.0, -2 * seen)
         order = itertools.count()
         settled = seen.copy()
@@ -264,6 +267,9 @@ class WorstCrowd:
         while waiting and looked < MOST_PIECES:
             _, _, piece = heapq.heappop(waiting)
             best, unlike = self._unlike(piece.corners, float(counts[0]))
+            # Not all crowds are constant: what one in the middle does need not be bettered.
+            middle = self.log_bounds((piece.corners[[best]] + piece.corners[[unlike]]) / 2, counts)
+            seen = np.maximum(seen, np.where(np.isfinite(middle), middle, seen))
             near, far = piece.around(best)
             looked += 2
             if self.kinds > FEW_CORNERS and look(far):

@@ -196,6 +196,16 @@ class PrivacyCurve(Readable, Record):
         """The standard deviation of the loss in the limit of many users, where it is known."""
         return None
 
+    @property
+    def tells_many(self) -> bool:
+        """Whether δ at hundreds of ε takes seconds, not minutes."""
+        return True
+
+    def may_beat(self, epsilon: float, delta: float) -> bool:
+        """Whether it is worth looking for more than this curve is known to be: unless a quick look says that (ε, δ) is
+        no worse."""
+        return True
+
     def attacked_by(self, attack: Attack | None) -> Self:
         """The same curve with what is known from below."""
         return replace(self, source=replace(self.source, attack=attack))
