@@ -90,8 +90,8 @@ def _amplification(command: str, bound: str, noise: str) -> Amplification:
     if noise == "any":
         return chosen
     if not isinstance(chosen, MetricVariationRatio):
-        raise ValueError(f"{command}: --noise goes with --bound variation-ratio, got {bound}.")
-    return MetricVariationRatio(noise_of(noise))
+        raise ValueError(f"{command}: --noise goes with --bound variation-ratio or all-crowds, got {bound}.")
+    return type(chosen)(noise_of(noise))
 
 
 @app.command("amplify")

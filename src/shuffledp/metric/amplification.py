@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 from flint import arb
 
 from shuffledp.array import Floats
+from shuffledp.bounds.all_crowds import AllCrowdsCurve
 from shuffledp.bounds.amplify import amplify
 from shuffledp.metric.many_pairs import ManyPairs
 from shuffledp.metric.noise import AnyNoise, Noise
@@ -26,6 +27,8 @@ BITS = 192
 DOUBT = 5e-5
 """What an estimate of log δ adds, so that few distances found with it have to be lowered again: a little more than
 the quick proof is wide. Not more, because some distances hardly move log δ: by a hundredth of their own change."""
+MORE_DOUBT = 1e-3
+"""The same where constant crowds stand for all."""
 GUESS_WIDTH = 1e-6
 """Relative width to which an ε is searched in floats before it is proved."""
 HAIR = 1e-9
@@ -232,9 +235,13 @@ class _Numeric(Amplification):
             return most
         curve = self.curve(pair, users)
         for epsilon in sorted({min(guess, most), most}):
-            if float(curve.profile([epsilon]).upper[0]) <= delta:
+            if self._quickly(curve, epsilon) <= delta:
                 return epsilon
         return most if self.excess(pair, users, delta, most) <= 0 else math.inf
+
+    def _quickly(self, curve: PrivacyCurve, epsilon: float) -> float:
+        """A proved δ at ε, sharp enough for a guess."""
+        return float(curve.profile([epsilon]).upper[0])
 
     @abstractmethod
     def log_ratios(self, pairs: ManyPairs) -> tuple[Floats, Floats, Floats]:
@@ -303,14 +310,51 @@ class MetricVariationRatio(_Numeric):
         return self.noise.estimates(pairs.distance), pairs.far_first, pairs.far_second
 
 
+class MetricAllCrowds(MetricVariationRatio):
+    """The worst of all crowds with the distances of this pair to everyone.
+
+    Theorem: absent user (docs/crowds.md) for every randomizer with the ratios e^D(a,b), max e^D(a,c), max e^D(b,c), all
+    ways, and the noise's own β.
+    Requires: a randomizer that is private for the distances, with total variation at most β.
+    Returns: a certified upper bound; takes seconds where the others take milliseconds.
+    """
+
+    name = "all-crowds"
+    theorem = "absent user: the worst of all crowds, with metric parameters (ours)"
+
+    def parameters(self, pair: Surroundings) -> VariationRatio:
+        return replace(super().parameters(pair), local=True)
+
+    def curve(self, pair: Surroundings, users: int) -> PrivacyCurve:
+        return amplify(self.parameters(pair), users, bound="all-crowds")
+
+    def _quickly(self, curve: PrivacyCurve, epsilon: float) -> float:
+        return curve.delta(epsilon).upper
+
+    def _estimates(self, pairs: ManyPairs, users: int, delta: float, targets: Floats) -> Floats:
+        """One by one, by constant crowds."""
+        found = []
+        for distance, first, second, target in zip(
+            pairs.distance.tolist(), pairs.far_first.tolist(), pairs.far_second.tolist(), targets.tolist(), strict=True
+        ):
+            curve = self.curve(Surroundings(distance, first, second, math.inf, math.inf), users)
+            assert isinstance(curve, AllCrowdsCurve)
+            found.append(max(way.log_estimate(target) for way in curve.directions))
+        return np.array(found) - math.log(delta) + MORE_DOUBT
+
+
 def all_amplifications() -> dict[str, Amplification]:
     """Every theorem by name; the numeric one for any randomizer."""
-    kinds = (Theorem1(), Corollary1(), Corollary2(), UniformCorollary2(), ExactClone(), MetricVariationRatio())
+    kinds = (
+        Theorem1(), Corollary1(), Corollary2(), UniformCorollary2(), ExactClone(), MetricVariationRatio(),
+        MetricAllCrowds(),
+    )  # fmt: skip
     return {kind.name: kind for kind in kinds}
 
 
 def amplification_of(name: str) -> Amplification:
-    """A theorem by name: theorem-1, corollary-1, corollary-2, corollary-2-uniform, clone or variation-ratio.
+    """A theorem by name: theorem-1, corollary-1, corollary-2, corollary-2-uniform, clone, variation-ratio or
+    all-crowds.
 
     >>> import shuffledp as sdp
     >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0]])

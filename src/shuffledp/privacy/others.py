@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb
 
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_down
 from shuffledp.numerics.finite_law import FiniteLaw
 from shuffledp.numerics.many_crowds import FloatView, squares
-from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.record import Record
 
 BITS = 192
@@ -178,34 +178,3 @@ def worst_kinds(families: Sequence[Others], most: int = 2) -> list[HidingPair]:
     """The kinds with the largest spread of G, which, if all others are of it, hide worst in the limit."""
     spread = [(float(square), one, place) for one in families for place, square in enumerate(squares(one.view))]
     return [one.kind(place) for _, one, place in sorted(spread, key=lambda found: -found[0])[:most]]
-
-
-def of_any_ldp(ratio: fmpq) -> Others:
-    """Every randomizer whose laws have pairwise ratios of at most ``ratio`` p, and every crowd.
-
-    Theorem: the three probabilities (first, second, hiding) of a message are a combination, with weights of at least 0,
-    of the rays {1, p}³: the cone of all triples with pairwise ratios of at most p has no others. Each of the three laws
-    sums to 1, so that the weights are a mixture of the extreme points of three equations: at most three messages each,
-    six in all. Two of them are below others in convex order: where all three laws are one, G is its mean; where the two
-    inputs' are one and the other user's is not, G has the chances p and 1 over p + 1 as where the other user's is the
-    first input's, with the same mean, and values p(1−e^ε) and (1−e^ε)/p between 1 − p·e^ε and 1 − e^ε/p.
-    Requires: both ways: the others' laws to user 1's, too. γ = 1/p: everybody's law is at least 1/p of user 1's.
-    """
-    p, one = ratio, fmpq(1)
-    binary = [(p, one), (one, p)]
-    kinds = [
-        [(a, b, a) for a, b in binary],
-        [(a, b, b) for a, b in binary],
-        [(p, one, one), (one, p, one), (one, one, p)],
-        [(one, p, p), (p, one, p), (p, p, one)],
-    ]
-    pairs = tuple(_normalised(rays) for rays in kinds)
-    with precision(BITS):
-        gamma = round_down(1 / arb(p))
-    return KnownOthers(gamma, symmetric=True, given=pairs)
-
-
-def _normalised(rays: Sequence[tuple[fmpq, fmpq, fmpq]]) -> HidingPair:
-    """The rays with equal weights, which make each of the three laws sum to 1."""
-    whole = sum((ray[0] for ray in rays), fmpq(0))
-    return exact_pair([(a / whole, b / whole, c / whole) for a, b, c in rays], symmetric=False)

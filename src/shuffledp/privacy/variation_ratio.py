@@ -14,9 +14,10 @@ from flint import arb, fmpq
 
 from shuffledp import argument
 from shuffledp.numerics.ball import precision, rational, round_up
-from shuffledp.privacy.others import Others, of_any_ldp
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.ratio_others import of_ratios
 from shuffledp.privacy.record import Record
 
 LEAST_BETA = 1e-250
@@ -34,8 +35,9 @@ class VariationRatio(Randomizer, Record):
     between them; a value that is too large is sound. ``q``: largest ratio of user 1's output law to any other
     user's, or the pair (q0, q1) of that ratio where input 0 is likelier and where input 1 is likelier.
     ``q_common``: the same ratio on the part that both inputs share, where a smaller one is known; by default
-    the larger of q0 and q1. ``local``: whether p bounds the ratio of any two users' output laws, both ways, as for
-    every ε0-LDP randomizer (``of_ldp``); then more is known than the reduction uses.
+    the larger of q0 and q1. ``local``: whether all ratios hold both ways, p between the two inputs' laws, q0 and q1
+    between either and any other user's, as for every ε0-LDP randomizer (``of_ldp``); then more is known than the
+    reduction uses.
 
     Theorem: [VR] Lemma 4.3 (decomposition).
     Requires: p > 1; 0 ≤ β ≤ (p−1)/(p+1); q0, q1, q_common ≥ 1 and finite; r0 + r1 + γ/q_common ≤ 1.
@@ -107,8 +109,11 @@ class VariationRatio(Randomizer, Record):
         return ()
 
     def others(self) -> Sequence[Others]:
-        """All that ratios of at most p among all users allow, where they are known to hold both ways."""
-        return (of_any_ldp(rational(self.p)),) if self.local else ()
+        """All that these ratios among all users, and the total variation, allow, where they hold both ways."""
+        if not self.local:
+            return ()
+        q0, q1 = (rational(max(q, self.p)) for q in self.q_pair)
+        return (of_ratios(rational(self.p), q0, q1, None if self.at_maximum else rational(self.beta)),)
 
     def describe(self) -> dict[str, float]:
         """The parameters by name, defaults filled in."""
