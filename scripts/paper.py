@@ -31,7 +31,7 @@ def told(mechanism: sdp.Mechanism) -> str:
 
 
 def row(randomizer: sdp.Randomizer, users: int) -> tuple[float, float, float | None, str, float] | None:
-    """Before, now, attack, the bound of the smaller one, and the seconds of processor time; None if it does not apply."""
+    """Before, now, attack, the bound of the smaller one, seconds of processor time; None where it does not apply."""
     before = sdp.amplify(randomizer, users).epsilon(DELTA)
     start = time.process_time()
     try:
@@ -56,22 +56,17 @@ def of_mechanisms(console: Console) -> Iterator[str]:
         least = min(before, now)
         gap = "–" if not attack else f"{100 * (least / attack - 1):.3f}%"
         shown = "–" if attack is None else f"{attack:.6g}"
-        yield f"| {told(mechanism)} | {mechanism.epsilon:g} | {before:.6g} | {now:.6g} | {shown} | {gap} | {seconds:.1f} |"
+        numbers = f"{before:.6g} | {now:.6g} | {shown} | {gap} | {seconds:.1f}"
+        yield f"| {told(mechanism)} | {mechanism.epsilon:g} | {numbers} |"
 
 
 def of_sizes(console: Console) -> Iterator[str]:
-    yield f"Other sizes of the crowd, ε0 = 1, δ = {DELTA:g}: the smaller guarantee (all crowds unless marked *) / attack."
+    yield f"Other crowds, ε0 = 1, δ = {DELTA:g}: the smaller guarantee (all crowds unless marked *) / attack."
     yield ""
     yield "| mechanism | " + " | ".join(f"n = {users:,}" for users in SIZES) + " |"
     yield "|---|" + "---|" * len(SIZES)
-    chosen = [
-        sdp.RAPPOR(1.0, 128),
-        sdp.OUE(1.0, 128),
-        sdp.Subset(1.0, 128),
-        sdp.Harmony(1.0, 16),
-        sdp.PrivSet(1.0, 128, 4),
-    ]
-    chosen += [sdp.SamplingRAPPOR(1.0, 128, 4), sdp.PrivKV(1.0, 100), sdp.RangeQueries(1.0, 6), sdp.Laplace(1.0)]
+    names = {"rappor", "oue", "subset", "harmony", "privset", "sampling-rappor", "privkv", "laplace", "piecewise"}
+    chosen = [mechanism for mechanism in instances(1.0) if mechanism.name in names]
     for mechanism in track(chosen, "Sizes", console=console, transient=True):
         cells = []
         for users in SIZES:
@@ -84,7 +79,7 @@ def of_sizes(console: Console) -> Iterator[str]:
 
 
 def of_ratios(console: Console) -> Iterator[str]:
-    yield f"Any ε0-LDP randomizer, n = 10,000, δ = {DELTA:g}; the attack is randomized response on two or three options."
+    yield f"Any ε0-LDP randomizer, n = 10,000, δ = {DELTA:g}; attained by randomized response on 2 or 3 options."
     yield ""
     yield "| ε0 | stronger clones | all crowds | attained |"
     yield "|---|---|---|---|"
