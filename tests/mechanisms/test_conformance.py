@@ -20,6 +20,7 @@ from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.testing.case import SAMPLES, Case, with_table, without_table
 from shuffledp.testing.check import Check
 from shuffledp.testing.conformance import CHECKS
+from shuffledp.testing.crowd_check import needs_others
 from shuffledp.testing.input_check import BAD
 from shuffledp.testing.law_check import without_table_but_with_local
 from shuffledp.testing.privacy_check import needs_coin, needs_cover, needs_tight
@@ -60,6 +61,7 @@ def test_no_check_is_left_out_unseen() -> None:
     """Examples are small enough; a check that does not apply says why, by one of a few reasons."""
     rules = (
         with_table, without_table, without_table_but_with_local, needs_tight, needs_cover, needs_coin, from_numbers,
+        needs_others,
     )  # fmt: skip
     excuses = {rule(case) for case in EXAMPLES.values() for rule in rules}
     for check in CHECKS:
