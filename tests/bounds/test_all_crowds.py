@@ -114,6 +114,15 @@ def test_any_local_randomizer(local: float, known: float, attained: float) -> No
     assert found < older
 
 
+@pytest.mark.parametrize("users", [1e6, 1e9, 1e12])
+def test_kinds_that_hardly_vary_do_no_harm(users: float) -> None:
+    """Where the two inputs have one law G is nearly constant, and its sums do not oscillate away."""
+    found = epsilon_of(sdp.VariationRatio.of_ldp(1.0), users)
+    attack = sdp.amplify(sdp.KRR(1.0, 3), users).epsilon(1e-6).lower
+    assert attack is not None
+    assert attack <= found <= attack * 1.0005
+
+
 @pytest.mark.parametrize("users", [300, 1e6, 1e9, 1e12])
 def test_at_other_sizes(users: float) -> None:
     """Never above the privacy blanket by more than the lost users cost, and near the attack where many take part."""

@@ -197,28 +197,31 @@ class WorstCrowd:
 
     def log_bounds(self, corners: Floats, counts: Floats) -> Floats:
         """For each count of summands, the logarithm of a bound of E(S)_+/count over the simplex of these corners."""
+        return self._bounded(corners, counts)[0]
+
+    def _bounded(self, corners: Floats, counts: Floats) -> tuple[Floats, int]:
+        """The same, and the corner that makes it so large."""
         if not (corners[:, self.may_rise] > 0).any():
-            return np.full(len(counts), -math.inf)
+            return np.full(len(counts), -math.inf), 0
         try:
-            nodes = self.nodes(corners, int(counts[0]))
-            return _Simplex(nodes, corners, counts).log_sums() + math.log(self.scale)
+            simplex = _Simplex(self.nodes(corners, int(counts[0])), corners, counts)
+            return simplex.log_sums() + math.log(self.scale), simplex.largest_corner
         except Unsure:
-            return np.full(len(counts), math.inf)
+            return np.full(len(counts), math.inf), 0
 
     @cached_property
     def scaled_atoms(self) -> list[Atoms]:
         """At the working precision."""
         return [[(value / self.scale, weight) for value, weight in law.atoms()] for law in self.laws]
 
-    def _unlike(self, corners: Floats, count: float) -> tuple[int, int]:
-        """The corner that is the worst crowd, and one that is nearly as bad but turns the phase most."""
+    def _unlike(self, corners: Floats, best: int, count: float) -> int:
+        """A corner that is nearly as bad as another one, or worse, but turns the phase otherwise."""
         tau, spread = self.saddle(corners, count)
         heights = count * (corners @ self._log_moments(tau))
         turns = math.sqrt(count / max(spread, 1e-300)) * (corners @ self._tilted(tau)[0])
-        best = int(np.argmax(heights))
-        apart = np.abs(turns - turns[best]) * np.exp((heights - heights[best]) / 2)
+        apart = np.abs(turns - turns[best]) * np.exp(np.minimum(heights - heights[best], 0.0) / 2)
         apart += 1e-9 * ((corners - corners[best]) ** 2).sum(axis=1)
-        return best, int(np.argmax(apart))
+        return int(np.argmax(apart))
 
     def worst(self, counts: Floats) -> tuple[Floats, Floats, int]:
         """For each count, logarithms of a bound over all crowds and of the same for the worst crowd seen.
@@ -254,19 +257,20 @@ class WorstCrowd:
         def look(corners: Floats) -> bool:
             """Whether a piece is settled; else it waits."""
             nonlocal settled
-            found = self.log_bounds(corners, counts)
+            found, largest = self._bounded(corners, counts)
             above = float(np.max(found - seen - room))
             if above <= 0:
                 settled = np.maximum(settled, found)
             elif len(corners) == self.kinds:
-                heapq.heappush(waiting, (-above, next(order), _Piece(corners, found)))
+                heapq.heappush(waiting, (-above, next(order), _Piece(corners, found, largest)))
             return above <= 0
 
         look(np.eye(self.kinds))
         looked = 1
         while waiting and looked < MOST_PIECES:
             _, _, piece = heapq.heappop(waiting)
-            best, unlike = self._unlike(piece.corners, float(counts[0]))
+            best = piece.largest
+            unlike = self._unlike(piece.corners, best, float(counts[0]))
             # Not all crowds are constant: what one in the middle does need not be bettered.
             middle = self.log_bounds((piece.corners[[best]] + piece.corners[[unlike]]) / 2, counts)
             seen = np.maximum(seen, np.where(np.isfinite(middle), middle, seen))
@@ -286,6 +290,8 @@ class _Piece:
 
     corners: Floats
     found: Floats = field(repr=False)
+    largest: int
+    """The corner that makes it so large."""
 
     def around(self, best: int) -> tuple[Floats, Floats]:
         """What is near one corner v, v + (w − v)/2 for all w, and what is not: with Σλ_w > 1/2 outside of v, a point
@@ -316,6 +322,7 @@ class _Simplex:
         self.slack = 16 * UNIT * np.multiply.outer(corners @ np.abs(nodes.top), counts)
         self.heights = exact + self.slack
         self.highest = self.heights.max(axis=0)
+        self.largest_corner = 0
 
     def log_sums(self) -> Floats:
         """log of the bound of E(S)_+/count, scaled values."""
@@ -363,7 +370,8 @@ class _Simplex:
         cosines = np.where(nodes.known[near] > 0, cosines, 1.0)
         factor = np.where(nodes.u[near] == 0, 1.0, 2.0)
         sizes = np.exp(exponents) * factor
-        positive = (sizes * np.maximum(cosines, 0.0) * np.exp(doubt)).sum(axis=2).max(axis=0)
+        sums = (sizes * np.maximum(cosines, 0.0) * np.exp(doubt)).sum(axis=2)
+        self.largest_corner, positive = int(np.argmax(sums[:, 0])), sums.max(axis=0)
         negative = (sizes.min(axis=0) * np.minimum(cosines, 0.0) * np.exp(-doubt)).sum(axis=1)
         # Heights are rounded up, which makes what is taken off too large.
         return np.asarray(positive * (1 + MARGIN) + negative * np.exp(-2 * self.slack.max(axis=0)) * (1 - MARGIN))
@@ -372,18 +380,19 @@ class _Simplex:
         """All nodes after the last one: by the curvature of the peak as far as that goes, then by smoothing."""
         nodes, last = self.nodes, len(self.nodes.u)
         flat = 0.5 * nodes.variance * nodes.step**2
+        ratio = nodes.tau / nodes.step
         if not nodes.one_peak:
-            return 2 * _tail(flat, last)
+            return 2 * _tail(flat, last, ratio)
         reach = math.floor(math.pi / (nodes.width * nodes.step) * (1 - 1e-9)) if nodes.width > 0 else last
-        total = 2 * _tail(flat, max(reach + 1, last))
+        total = 2 * _tail(flat, max(reach + 1, last), ratio)
         if reach < last:
             return total
         # Each corner's own: these are exponentials of linear functions, too.
         fewest = float(self.counts.min())
         curvatures = 2 * fewest / math.pi**2 * nodes.step**2 * (self.corners @ nodes.spreads)
         depths = (self.heights - self.highest).max(axis=1)
-        own = [math.exp(depth) * _tail(flat + curved, last) for depth, curved in zip(depths, curvatures, strict=True)]
-        return total + 2 * max(own)
+        tails = [_tail(flat + curved, last, ratio) for curved in curvatures]
+        return total + 2 * max(math.exp(depth) * tail for depth, tail in zip(depths, tails, strict=True))
 
 
 def _largest_cosine(low: Floats, high: Floats) -> Floats:
@@ -394,9 +403,11 @@ def _largest_cosine(low: Floats, high: Floats) -> Floats:
     return np.asarray(np.where(full, 1.0, np.minimum(1.0, ends)))
 
 
-def _tail(rate: float, start: int) -> float:
-    """At least the sum of exp(−rate·k²) over k ≥ start ≥ 1."""
+def _tail(rate: float, start: int, ratio: float) -> float:
+    """At least the sum of exp(−rate·k²)/(1 + (k/ratio)²) over k ≥ start ≥ 1: by its exponentials, or its quotients."""
+    falling = math.exp(-max(rate, 0.0) * start * start)
+    quotients = falling * ratio * ratio / (start - 1) if start > 1 else math.inf
     if not rate > 0:
-        return math.inf
-    ends = -math.expm1(-2 * rate * start)
-    return math.exp(-rate * start * start) / ends * (1 + MARGIN)
+        return quotients * (1 + MARGIN)
+    exponentials = falling / -math.expm1(-2 * rate * start) / (1 + (start / ratio) ** 2)
+    return min(exponentials, quotients) * (1 + MARGIN)
