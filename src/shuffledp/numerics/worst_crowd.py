@@ -46,7 +46,8 @@ SHARPNESS = 2e-5
 COARSEST = 0.02
 LIKELY = 4
 """Constant crowds that are looked at."""
-MOST_PIECES = 160
+MOST_PIECES, LEAST_PIECES, PIECES_OF_ALL = 160, 24, 1280
+"""How many pieces are looked at: so many, fewer where each has many corners, and so many of these in all."""
 FEW_CORNERS = 4
 """Up to so many, an edge is halved; beyond, what is near one corner is cut off."""
 FLATTEST = 0.1
@@ -267,7 +268,8 @@ class WorstCrowd:
 
         look(np.eye(self.kinds))
         looked = 1
-        while waiting and looked < MOST_PIECES:
+        most = min(MOST_PIECES, max(LEAST_PIECES, PIECES_OF_ALL // self.kinds))
+        while waiting and looked < most:
             _, _, piece = heapq.heappop(waiting)
             best = piece.largest
             unlike = self._unlike(piece.corners, best, float(counts[0]))
