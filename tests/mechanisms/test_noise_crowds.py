@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.array import Floats
 from shuffledp.bounds.all_crowds import AllCrowdsBound
-from shuffledp.mechanisms.parts.noise_crowds import NodeClasses, others_of_points
+from shuffledp.mechanisms.parts.noise_crowds import NodeClasses, _bins, _thirds, others_of_points
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.testing.bound_check import compare, trial_of
 
@@ -31,45 +32,73 @@ def of_pair(pair: HidingPair, epsilon: float) -> tuple[Floats, Floats]:
     return pair.law(epsilon).floats()
 
 
-@pytest.mark.parametrize("local", [0.5, 2.0])
-@pytest.mark.parametrize("epsilon", [0.0, 0.07, 0.4])
-def test_every_pair_and_every_other_user_is_below_a_mixture(local: float, epsilon: float) -> None:
-    """All a < b and x of 0 … 15: the exact law of G against the kinds, or a mixture of two neighbouring ones."""
-    grid = 15
-    rate = Fraction(local) / grid
-    kinds = [of_pair(kind, epsilon) for kind in others_of_points(rate, grid, 0.1).kinds]
-    reach = 400
-    laws = {x: noise_law(float(rate), x, reach) for x in range(grid + 1)}
-    levels = np.unique(np.concatenate([values for values, _ in kinds] + [[-0.5, 0.0, 0.5]]))
-    stands = [excesses(values, weights, levels) for values, weights in kinds]
-    for a in range(grid + 1):
-        for b in range(grid + 1):
-            for x in range(grid + 1):
-                if a == b:
-                    continue
-                # What is cut off the line's ends is the same for all, and tiny.
-                values = (laws[a] - math.exp(epsilon) * laws[b]) / laws[x]
-                if values.max() <= 0:
-                    continue
-                truth = excesses(values, laws[x], levels)
-                assert is_below_a_mixture(truth, stands), (a, b, x)
+def exact_law(rate: float, pair: tuple[int, int], other: int, epsilon: float) -> tuple[Floats, Floats]:
+    """Of G, from the definition; what is cut off the line's ends is the same for all, and tiny."""
+    first, second, hiding = (noise_law(rate, point, 1500) for point in (*pair, other))
+    return (first - math.exp(epsilon) * second) / hiding, hiding
 
 
-def is_below_a_mixture(truth: Floats, stands: list[Floats]) -> bool:
-    if any((truth <= one + 1e-9).all() for one in stands):
-        return True
-    return any(
-        (truth <= share * one + (1 - share) * other + 1e-9).all()
-        for one in stands
-        for other in stands
-        for share in np.linspace(0.0, 1.0, 33)
-    )
+def is_below(law: tuple[Floats, Floats], mixture: list[tuple[float, tuple[Floats, Floats]]]) -> bool:
+    """E(G − k)_+ is nowhere larger than that of a mixture, at every value of either."""
+    levels = np.unique(np.concatenate([law[0], *(values for _, (values, _) in mixture)]))
+    above = sum(share * excesses(*one, levels) for share, one in mixture)
+    return bool((excesses(*law, levels) <= above + 1e-9).all())
+
+
+GRID = 40
+SETTINGS = [(local, epsilon) for local in (0.5, 3.0) for epsilon in (0.0, 0.07, 0.4)]
+
+
+@pytest.mark.parametrize(("local", "epsilon"), SETTINGS)
+def test_a_bin_of_pairs_is_below_its_kind(local: float, epsilon: float) -> None:
+    """Each pair (u, end) and 0 below that of its bin alone; the farthest third of the bin would not do."""
+    rate = Fraction(local) / GRID
+    kinds = others_of_points(rate, GRID, 0.1).kinds[len(_thirds(GRID, local)) :]
+    nearer = 0
+    for place, (start, end) in enumerate(_bins(GRID, local)):
+        low, high = (of_pair(kinds[2 * place + side], epsilon) for side in (0, 1))
+        for u in range(start, end):
+            # A pair that is nearer than ε tells nothing, whatever the crowd is.
+            if float(rate) * (GRID - u) > epsilon:
+                assert is_below(exact_law(float(rate), (u, GRID), 0, epsilon), [(1.0, low)])
+                assert is_below(exact_law(float(rate), (0, GRID - u), GRID, epsilon), [(1.0, high)])
+        far = exact_law(float(rate), (start, GRID), start + 1 - end, epsilon)
+        nearer += not is_below(exact_law(float(rate), (start, GRID), 0, epsilon), [(1.0, far)])
+    assert nearer > 0
+
+
+@pytest.mark.parametrize(("local", "epsilon"), SETTINGS)
+def test_points_between_two_are_below_their_mixture(local: float, epsilon: float) -> None:
+    """With the weights of the proof."""
+    rate = Fraction(local) / GRID
+    r, thirds = float(rate), _thirds(GRID, local)
+    kinds = [of_pair(kind, epsilon) for kind in others_of_points(rate, GRID, 0.1).kinds[: len(thirds)]]
+    for place, (u, v) in enumerate(pairwise(thirds)):
+        for x in range(u, v + 1):
+            alpha, beta = math.sinh((v - x) * r), math.sinh((x - u) * r)
+            share = alpha / (alpha + beta)
+            mixture = [(share, kinds[place]), (1 - share, kinds[place + 1])]
+            assert is_below(exact_law(r, (0, GRID), x, epsilon), mixture)
+
+
+@pytest.mark.parametrize(("local", "epsilon"), SETTINGS)
+def test_pairs_that_move_apart_spread(local: float, epsilon: float) -> None:
+    """Raising b where x is not above it, lowering a where x is not below it: one step, unless nothing is told."""
+    r = local / GRID
+    for a, b, x in ((5, 20, 5), (5, 20, 12), (5, 20, 20), (9, 10, 9), (0, 39, 20), (3, 30, 31), (3, 30, 1)):
+        law = exact_law(r, (a, b), x, epsilon)
+        if law[0].max() <= 0:
+            continue
+        if x <= b:
+            assert is_below(law, [(1.0, exact_law(r, (a, b + 1), x, epsilon))])
+        if x >= a:
+            assert is_below(law, [(1.0, exact_law(r, (a - 1, b), x, epsilon))])
 
 
 def test_messages_between_nodes_are_told_as_nodes() -> None:
     """Sums of each law are 1, and what is told as a node is what its messages weigh."""
     rate, nodes = Fraction(1, 10), (-3, 0, 4, 5, 11)
-    classes = NodeClasses(rate, nodes, 0, 5, 11, apart=1)()
+    classes = NodeClasses(rate, nodes, 0, 5, (11,), apart=1)()
     for place, point in enumerate((0, 5, 11)):
         law = noise_law(0.1, point, 2000)
         total = np.zeros(len(nodes))

@@ -17,8 +17,11 @@ order) where b is raised by one: that moves mass of −e^ε·P_b from below, whe
 the least of all. If x ≥ a it spreads where a is lowered by one: that moves mass of P_a to below a, where G is the
 largest (if G is nowhere above 0, nothing is told). So each other user, whatever the pair, is no better than one of
 three kinds: with a ≤ x ≤ b, the ends as pair and x between them; with x < a, all shifted down by x and b raised: the
-pair (a−x, g) and 0; with x > b the mirror image of that. The pair (u, g) and 0, for u from u' on, is no better than
-the pair (u', g) and −(u−u'): shifted up by u − u', b is raised.
+pair (a−x, g) and 0; with x > b the mirror image of that. The pair (u, g) and 0, for u' ≤ u ≤ u' + h, is no better
+than the pair (u', g) and u' − u: shifted up by u − u', b is raised. So it is no better than the pair (u', g) and what
+all points from −h to 0 have in common, the rest revealed: M = min(P_−h, P_0), by unimodality. M(y) is one of the two
+outside of −h … 0; inside, α(y)·M(−h) + β(y)·M(0) is below both, so that a law with these values at the nodes is told
+as before.
 """
 
 from __future__ import annotations
@@ -45,28 +48,33 @@ FINEST, NARROWEST = 4096, 1.15
 
 @dataclass(frozen=True)
 class NodeClasses:
-    """Classes of messages, told as some nodes: user 1 at ``first`` or ``second``, another user at ``third``.
+    """Classes of messages, told as some nodes: user 1 at ``first`` or ``second``, another user at one of ``thirds``.
 
-    The third's law counts as where neighbouring points that stand for all others are ``apart``.
+    Of several thirds it is what they have in common. A single third's law counts as where neighbouring points that
+    stand for all others are ``apart``.
     """
 
     rate: Fraction
     nodes: tuple[int, ...]
     first: int
     second: int
-    third: int
+    thirds: tuple[int, ...]
     apart: int
 
     def __call__(self) -> Classes:
         r = arb(rational(self.rate))
-        share = 1 / (r * self.apart / 2).cosh() if self.apart > 1 else arb(1)
         weights = _node_weights(r, self.nodes)
-        laws = [
-            [weight * (-r * abs(node - point)).exp() for node, weight in zip(self.nodes, weights, strict=True)]
-            for point in (self.first, self.second, self.third)
-        ]
-        result = [MessageClass(a, b, share * h) for a, b, h in zip(*laws, strict=True)]
-        return result if self.apart <= 1 else [*result, MessageClass(arb(0), arb(0), 1 - share)]
+
+        def law(points: tuple[int, ...]) -> list[arb]:
+            far = [max(abs(node - point) for point in points) for node in self.nodes]
+            return [weight * (-r * steps).exp() for weight, steps in zip(weights, far, strict=True)]
+
+        share = 1 / (r * self.apart / 2).cosh() if self.apart > 1 else arb(1)
+        others = [share * chance for chance in law(self.thirds)]
+        result = [MessageClass(*each) for each in zip(law((self.first,)), law((self.second,)), others, strict=True)]
+        if self.apart <= 1 and len(self.thirds) == 1:
+            return result
+        return [*result, MessageClass(arb(0), arb(0), 1 - sum(others, arb(0)))]
 
 
 def _node_weights(r: arb, nodes: Sequence[int]) -> list[arb]:
@@ -87,15 +95,16 @@ def others_of_points(rate: Fraction, grid: int, gamma: float) -> Others:
     nodes = set(range(0, grid, max(1, math.floor(grid / min(MOST_NODES, NODES_OF_ONE * max(1.0, local)))))) | {grid}
     thirds = _thirds(grid, local)
 
-    def kind(first: int, second: int, third: int, apart: int) -> HidingPair:
-        told = tuple(sorted({*nodes, *thirds, first, second, third}))
-        return HidingPair(NodeClasses(rate, told, first, second, third, apart), symmetric=False)
+    def kind(first: int, second: int, others: tuple[int, ...], apart: int = 1) -> HidingPair:
+        told = tuple(sorted({*nodes, *thirds, first, second, *others}))
+        return HidingPair(NodeClasses(rate, told, first, second, others, apart), symmetric=False)
 
     gaps = [0, *(v - u for u, v in pairwise(thirds)), 0]
-    kinds = [kind(0, grid, third, max(beside)) for third, beside in zip(thirds, pairwise(gaps), strict=True)]
+    kinds = [kind(0, grid, (third,), max(beside)) for third, beside in zip(thirds, pairwise(gaps), strict=True)]
     for start, end in _bins(grid, local):
         beyond = end - 1 - start
-        kinds += [kind(start, grid, -beyond, 1), kind(0, grid - start, grid + beyond, 1)]
+        low, high = ((0,), (grid,)) if beyond == 0 else ((-beyond, 0), (grid, grid + beyond))
+        kinds += [kind(start, grid, low), kind(0, grid - start, high)]
     return KnownOthers(gamma, symmetric=True, given=tuple(kinds))
 
 
