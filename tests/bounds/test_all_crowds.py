@@ -207,6 +207,15 @@ def test_full_effort_calibrates_further() -> None:
     assert again.upper > 0.1
 
 
+def test_full_effort_finds_more_rounds() -> None:
+    quick, full = (
+        sdp.calibrate(sdp.Harmony(1.0, 4), find="rounds", users=10_000, epsilon=0.3, delta=1e-6, effort=effort)
+        for effort in ("quick", "full")
+    )
+    assert full.value > quick.value * 1.3
+    assert full.epsilon.upper <= 0.3
+
+
 def test_it_is_not_looked_at_where_it_cannot_win() -> None:
     """Few users and a large local ε: the lost users cost more than the blanket does."""
     mechanism = sdp.KRR(6.0, 16)

@@ -94,6 +94,19 @@ def test_metric_distances(distance: float, known: float, attained: float) -> Non
     assert metric(0, 1).upper < clone(0, 1).upper
 
 
+def test_few_users_keep_their_local_distance() -> None:
+    """It does not apply to fewer than 16 others, and says so as the other theorems do."""
+    space = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0]])
+    bound = sdp.metric.amplification_of("all-crowds")
+    few, enough = (sdp.metric.AmplifiedMetric(space, users, 1e-3, bound)(0, 1).upper for users in (16, 17))
+    assert few == 1.0
+    assert enough < 1.0
+    pair = space.surroundings(0, 1)
+    assert bound.excess(pair, 16, 1e-3, 0.5) == math.inf
+    assert bound.proved(pair, 16, 1e-3, 0.5, 0.4) == math.inf
+    assert bound.proved(pair, 16, 1e-3, 1.5, 0.4) == 1.0
+
+
 def test_a_solved_metric() -> None:
     """Larger local distances for the same targets."""
     target = sdp.metric.DistanceMatrix.from_points([[0.0], [0.1]])

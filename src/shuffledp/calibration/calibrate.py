@@ -171,9 +171,11 @@ def search(
         # What takes seconds is asked for only near where the rest has led.
         _, full = _prepared(build, tuning, target, users, rounds, bound, colluding, best.FULL)
         try:
-            result = full.beyond(quick.run())
+            known = quick.run()
         except NotApplicable:
             result = full.run()
+        else:
+            result = full.beyond(known)
     total = deployment.users_at(result.value)
     value = total if tuning is USERS else result.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name

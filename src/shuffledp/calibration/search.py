@@ -35,9 +35,9 @@ def _step_for(shortfall: float) -> int:
     return max(0, math.floor(math.log(max(shortfall, FIRST_STEP) / (8 * FIRST_STEP), 4)))
 
 
-def _log_ratio(first: float | None, second: float | None) -> float:
-    """log(first/second), 0 where either is not known."""
-    return math.log(first / second) if first and second else 0.0
+def _log_ratio(first: float | None, second: float | None) -> float | None:
+    """log(first/second), None where either is not known."""
+    return math.log(first / second) if first and second else None
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,14 @@ class Search:
         if not low < high or not self.excess(low) < 0:
             return known
         curve = self._at(low).curve
-        gain = 0.0 if curve is None else _log_ratio(curve.loss_deviation(), known.curve.loss_deviation())
-        if gain > -LEAST_GAIN:
+        gain = None if curve is None else _log_ratio(curve.loss_deviation(), known.curve.loss_deviation())
+        if gain is not None and gain > -LEAST_GAIN:
             return known
-        return self._between(low, high, self._where(low, high, self.rough(known.value) - gain))
+        start = low * NEIGHBOUR if gain is None else self._where(low, high, self.rough(known.value) - gain)
+        try:
+            return self._between(low, high, start)
+        except NotApplicable:
+            return known
 
     def _where(self, low: float, high: float, level: float) -> float:
         """Where the rough log deviation comes to a level."""

@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb
 
 from shuffledp.array import Floats
-from shuffledp.bounds.all_crowds import AllCrowdsCurve
+from shuffledp.bounds.all_crowds import FEWEST, AllCrowdsCurve
 from shuffledp.bounds.amplify import amplify
 from shuffledp.metric.many_pairs import ManyPairs
 from shuffledp.metric.noise import AnyNoise, Noise
@@ -315,7 +315,8 @@ class MetricAllCrowds(MetricVariationRatio):
 
     Theorem: absent user (docs/crowds.md) for every randomizer with the ratios e^D(a,b), max e^D(a,c), max e^D(b,c), all
     ways, and the noise's own β.
-    Requires: a randomizer that is private for the distances, with total variation at most β.
+    Requires: a randomizer that is private for the distances, with total variation at most β; more than 16 users, else
+    the distance itself.
     Returns: a certified upper bound; takes seconds where the others take milliseconds.
     """
 
@@ -328,11 +329,24 @@ class MetricAllCrowds(MetricVariationRatio):
     def curve(self, pair: Surroundings, users: int) -> PrivacyCurve:
         return amplify(self.parameters(pair), users, bound="all-crowds")
 
+    def _epsilon(self, pair: Surroundings, users: int, delta: float) -> tuple[float, float]:
+        return super()._epsilon(pair, users, delta) if users > FEWEST else (math.inf, 0.0)
+
+    def _excess(self, pair: Surroundings, users: int, delta: float, target: float) -> float:
+        return super()._excess(pair, users, delta, target) if users > FEWEST else math.inf
+
+    def proved(self, pair: Surroundings, users: int, delta: float, target: float, guess: float) -> float:
+        if users > FEWEST:
+            return super().proved(pair, users, delta, target, guess)
+        return pair.distance if pair.distance <= target else math.inf
+
     def _quickly(self, curve: PrivacyCurve, epsilon: float) -> float:
         return curve.delta(epsilon).upper
 
     def _estimates(self, pairs: ManyPairs, users: int, delta: float, targets: Floats) -> Floats:
         """One by one, by constant crowds."""
+        if users <= FEWEST:
+            return np.full(len(targets), np.inf)
         found = []
         for distance, first, second, target in zip(
             pairs.distance.tolist(), pairs.far_first.tolist(), pairs.far_second.tolist(), targets.tolist(), strict=True

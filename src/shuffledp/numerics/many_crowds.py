@@ -35,9 +35,6 @@ class FloatView(NamedTuple):
     second: Floats
     hiding: Floats
 
-    def swapped(self) -> FloatView:
-        return FloatView(self.second, self.first, self.hiding)
-
 
 def squares(view: FloatView) -> Floats:
     """For each kind Σ (first − second)²/hiding."""

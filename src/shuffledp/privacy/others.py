@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from flint import arb
 
-from shuffledp.array import Floats
+from shuffledp.errors import NumericalError
 from shuffledp.numerics.ball import precision, round_down
 from shuffledp.numerics.finite_law import FiniteLaw
 from shuffledp.numerics.many_crowds import FloatView, squares
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.record import Record
 
-BITS = 192
+BITS, VIEW_BITS = 192, 60
+"""Of the balls that floats are made from: how they are computed, and how many must be certain."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ class KnownOthers(Others):
     def view(self) -> FloatView:
         with precision(BITS):
             classes = [kind.classes() for kind in self.given]
+            if not all(_is_told(chance) for kind in classes for each in kind for chance in each):
+                raise NumericalError("Others: some probability is not known to 60 binary digits; please report.")
         shape = len(classes), max(map(len, classes))
         view = FloatView(np.zeros(shape), np.zeros(shape), np.zeros(shape))
         for row, kind in enumerate(classes):
@@ -111,60 +114,9 @@ class KnownOthers(Others):
         return max(kind.largest_log_ratio() for kind in self.given)
 
 
-class LawTable(Record, ABC):
-    """The laws of some inputs on the same messages, a row each."""
-
-    @property
-    @abstractmethod
-    def floats(self) -> Floats:
-        """All rows in floats, each probability to a relative 2^-44."""
-
-    @property
-    def hiding_floats(self) -> Floats:
-        """The same of what hides where another user has a row: here the row itself."""
-        return self.floats
-
-    @abstractmethod
-    def pair(self, first: int, second: int, third: int) -> HidingPair:
-        """User 1 has one of two rows, and another user the third."""
-
-    @abstractmethod
-    def signature(self, first: int, second: int, third: int) -> object:
-        """What that pair is made from."""
-
-
-@dataclass(frozen=True)
-class RowOthers(Others):
-    """Two rows of a table, where another user may have any of the rows ``thirds``."""
-
-    table: LawTable
-    first: int
-    second: int
-    thirds: tuple[int, ...]
-
-    @cached_property
-    def kinds(self) -> tuple[HidingPair, ...]:
-        table, places = self.table, (self.first, self.second)
-        different = {table.signature(*places, third): third for third in self.thirds}
-        return tuple(table.pair(*places, third) for third in different.values())
-
-    def kind(self, place: int) -> HidingPair:
-        return self.table.pair(self.first, self.second, self.thirds[place])
-
-    def swapped(self) -> Others:
-        return replace(self, first=self.second, second=self.first)
-
-    @property
-    def view(self) -> FloatView:
-        rows = self.table.floats
-        return FloatView(rows[self.first], rows[self.second], self.table.hiding_floats[list(self.thirds)])
-
-    @cached_property
-    def signature(self) -> frozenset[object]:
-        return frozenset(self.table.signature(self.first, self.second, third) for third in self.thirds)
-
-    def largest_log_ratio(self) -> float:
-        return self.table.pair(self.first, self.second, self.first).largest_log_ratio()
+def _is_told(chance: arb) -> bool:
+    """Whether a float has it to the digits that ``FloatView`` asks for."""
+    return bool(chance.is_zero() or chance.rel_accuracy_bits() > VIEW_BITS)
 
 
 def shared_part(blanket: HidingPair) -> float:

@@ -7,8 +7,8 @@ A class of one's own that knows its output law as a table of exact fractions has
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -21,11 +21,14 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.numerics.ball import above, below, precision, rational, round_up
-from shuffledp.privacy.others import LawTable, Others, RowOthers, worst_kinds
+from shuffledp.numerics.many_crowds import FloatView
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
+from shuffledp.privacy.record import Record
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 MOST_ATTACKS = 8
+MOST_PRODUCTS = 1 << 29
 MOST_CHANCES = 1 << 26
 """Pairs times different inputs times kinds of messages up to which every crowd is looked at."""
 NEAR = 1 - 1e-9
@@ -148,7 +151,8 @@ class TableLaw(Law):
         if self._largest_ratio is None or len(rows) == 1:
             return []
         _, first, second = max(self._total_variations())
-        worst, others = worst_kinds(self.others()), [rows[first] + rows[second]]
+        table, others = UnitRows(rows, self.table.whole), [rows[first] + rows[second]]
+        worst = [self.pair(table.classes(*triple)) for triple in table.hard_to_hide()]
         if not worst:
             others += list(rows[:MOST_ATTACKS])
         victim = rows[first], rows[second]
@@ -156,16 +160,13 @@ class TableLaw(Law):
 
     def others(self) -> Sequence[Others]:
         """Every pair of different rows, where another user may hold any row."""
-        return self.others_of(combinations(range(len(self._columns)), 2))
-
-    def others_of(self, pairs: Iterable[tuple[int, int]]) -> Sequence[Others]:
-        """Some pairs of the different rows, where another user may hold any row."""
-        table, chosen = UnitRows(self._columns, self.table.whole), list(pairs)
-        if self._largest_ratio is None or len(table.units) < 2 or len(chosen) * self._columns.size > MOST_CHANCES:
+        rows = self._columns
+        pairs = list(combinations(range(len(rows)), 2))
+        if self._largest_ratio is None or not pairs or len(pairs) * rows.size > MOST_CHANCES:
             return []
-        shared = below(Fraction(sum(self._columns.min(axis=0).tolist()), self.table.whole))
-        anyone = tuple(range(len(table.units)))
-        return [RowOthers(shared, False, table, a, b, anyone) for a, b in chosen]
+        shared = below(Fraction(sum(rows.min(axis=0).tolist()), self.table.whole))
+        table = UnitRows(rows, self.table.whole)
+        return [RowOthers(shared, False, table, a, b) for a, b in pairs]
 
     def pair(self, classes: Sequence[Triple], others: int | None = None) -> HidingPair:
         """Two rows and a hiding law in units of its own."""
@@ -173,8 +174,8 @@ class TableLaw(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class UnitRows(LawTable):
-    """Rows in whole units."""
+class UnitRows(Record):
+    """The laws of some inputs in whole units, a row each."""
 
     units: Array
     whole: int
@@ -183,12 +184,62 @@ class UnitRows(LawTable):
     def floats(self) -> Floats:
         return np.array([[chance / self.whole for chance in row] for row in self.units.tolist()])
 
-    def pair(self, first: int, second: int, third: int) -> HidingPair:
-        return unit_pair(self.signature(first, second, third), self.whole)
+    def hard_to_hide(self, most: int = 2) -> list[tuple[int, int, int]]:
+        """Two rows and a third with the largest Σ (first − second)²/third: which hides worst, if all others have it.
 
-    def signature(self, first: int, second: int, third: int) -> tuple[Triple, ...]:
-        """The classes of messages."""
+        None where there are too many to look at all.
+        """
+        rows = self.floats
+        if len(rows) ** 2 * rows.size > MOST_PRODUCTS:
+            return []
+        found = []
+        for third, row in enumerate(rows):
+            products = rows / row @ rows.T
+            own = np.diag(products)
+            spread = np.triu(own[:, None] + own - 2 * products)
+            place = int(np.argmax(spread))
+            found.append((float(spread.flat[place]), (*divmod(place, len(rows)), third)))
+        found.sort(reverse=True)
+        return [(int(a), int(b), third) for _, (a, b, third) in found[:most]]
+
+    def classes(self, first: int, second: int, third: int) -> tuple[Triple, ...]:
+        """The classes of messages where user 1 has one of two rows, and another user the third."""
         return tuple(merged_columns(self.units[first], self.units[second], self.units[third]))
+
+
+@dataclass(frozen=True)
+class RowOthers(Others):
+    """Two rows of a table, where another user may have any row."""
+
+    table: UnitRows
+    first: int
+    second: int
+
+    @cached_property
+    def signature(self) -> frozenset[object]:
+        return frozenset(self._classes)
+
+    @cached_property
+    def _classes(self) -> tuple[tuple[Triple, ...], ...]:
+        return tuple(self.table.classes(self.first, self.second, third) for third in range(len(self.table.units)))
+
+    @cached_property
+    def kinds(self) -> tuple[HidingPair, ...]:
+        return tuple(unit_pair(classes, self.table.whole) for classes in dict.fromkeys(self._classes))
+
+    def kind(self, place: int) -> HidingPair:
+        return unit_pair(self.table.classes(self.first, self.second, place), self.table.whole)
+
+    def swapped(self) -> Others:
+        return replace(self, first=self.second, second=self.first)
+
+    @property
+    def view(self) -> FloatView:
+        rows = self.table.floats
+        return FloatView(rows[self.first], rows[self.second], rows)
+
+    def largest_log_ratio(self) -> float:
+        return self.kind(self.first).largest_log_ratio()
 
 
 def unit_pair(classes: Sequence[Triple], whole: int, others: int | None = None) -> HidingPair:
