@@ -94,6 +94,7 @@ from shuffledp.planner.plan import plan as plan
 from shuffledp.planner.plan_file import Plan as Plan
 from shuffledp.planner.ranking import Ranking as Ranking
 from shuffledp.planner.simulation import Outcome as Outcome, simulate as simulate
+from shuffledp.privacy.approximate_ldp import ApproximateLDP as ApproximateLDP
 from shuffledp.privacy.curve import PrivacyCurve as PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer as Randomizer
 from shuffledp.privacy.value import BoundValue as BoundValue

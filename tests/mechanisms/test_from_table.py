@@ -133,18 +133,25 @@ def test_equal_rows_tell_nothing() -> None:
 
 
 def test_a_zero_against_a_probability_has_no_finite_ratio() -> None:
-    """The table still runs and estimates; a bound is refused in one sentence that names the entries."""
+    """What one input never sends is added to δ; bounds that need a ratio refuse, and name the entries."""
     mechanism = FromTable([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
     assert mechanism.epsilon == math.inf
     assert mechanism.encode(np.zeros(1000, dtype=int)).max() == 1
-    assert mechanism.attacks() == []
     sentence = (
         r"^FromTable: no finite ratio exists, because input 1 may send output 2 and input 0 never does; "
         r"give every input some probability there\.$"
     )
-    for ask in (mechanism.variation_ratio, mechanism.blankets, lambda: amplify(mechanism, 100)):
+    for ask in (mechanism.variation_ratio, mechanism.blankets, lambda: amplify(mechanism, 100, bound="clone")):
         with pytest.raises(ValueError, match=sentence):
             ask()
+    curve = amplify(mechanism, 100)
+    assert curve.epsilon(0.4).upper == math.inf
+    assert 0.5 <= curve.delta(1.0).upper < 0.5001
+
+
+def test_nothing_in_common_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no message that all inputs may send"):
+        amplify(FromTable([[1.0, 0.0], [0.0, 1.0]]), 100)
 
 
 def test_many_inputs_and_outputs() -> None:

@@ -11,6 +11,7 @@ from flint import arb
 
 from shuffledp.array import Floats
 from shuffledp.bounds.bound import Bound
+from shuffledp.bounds.tails import has_tails, tail_curve
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.numerics.finite_law import Bracket
@@ -101,12 +102,15 @@ class CrowdDivergence(Record):
 
     def is_at_most(self, level: float, epsilon: float) -> bool:
         """Whether the bound at ε is certainly within a level: looked at by what is cheap first."""
+        return self.is_soon_within(level, epsilon) or bool(self.bracket(epsilon).upper <= level)
+
+    def is_soon_within(self, level: float, epsilon: float) -> bool:
+        """Whether all crowds at once are seen to be within a level."""
         crowd = WorstCrowd(self.others.laws(epsilon), SEARCH_SHARPNESS)
-        if crowd.may_rise.any():
-            chances, counts, beyond = self.steps(math.log(level))
-            if self.total(chances, crowd.log_bounds(np.eye(crowd.kinds), counts), beyond) <= level:
-                return True
-        return bool(self.bracket(epsilon).upper <= level)
+        if not (level > 0 and crowd.may_rise.any()):
+            return False
+        chances, counts, beyond = self.steps(math.log(level))
+        return self.total(chances, crowd.log_bounds(np.eye(crowd.kinds), counts), beyond) <= level
 
     def is_like(self, other: CrowdDivergence) -> bool:
         """Whether nobody there has a law that nobody has here."""
@@ -201,7 +205,7 @@ class AllCrowdsCurve(PrivacyCurve):
         upper, lower = found.upper_float(), found.lower_float()
         seen = [self.directions[0]]
         for way in self._may_exceed(upper, epsilon):
-            if not any(way.is_like(other) for other in seen):
+            if not (any(way.is_like(other) for other in seen) or way.is_soon_within(upper, epsilon)):
                 found = way.bracket(epsilon, sharpness)
                 upper, lower = max(upper, found.upper_float()), max(lower, found.lower_float())
                 seen.append(way)
@@ -245,9 +249,14 @@ class AllCrowdsBound(Bound):
         self.fewest = fewest
         """Others below which it is not tried."""
 
-    def curve(self, randomizer: Randomizer, users: int) -> AllCrowdsCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         if users - 1 < self.fewest:
             raise NotApplicable(self.name, f"is for at least {self.fewest} others, got {users - 1}.")
+        if not has_tails(randomizer):
+            return self._whole(randomizer, users)
+        return tail_curve(self, randomizer, users, self._whole(randomizer, users) if randomizer.others() else None)
+
+    def _whole(self, randomizer: Randomizer, users: int) -> AllCrowdsCurve:
         families = randomizer.others()
         if not families:
             raise NotApplicable(self.name, f"{type(randomizer).__name__} does not give all laws of the others.")

@@ -11,6 +11,7 @@ from flint import arb
 
 from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.clone import local_ratio
+from shuffledp.bounds.tails import has_tails, tail_curve
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.root import find_crossing
@@ -48,7 +49,17 @@ class OptimalBound(Bound):
     summary = "the randomizer's own blanket, numerically exact"
     guarantees = True
 
-    def curve(self, randomizer: Randomizer, users: int) -> NumericCurve:
+    def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
+        if not has_tails(randomizer):
+            return self.whole(randomizer, users)
+        try:
+            finite = self.whole(randomizer, users)
+        except NotApplicable:
+            finite = None
+        return tail_curve(self, randomizer, users, finite)
+
+    def whole(self, randomizer: Randomizer, users: int) -> NumericCurve:
+        """Where nothing is cut."""
         pairs = blankets_of(self, randomizer)
         largest = max(pair.largest_log_ratio() for pair in pairs)
         return NumericCurve(self.source(users), tuple(map(AtEvery, pairs)), largest, fixed=True)

@@ -61,7 +61,7 @@ class _Among:
     randomizer: Randomizer
 
     def __call__(self, messages: int) -> NumericCurve:
-        return OptimalBound().curve(self.randomizer, messages)
+        return OptimalBound().whole(self.randomizer, messages)
 
 
 @dataclass(frozen=True)

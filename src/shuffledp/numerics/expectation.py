@@ -138,6 +138,8 @@ def positive_part_mean(law: FiniteLaw, count: int, tolerance: float = CERTIFIED_
     if not contour.has_positive_value(law):
         return _no_positive_value(law, count)
     values = _number_of_values(law)
+    if values == 1:
+        return _only_value(law, count)
     if values > 3 and enumeration.size(values, count) <= MOST_VECTORS:
         return enumeration.bracket(law, count)
     if values <= 4:
@@ -172,6 +174,14 @@ def _walk_mass(law: FiniteLaw, count: int) -> float:
     """How improbable a count must be to be left out: its share of E(S)_+ is at most count·max(G)·probability."""
     values, _ = law.floats()
     return _estimate(law, count).log_value - math.log(count * float(values.max())) - LEFT_OUT
+
+
+def _only_value(law: FiniteLaw, count: int) -> Bracket:
+    """S is one number, and positive."""
+    with precision(4 * FLOAT_VIEW_BITS):
+        ((value, weight),) = law.atoms()
+        total = count * value * weight
+        return Bracket(total.lower(), total.upper(), "one value")
 
 
 def _no_positive_value(law: FiniteLaw, count: int) -> Bracket:

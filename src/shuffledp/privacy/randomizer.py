@@ -17,6 +17,7 @@ from flint import arb
 from shuffledp.errors import NotApplicable
 
 if TYPE_CHECKING:
+    from shuffledp.privacy.cut_randomizer import CutRandomizer
     from shuffledp.privacy.neighbours import Neighbours
     from shuffledp.privacy.others import Others
     from shuffledp.privacy.own_loss import OwnLoss
@@ -137,7 +138,23 @@ class HasParts(ABC):
         """
 
 
-ABILITIES: tuple[type, ...] = (HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts)
+class HasTails(ABC):
+    """May send what another input hardly ever sends, or never: a guarantee leaves out some of it, and adds it to δ."""
+
+    @property
+    @abstractmethod
+    def has_tails(self) -> bool:
+        """Whether leaving out some of it helps."""
+
+    @abstractmethod
+    def without_tails(self, share: float) -> CutRandomizer | None:
+        """The same where at most a probability of ``share`` is left out, as much as helps; None where nothing does.
+
+        ``share`` is a wish: where what is left out is given, it is that.
+        """
+
+
+ABILITIES: tuple[type, ...] = (HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts, HasTails)
 
 
 def _names_of(kind: type) -> set[str]:

@@ -34,6 +34,20 @@ def of_ratios(between: fmpq, first: fmpq, second: fmpq, variation: fmpq | None =
     return KnownOthers(gamma, symmetric=first == second, given=tuple(kinds))
 
 
+def of_cut_ratios(ratio: fmpq, lacking: fmpq) -> Others:
+    """Every three laws P, Q, R of masses 1, κ and κ, κ = 1 − ``lacking``, within ``ratio`` of each other; P and Q are
+    in units of κ.
+
+    Theorem: as ``of_ratios``, with the means (1/κ, 1) of (P/R, Q/R); what R lacks to 1 is revealed. γ = κ/p.
+    """
+    corners = _corners(ratio, ratio, ratio, cut=False)
+    kept = 1 - lacking
+    kinds = dict.fromkeys(_pair(law, kept) for law in _extreme_laws(corners, None, (1 / kept, ONE)))
+    with precision(BITS):
+        gamma = round_down(arb(kept / ratio))
+    return KnownOthers(gamma, symmetric=True, given=tuple(kinds))
+
+
 def _corners(p: fmpq, q0: fmpq, q1: fmpq, *, cut: bool) -> list[Point]:
     """Of the polygon, and where X = Y leaves it."""
     # (a, b, c): a·X + b·Y ≤ c.
@@ -52,10 +66,12 @@ def _corners(p: fmpq, q0: fmpq, q1: fmpq, *, cut: bool) -> list[Point]:
     return list(dict.fromkeys(found))
 
 
-def _extreme_laws(corners: Sequence[Point], variation: fmpq | None) -> Iterator[list[tuple[fmpq, Point]]]:
-    """Chances of corners with means (1, 1), as few of them as can be; with a bound, at it or below it."""
+def _extreme_laws(
+    corners: Sequence[Point], variation: fmpq | None, means: Point = (ONE, ONE)
+) -> Iterator[list[tuple[fmpq, Point]]]:
+    """Chances of corners with these means, as few of them as can be; with a bound, at it or below it."""
     rows = [[ONE for _ in corners], [x for x, _ in corners], [y for _, y in corners]]
-    wanted = [ONE, ONE, ONE]
+    wanted = [ONE, *means]
     for law in _solutions(corners, rows, wanted):
         if variation is None or sum((w * max(x - y, fmpq(0)) for w, (x, y) in law), fmpq(0)) <= variation:
             yield law
@@ -79,5 +95,5 @@ def _solutions(
             yield [(weight, corners[k]) for weight, k in zip(weights, chosen, strict=True) if weight > 0]
 
 
-def _pair(law: Sequence[tuple[fmpq, Point]]) -> HidingPair:
-    return exact_pair(sorted((w * x, w * y, w) for w, (x, y) in law), symmetric=False)
+def _pair(law: Sequence[tuple[fmpq, Point]], kept: fmpq = ONE) -> HidingPair:
+    return exact_pair(sorted((w * x, w * y, w * kept) for w, (x, y) in law), symmetric=False)

@@ -26,7 +26,7 @@ class FromTable(Tabulated):
     Each row must sum to 1 within 1e-9 and is normalised, then written in whole units of 2^-62 or a hair more (zeros
     stay zero, nothing else becomes zero): that table is run, by exact draws, and is what all numbers are about.
     ``epsilon`` is the logarithm of its largest ratio, rounded up. It is infinite where one input may send what another
-    never does; the table can be run, but every bound is refused, because any user may be the one who never does.
+    never does: the probability of that is added to δ, because any user may be the one who never does.
 
     ``matrix``: a row of probabilities for each input, a column for each output. A user's value is the number of a row,
     from 0, a message that of a column.

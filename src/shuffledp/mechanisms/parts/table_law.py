@@ -18,10 +18,12 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp.array import Array, Floats
+from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.numerics.ball import above, below, precision, rational, round_up
 from shuffledp.numerics.many_crowds import FloatView
+from shuffledp.privacy.cut_randomizer import CutRandomizer
 from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.record import Record
@@ -31,6 +33,10 @@ MOST_ATTACKS = 8
 MOST_PRODUCTS = 1 << 29
 MOST_CHANCES = 1 << 26
 """Pairs times different inputs times kinds of messages up to which every crowd is looked at."""
+LONG_TAILS = 8.0
+"""Above this local ε some messages may hide so badly that it is better to count them to δ."""
+UNSEEN = (1e-5, 1e-8, 1e-11)
+"""Probabilities of what an attacker leaves out, because rare messages of great weight are hard to add up."""
 NEAR = 1 - 1e-9
 """Floats this near to the largest are compared exactly."""
 
@@ -89,9 +95,10 @@ class TableLaw(Law):
             units = self.table.units
             column = int(np.flatnonzero((units == 0).any(axis=0) & (units > 0).any(axis=0))[0])
             never, sometimes = np.argmin(units[:, column]), np.argmax(units[:, column])
-            raise ValueError(
-                f"{self.who}: no finite ratio exists, because input {sometimes} may send output {column} "
-                f"and input {never} never does; give every input some probability there."
+            raise NotApplicable(
+                self.who,
+                f"no finite ratio exists, because input {sometimes} may send output {column} "
+                f"and input {never} never does; give every input some probability there.",
             )
         return self._largest_ratio
 
@@ -145,18 +152,25 @@ class TableLaw(Law):
     def attacks(self) -> Sequence[HidingPair]:
         """Two inputs, all others holding one and the same input: where that hides worst, if they are not too many.
 
-        Or the two that differ most, all others holding one of a few inputs, or one of these two by chance.
+        Or the two that differ most, all others holding one of a few inputs, or one of these two by chance. What nobody
+        else sends is not looked at: an attacker may do less than there is to be done.
         """
         rows = self._columns
-        if self._largest_ratio is None or len(rows) == 1:
+        if len(rows) == 1:
             return []
         _, first, second = max(self._total_variations())
         table, others = UnitRows(rows, self.table.whole), [rows[first] + rows[second]]
-        worst = [self.pair(table.classes(*triple)) for triple in table.hard_to_hide()]
+        hard = table.hard_to_hide()
+        worst = [self.pair(table.classes(rows[a], b, third)) for a, b, third in hard]
+        if self.has_tails:
+            worst += [self._cut(share).pair(*triple) for triple in hard for share in UNSEEN]
         if not worst:
             others += list(rows[:MOST_ATTACKS])
-        victim = rows[first], rows[second]
-        return [*worst, *(self.pair(merged_columns(*victim, each), others=sum(each.tolist())) for each in others)]
+        return [*worst, *(self._attack(rows[first], rows[second], each) for each in others)]
+
+    def _attack(self, first: Array, second: Array, crowd: Array) -> HidingPair:
+        there = crowd > 0
+        return self.pair(merged_columns(first[there], second[there], crowd[there]), others=sum(crowd.tolist()))
 
     def others(self) -> Sequence[Others]:
         """Every pair of different rows, where another user may hold any row."""
@@ -166,7 +180,25 @@ class TableLaw(Law):
             return []
         shared = below(Fraction(sum(rows.min(axis=0).tolist()), self.table.whole))
         table = UnitRows(rows, self.table.whole)
-        return [RowOthers(shared, False, table, a, b) for a, b in pairs]
+        return [RowOthers(shared, False, table, table, a, b) for a, b in pairs]
+
+    # --- what another input hardly ever sends ------------------------------------------------------------------
+
+    @property
+    def has_tails(self) -> bool:
+        return self.epsilon > LONG_TAILS
+
+    def without_tails(self, share: float) -> CutTable | None:
+        """Each row, as user 1's, without the messages that hide worst, as many as have a probability of ``share``.
+
+        What some input never sends is always among them. None where no message is sent by all inputs.
+        """
+        return self._cut(share) if self._columns.min(axis=0).any() else None
+
+    def _cut(self, share: float) -> CutTable:
+        rows, whole = self._columns, self.table.whole
+        left, lost = _without_worst(rows, int(Fraction(share) * whole))
+        return CutTable(self.who, UnitRows(rows, whole), UnitRows(left, whole), above(Fraction(lost, whole)))
 
     def pair(self, classes: Sequence[Triple], others: int | None = None) -> HidingPair:
         """Two rows and a hiding law in units of its own."""
@@ -194,7 +226,8 @@ class UnitRows(Record):
             return []
         found = []
         for third, row in enumerate(rows):
-            products = rows / row @ rows.T
+            there = row > 0
+            products = rows[:, there] / row[there] @ rows[:, there].T
             own = np.diag(products)
             spread = np.triu(own[:, None] + own - 2 * products)
             place = int(np.argmax(spread))
@@ -202,16 +235,70 @@ class UnitRows(Record):
         found.sort(reverse=True)
         return [(int(a), int(b), third) for _, (a, b, third) in found[:most]]
 
-    def classes(self, first: int, second: int, third: int) -> tuple[Triple, ...]:
-        """The classes of messages where user 1 has one of two rows, and another user the third."""
-        return tuple(merged_columns(self.units[first], self.units[second], self.units[third]))
+    def classes(self, first: Array, second: int, third: int) -> tuple[Triple, ...]:
+        """The classes of messages that the third row sends, where user 1 has the law ``first`` or a row."""
+        there = self.units[third] > 0
+        return tuple(merged_columns(first[there], self.units[second, there], self.units[third, there]))
+
+
+@dataclass(frozen=True)
+class CutTable(CutRandomizer):
+    """A table, and in ``firsts`` its rows without what was cut, a probability of at most ``mass``."""
+
+    who: str
+    table: UnitRows
+    firsts: UnitRows
+    mass: float
+
+    def lost(self, epsilon: float) -> float:
+        return self.mass
+
+    def variation_ratio(self) -> VariationRatio:
+        raise NotApplicable(self.who, "some input sends what another hardly ever does: no ratios tell of it.")
+
+    def blankets(self) -> Sequence[HidingPair]:
+        """Every pair of rows against the least of each column: the cut of either is that of its own direction."""
+        rows = self.table.units
+        return [self._hidden_by(a, b, rows.min(axis=0)) for a, b in combinations(range(len(rows)), 2)]
+
+    def pair(self, a: int, b: int, third: int) -> HidingPair:
+        """Two rows where everybody else has a third one: what user 1 sends rarely is not seen."""
+        return self._hidden_by(a, b, self.table.units[third])
+
+    def _hidden_by(self, a: int, b: int, hiding: Array) -> HidingPair:
+        there = hiding > 0
+        one, other = (
+            unit_pair(merged_columns(*(each[there] for each in triple)), self.table.whole).classes
+            for triple in (
+                (self.firsts.units[a], self.table.units[b], hiding),
+                (self.firsts.units[b], self.table.units[a], hiding),
+            )
+        )
+        return HidingPair(one, False, back=other)
+
+    def attacks(self) -> Sequence[HidingPair]:
+        return ()
+
+    def others(self) -> Sequence[Others]:
+        rows = self.table.units
+        pairs = list(combinations(range(len(rows)), 2))
+        if len(pairs) * rows.size > MOST_CHANCES:
+            return ()
+        shared = below(Fraction(sum(rows.min(axis=0).tolist()), self.table.whole))
+        return [RowOthers(shared, False, self.table, self.firsts, a, b) for a, b in pairs]
 
 
 @dataclass(frozen=True)
 class RowOthers(Others):
-    """Two rows of a table, where another user may have any row."""
+    """Two rows of a table, where another user may have any row.
+
+    Messages that another user never sends are left out for that kind: user 1 does not send them as the first, and as
+    the second they lower the divergence.
+    """
 
     table: UnitRows
+    firsts: UnitRows
+    """The rows as the first of a pair: those of the table, or cut."""
     first: int
     second: int
 
@@ -221,14 +308,17 @@ class RowOthers(Others):
 
     @cached_property
     def _classes(self) -> tuple[tuple[Triple, ...], ...]:
-        return tuple(self.table.classes(self.first, self.second, third) for third in range(len(self.table.units)))
+        return tuple(self._class(third) for third in range(len(self.table.units)))
+
+    def _class(self, third: int) -> tuple[Triple, ...]:
+        return self.table.classes(self.firsts.units[self.first], self.second, third)
 
     @cached_property
     def kinds(self) -> tuple[HidingPair, ...]:
         return tuple(unit_pair(classes, self.table.whole) for classes in dict.fromkeys(self._classes))
 
     def kind(self, place: int) -> HidingPair:
-        return unit_pair(self.table.classes(self.first, self.second, place), self.table.whole)
+        return unit_pair(self._class(place), self.table.whole)
 
     def swapped(self) -> Others:
         return replace(self, first=self.second, second=self.first)
@@ -236,7 +326,7 @@ class RowOthers(Others):
     @property
     def view(self) -> FloatView:
         rows = self.table.floats
-        return FloatView(rows[self.first], rows[self.second], rows)
+        return FloatView(self.firsts.floats[self.first], rows[self.second], rows)
 
     def largest_log_ratio(self) -> float:
         return self.kind(self.first).largest_log_ratio()
@@ -262,6 +352,24 @@ def either_way(classes: Sequence[Triple]) -> tuple[Triple, ...]:
 
 def _swapped(classes: Sequence[Triple]) -> list[Triple]:
     return sorted((second, first, hiding) for first, second, hiding in classes)
+
+
+def _without_worst(rows: Array, most: int) -> tuple[Array, int]:
+    """The rows without the messages of the largest ratios to the least row's, up to ``most`` units of each, and how
+    many units that is where it is most; what the least row never sends is cut whatever it is."""
+    left, lost = rows.copy(), 0
+    least = rows.min(axis=0)
+    for row in left:
+        gone = int(row[least == 0].sum())
+        row[least == 0] = 0
+        ratios = [chance / low if low else 0.0 for chance, low in zip(row.tolist(), least.tolist(), strict=True)]
+        for column in sorted(range(len(ratios)), key=lambda column: -ratios[column]):
+            if gone + row[column] > most:
+                break
+            gone += int(row[column])
+            row[column] = 0
+        lost = max(lost, gone)
+    return left, lost
 
 
 def _somewhere(rows: Array) -> Array:

@@ -12,13 +12,14 @@ import numpy as np
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.table_law import TableLaw
+from shuffledp.mechanisms.parts.table_law import CutTable, TableLaw
 from shuffledp.mechanisms.parts.table_reading import TableReading
 from shuffledp.mechanisms.parts.table_reference import TableReference
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
+from shuffledp.privacy.randomizer import HasTails
 from shuffledp.sampling.random import RandomSource
 
 
@@ -32,7 +33,7 @@ class TableRow(OneOption):
         return np.array(self.ends)
 
 
-class Tabulated(Mechanism):
+class Tabulated(Mechanism, HasTails):
     """Draw the output from the input's row of the table ``executed``.
 
     A base and not only parts, because here the table is the mechanism: values, law, wire, reading and sampler all
@@ -73,6 +74,13 @@ class Tabulated(Mechanism):
     def reference(self) -> TableReference | None:
         """None where one input may send what another never does."""
         return TableReference(self.executed) if math.isfinite(self.law.epsilon) else None
+
+    @property
+    def has_tails(self) -> bool:
+        return self.law.has_tails
+
+    def without_tails(self, share: float) -> CutTable | None:
+        return self.law.without_tails(share)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         return self.executed.draw(values, source)
