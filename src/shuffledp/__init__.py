@@ -66,6 +66,7 @@ from shuffledp.mechanisms.itemset.wheel import Wheel as Wheel
 from shuffledp.mechanisms.keyvalue.collision import Collision as Collision
 from shuffledp.mechanisms.keyvalue.pckv import PCKV as PCKV
 from shuffledp.mechanisms.keyvalue.privkv import PrivKV as PrivKV
+from shuffledp.mechanisms.mean.gaussian import Gaussian as Gaussian
 from shuffledp.mechanisms.mean.laplace import Laplace as Laplace
 from shuffledp.mechanisms.mean.piecewise import Piecewise as Piecewise
 from shuffledp.mechanisms.mean.split_and_mix import SplitAndMix as SplitAndMix

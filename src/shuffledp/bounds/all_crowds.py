@@ -39,6 +39,8 @@ SEARCH_SHARPNESS = 1e-3
 OF_THE_LOSS = 0.02
 """How sharply the worst crowd is looked for, as a share of what the lost users cost."""
 FEW_DIRECTIONS = 48
+HEAVY = 10.0
+"""Standard deviations of the sum that one message may weigh."""
 WORTH_IT = 5e-4
 """A smaller gain in ε, relatively, is not looked for."""
 FEW, KNOT_STEP, MOST_KNOTS = 16, 0.125, 200
@@ -100,6 +102,13 @@ class CrowdDivergence(Record):
     def natural_scale(self) -> float:
         return math.sqrt(float(squares(self.others.view).max()) / self.count)
 
+    @property
+    def is_heavy(self) -> bool:
+        """Whether one message may weigh much more than the standard deviation of all."""
+        view = self.others.view
+        gaps = np.divide(view.first - view.second, view.hiding, out=np.zeros_like(view.hiding), where=view.hiding > 0)
+        return float(gaps.max()) > HEAVY * math.sqrt(self.count * float(squares(view).max()))
+
     def is_at_most(self, level: float, epsilon: float) -> bool:
         """Whether the bound at ε is certainly within a level: looked at by what is cheap first."""
         return self.is_soon_within(level, epsilon) or bool(self.bracket(epsilon).upper <= level)
@@ -159,8 +168,11 @@ class AllCrowdsCurve(PrivacyCurve):
         return len(self.directions) <= FEW_DIRECTIONS
 
     def may_beat(self, epsilon: float, delta: float) -> bool:
-        """Not if a constant crowd, in floats, has no smaller δ at an ε that is hardly smaller."""
-        if not 0 < delta < 1:
+        """Not if a constant crowd, in floats, has no smaller δ at an ε that is hardly smaller.
+
+        Nor where one message can outweigh the crowd: the sum is then far from a normal one, and not to be had sharply.
+        """
+        if not 0 < delta < 1 or self.directions[0].is_heavy:
             return False
         return self.directions[0].log_estimate(min(epsilon, self.largest) * (1 - WORTH_IT)) < math.log(delta)
 

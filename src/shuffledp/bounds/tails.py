@@ -18,11 +18,13 @@ from shuffledp.privacy.cut_randomizer import CutRandomizer
 from shuffledp.privacy.randomizer import HasTails, Randomizer
 from shuffledp.privacy.value import BoundValue
 
-SHARE = 1e-3
-"""How much of δ is planned for what is cut."""
+SHARES = (0.03, 1e-3)
+"""How much of δ is planned for what is cut: the second where the first left a law without heavy tails."""
+SHARP = 1e-3
+"""A numerical slack, relatively, that says so."""
 LEAST = 1e-300
 MOST_LOOKS = 8
-ENOUGH = 0.05
+ENOUGH = 2e-3
 """Where what is cut is no more of δ than this, another cut would hardly do better."""
 LEVELS = (1e-4, 1e-7, 1e-10, 1e-14)
 """What is cut where δ is asked for at many ε."""
@@ -54,7 +56,7 @@ class TailCurve(PrivacyCurve):
         return found is not None and found[1].tells_many
 
     def may_beat(self, epsilon: float, delta: float) -> bool:
-        found = self._cut(delta * SHARE) if delta > 0 else None
+        found = self._cut(delta * SHARES[0]) if delta > 0 else None
         if found is None:
             return True
         cut, curve = found
@@ -76,9 +78,14 @@ class TailCurve(PrivacyCurve):
 
     def _epsilon(self, delta: float) -> BoundValue:
         found = [] if self.finite is None else [self.finite.epsilon(delta)]
-        made = self._cut(SHARE * delta)
-        if made is not None:
-            found.append(self._with_loss(*made, delta))
+        for share in SHARES:
+            made = self._cut(share * delta)
+            if made is None:
+                break
+            value = self._with_loss(*made, delta)
+            found.append(value)
+            if not value.slack <= SHARP * value.upper:
+                break
         best = min(found, key=float, default=None)
         return self._value(math.inf, math.inf) if best is None else self._value(best.upper, best.slack)
 
@@ -109,9 +116,9 @@ class TailCurve(PrivacyCurve):
             value, lost = curve.delta(epsilon), cut.lost(epsilon)
             upper = min(1.0, above(Fraction(value.upper) + Fraction(lost)))
             found.append(self._value(upper, min(upper, above(Fraction(value.slack) + Fraction(lost)))))
-            if lost <= ENOUGH * upper or cut.lost(epsilon) > share:
+            if lost <= ENOUGH * upper or lost > share:
                 break
-            share = SHARE * max(LEAST, min(value.upper, share))
+            share *= SHARES[0]
         best = min(found, key=float, default=None)
         return self._value(1.0, 1.0) if best is None else self._value(best.upper, best.slack)
 

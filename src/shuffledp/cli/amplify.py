@@ -23,7 +23,6 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
-from shuffledp.privacy.variation_ratio import VariationRatio
 
 
 @options.takes_randomizer("amplify")
@@ -110,7 +109,7 @@ class Rounds:
 class Answer:
     """One value of a curve, and all that is said about it."""
 
-    randomizer: Mechanism | VariationRatio
+    randomizer: Randomizer
     subject: Randomizer
     """What the curve is of: the randomizer, or chosen inputs of it."""
     chosen: dict[str, Any]

@@ -53,6 +53,7 @@ RANDOMIZER: Mapping[str, tuple[Any, str]] = {
     "mechanism": (str | None, "A name from `shuffledp mechanisms`."),
     "mechanism_file": (MechanismFile, ""),
     "epsilon_local": (float | None, "Local ε0; alone: any ε0-LDP randomizer."),
+    "delta_local": (float | None, "δ0 of an (ε0, δ0)-LDP randomizer, with --epsilon-local alone."),
     "set_": (Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SETTINGS)], ""),
     "table": (Path | None, "CSV of a randomizer: a row per input, no header."),
     "p": (float | None, "Largest ratio between two inputs, above 1 or inf."),

@@ -11,6 +11,7 @@ from typing import Any
 
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.privacy.approximate_ldp import ApproximateLDP
 from shuffledp.privacy.number_file import read_numbers
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -22,6 +23,7 @@ class Choice:
     command: str
     mechanism: str | None = None
     epsilon_local: float | None = None
+    delta_local: float | None = None
     settings: tuple[str, ...] = ()
     table: Path | None = None
     p: float | None = None
@@ -43,28 +45,32 @@ class Choice:
             mechanism = names[0]
         return cls(command, mechanism, settings=tuple(rest.pop("set_", None) or ()), **rest)
 
-    def build(self) -> Mechanism | VariationRatio:
+    def build(self) -> Mechanism | VariationRatio | ApproximateLDP:
         """The randomizer, or a sentence that says what is missing or too much."""
         raw = ("p", "beta", "q", "q0", "q1", "q_common")
         if self.table is not None:
-            self._alone("--table", "mechanism", "epsilon_local", *raw)
+            self._alone("--table", "mechanism", "epsilon_local", "delta_local", *raw)
             if self.settings:
                 raise ValueError(f"{self.command}: --table does not go with --set.")
             from shuffledp.mechanisms.given.from_table import FromTable
 
             return FromTable.from_csv(self.table)
         if self.mechanism is not None:
-            self._alone("--mechanism", *raw)
+            self._alone("--mechanism", "delta_local", *raw)
             settings = with_tables(self.command, self.mechanism, settings_of(self.command, self.settings))
             return catalogue.build(self.mechanism, self.epsilon_local, settings)
         if self.settings:
             raise ValueError(f"{self.command}: --set needs --mechanism.")
         if self.epsilon_local is not None:
             self._alone("--epsilon-local without --mechanism", *raw)
+            if self.delta_local:
+                return ApproximateLDP(self.epsilon_local, self.delta_local)
             return VariationRatio.of_ldp(self.epsilon_local)
+        if self.delta_local is not None:
+            raise ValueError(f"{self.command}: --delta-local needs --epsilon-local.")
         return self._raw()
 
-    def with_setting(self, name: str) -> Callable[[float], Mechanism | VariationRatio]:
+    def with_setting(self, name: str) -> Callable[[float], Mechanism | VariationRatio | ApproximateLDP]:
         """The randomizer as a function of its local ε or of one more setting."""
         if self.table is not None:
             raise ValueError(f"{self.command}: --table leaves only users or rounds to find; add --find.")

@@ -255,7 +255,7 @@ class Mechanism(Randomizer):
     @property
     def local_epsilon(self) -> float | None:
         """The local guarantee; None where a report alone promises nothing."""
-        return self.epsilon if self.crowd.keeps_local else None
+        return self.epsilon if self.crowd.keeps_local and math.isfinite(self.epsilon) else None
 
     def hiding_messages(self, users: int) -> int:
         return self.crowd.hiding(users)

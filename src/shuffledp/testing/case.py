@@ -13,6 +13,7 @@ import numpy as np
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.privacy.randomizer import HasTails
 from shuffledp.sampling.random import source_of
 from shuffledp.testing import oracle
 from shuffledp.testing.convex_order import Gain, law_of
@@ -49,6 +50,11 @@ class Case:
     def who(self) -> str:
         """The mechanism's class, as its error sentences begin."""
         return type(self.mechanism).__name__
+
+    @property
+    def has_tails(self) -> bool:
+        """Whether guarantees leave out some of its law, so that it need not keep any ratio."""
+        return isinstance(self.mechanism, HasTails) and self.mechanism.has_tails
 
     def generator(self, number: int = 0) -> np.random.Generator:
         """A generator of its own for each statistical check."""
@@ -152,6 +158,11 @@ def _moments(values: Array, estimates: Floats, chances: list[float]) -> Estimate
 def with_table(case: Case) -> str:
     """Only for mechanisms whose law can be written down."""
     return "" if case.mechanism.has_table else "its law cannot be written down as a table"
+
+
+def with_ratios(case: Case) -> str:
+    """Only for those of them whose likelihood ratios are bounded."""
+    return with_table(case) or ("some input may send what another hardly ever does" if case.has_tails else "")
 
 
 def without_table(case: Case) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from shuffledp.testing.case import LEVELS, Case, Probabilities, with_table
+from shuffledp.testing.case import LEVELS, Case, Probabilities, with_ratios, with_table
 from shuffledp.testing.check import EXACT, ROUNDED, Check, checks
 from shuffledp.testing.convex_order import is_below, law_of_pair
 from shuffledp.testing.law_check import largest_ratio
@@ -24,7 +24,7 @@ TOO_MANY_RATIOS = "it has too many different likelihood ratios to enumerate; tak
     "The ratio p of variation_ratio() is too small",
     "every bound computed from it may be below the truth",
     certainty=EXACT,
-    why_not=with_table,
+    why_not=with_ratios,
 )
 def the_ratio_is_at_most_p(case: Case) -> Iterator[str]:
     """p holds for every pair of inputs."""
@@ -43,7 +43,7 @@ def the_ratio_is_at_most_p(case: Case) -> Iterator[str]:
     "The total variation β of variation_ratio() is too small",
     "every bound computed from it may be below the truth",
     certainty=EXACT,
-    why_not=with_table,
+    why_not=with_ratios,
 )
 def the_total_variation_is_at_most_beta(case: Case) -> Iterator[str]:
     """β holds for every pair of inputs."""
@@ -55,7 +55,7 @@ def the_total_variation_is_at_most_beta(case: Case) -> Iterator[str]:
 
 def needs_tight(case: Case) -> str:
     """Only where the law says that it is tight."""
-    return with_table(case) or ("" if case.mechanism.law.tight else "its law does not say that it is tight")
+    return with_ratios(case) or ("" if case.mechanism.law.tight else "its law does not say that it is tight")
 
 
 @checks(
@@ -75,7 +75,7 @@ def some_pair_attains_beta(case: Case) -> Iterator[str]:
     "The others' messages do not contain what q and q_common say",
     "every bound computed from variation_ratio() may be below the truth",
     certainty=EXACT,
-    why_not=with_table,
+    why_not=with_ratios,
 )
 def the_others_contain_the_decomposition(case: Case) -> Iterator[str]:
     """R_i ≥ r0·Q0 + r1·Q1 + (γ/q_common)·Q_c pointwise, for every pair of inputs and all that hides it, exactly.
@@ -107,8 +107,8 @@ def the_others_contain_the_decomposition(case: Case) -> Iterator[str]:
 
 def blankets_in_reach(case: Case) -> str:
     """Only where the vectors of counts can be enumerated."""
-    if with_table(case):
-        return with_table(case)
+    if with_ratios(case):
+        return with_ratios(case)
     users, ratio = max(LEVELS)
     most = len(case.input_pairs) * math.comb(users + len(case.hiding.floor), users)
     if most <= MOST_COUNTS:
