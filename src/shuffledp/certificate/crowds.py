@@ -6,7 +6,7 @@ all crowds of m,
 
     D ≤ Σ_{h<M} γ(1−γ)^h·U(M−h) + (1−γ)^M,   U ≤ 1.
 
-The numbers h are taken together in some blocks. In each, ``certificate.hull`` bounds U by a function of m that is
+The numbers h are taken together in some blocks. In each, ``certificate.crowd_hull`` bounds U by a function of m that is
 convex, so that it lies below the chord between the block's ends; what is beyond the last block counts in full.
 A disproof is a constant crowd: U(M) is at least E(ΣG)_+/(M+1) of M + 1 messages of one kind, which ``judge`` knows.
 """
@@ -17,11 +17,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from flint import arb, fmpq
 
 from shuffledp.certificate.counts import Number
-from shuffledp.certificate.hull import Atoms, Hull, Logs, Nodes, TooLong
+from shuffledp.certificate.crowd_hull import Atoms, Hull, Logs, Nodes, Undecided
 from shuffledp.certificate.proof import Class, Finding, Verdict, exponential, judge
 from shuffledp.numerics.ball import precision
 
@@ -68,7 +69,7 @@ def judge_crowds(family: Family, others: int, epsilon: Fraction, delta: Fraction
             if _proved(family, others, epsilon, arb(fmpq(delta.numerator, delta.denominator))):
                 return Finding(Verdict.YES, "the divergence is at most δ.", METHOD)
             reason = "δ is too near to the bound itself."
-        except TooLong as error:
+        except Undecided as error:
             reason = str(error)
     for kind in _likely(family, epsilon):
         finding = judge(kind, others + 1, epsilon, delta)
@@ -88,15 +89,15 @@ def _proved(family: Family, others: int, epsilon: Fraction, delta: arb) -> bool:
         return False
     blocks, beyond = _blocks(family.gamma, others, -float(delta.log().mid()))
     least = max(LEAST_COST, OF_THE_LOSS / (float(arb(family.gamma)) * others))
-    too_long: TooLong | None = None
+    undecided: Undecided | None = None
     for cost in (least, *(least * more for more in MORE)):
         try:
             if _is_within(blocks, list(_hulls(kinds, blocks, cost)), delta - beyond):
                 return True
-        except TooLong as error:
-            too_long = error
-    if too_long is not None:
-        raise too_long
+        except Undecided as error:
+            undecided = error
+    if undecided is not None:
+        raise undecided
     return False
 
 
@@ -149,14 +150,12 @@ def _blocks(gamma: fmpq, others: int, digits: float) -> tuple[list[_Block], arb]
     parts = FEW_EDGES if mean * (1 + digits) < HARDLY * others * 0.01 else EDGES
     edges = sorted({*(min(last, math.ceil(part * mean)) for part in parts), last})
     blocks = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         length = end - start
         before, after = stay**start, stay**end
         whole = before - after
         # Σ γ(1−γ)^h·(h − start)/(length − 1).
-        late = (
-            (before * stay * (1 - stay**length) / share - length * after) / (length - 1) if length > 1 else arb(0)
-        )
+        late = (before * stay * (1 - stay**length) / share - length * after) / (length - 1) if length > 1 else arb(0)
         blocks.append(_Block(others - start, others - end + 1, (whole - late, late)))
     return blocks, stay**last
 
@@ -169,7 +168,7 @@ def _summand(kind: Sequence[Class], ratio: arb) -> list[tuple[arb, arb]]:
         if hiding == 0 and first == 0 and second == 0:
             continue
         if not hiding > 0:
-            raise TooLong("a probability of the others is not known to be positive.")
+            raise Undecided("a probability of the others is not known to be positive.")
         if isinstance(first, fmpq) and isinstance(second, fmpq) and isinstance(hiding, fmpq):
             place = first / hiding, second / hiding
             merged[place] = merged.get(place, fmpq(0)) + hiding

@@ -53,13 +53,13 @@ MARGIN = 1e-9
 PAD = 1e-11
 MOST_PAD = 1e-4
 MOST_PIECES = 400
-FEW_CORNERS = 4
+FEW_CORNERS = 2
 SEEN = 4
 UNKNOWN = "some probability of the others is not known well enough."
 
 
-class TooLong(Exception):
-    """The proof would be too long, and why."""
+class Undecided(Exception):
+    """Neither proved nor disproved, and why."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Nodes:
         self.tops = [moment.log() for _, moment in tilted]
         near, self.far = self._planned(view)
         if len(near) * sum(map(len, kinds)) > MOST_TERMS:
-            raise TooLong("the sum over all kinds of others would be too long.")
+            raise Undecided("the sum over all kinds of others would be too long.")
         self.u = self.step * near.astype(np.float64)
         self.known = np.ones(len(near), dtype=bool)
         self.size, self.turn, self.doubt = self._evaluated(scaled, [weights for weights, _ in tilted], near)
@@ -182,14 +182,14 @@ class Nodes:
                 moment = acb(real, imaginary)
                 if not abs(moment) > SMALL:
                     if not abs(moment) < 2 * SMALL:
-                        raise TooLong(UNKNOWN)
+                        raise Undecided(UNKNOWN)
                     self.known[place], size[x, place] = False, math.log(2 * SMALL)
                     continue
                 log = moment.log()
                 size[x, place], turn[x, place] = float(log.real.mid()), float(log.imag.mid())
                 doubt = max(doubt, float(log.real.rad()), float(log.imag.rad()))
         if not math.isfinite(doubt):
-            raise TooLong(UNKNOWN)
+            raise Undecided(UNKNOWN)
         return size, turn, doubt
 
 
@@ -208,7 +208,7 @@ class Hull:
         known = max(float(height.rad()) for end in ends for height in end) + float(self.highest.rad())
         self.pad = PAD + 1e-15 * (nodes.kinds + 64) * largest + 2 * (most * nodes.doubt + known)
         if not self.pad <= MOST_PAD:
-            raise TooLong("floats do not tell the phases well enough.")
+            raise Undecided("floats do not tell the phases well enough.")
 
     @cached_property
     def log_unit(self) -> float:
@@ -268,7 +268,9 @@ class Hull:
             if within:
                 continue
             if looked >= MOST_PIECES or worst == unlike:
-                raise TooLong("the worst of all crowds is not told from the others in as many pieces as are looked at.")
+                raise Undecided(
+                    "the worst of all crowds is not told from the others in as many pieces as are looked at."
+                )
             if len(corners) > FEW_CORNERS and len(corners) <= self.nodes.kinds:
                 near, far = _around(corners, worst)
                 if settles(far)[0]:
