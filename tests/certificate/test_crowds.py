@@ -21,8 +21,8 @@ import shuffledp as sdp
 from shuffledp.certificate import claim as claims, crowd_hull, verify as verifier
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import CROWD_EPSILON_MARGINS, claim_of, rounded_up
-from shuffledp.certificate.crowds import Family, judge_crowds
 from shuffledp.certificate.crowd_hull import Hull, Nodes, Undecided
+from shuffledp.certificate.crowds import Family, judge_crowds
 from shuffledp.certificate.proof import Verdict, exponential
 from shuffledp.certificate.reader import parse
 from shuffledp.certificate.verify import verify
