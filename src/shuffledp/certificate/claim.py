@@ -48,7 +48,7 @@ LONGEST_FRACTION = 2000
 """A fraction of more digits is written as a decimal with its radius."""
 CROWD_EPSILON_MARGINS = Decimal("2e-5"), Decimal("1e-4"), Decimal("1e-3")
 CROWD_DELTA_MARGINS = Decimal("1e-3"), Decimal("1e-2"), Decimal("1e-1")
-"""The same for ``all-crowds``, whose second proof is no sharper: the first with which it is proved."""
+"""The same for ``all-crowds``, whose two proofs smooth and cut otherwise: the first with which it is proved."""
 MOST_CLASSES = 20_000
 """How many classes of messages a file may hold."""
 ROUNDING = (
