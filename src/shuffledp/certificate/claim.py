@@ -33,7 +33,9 @@ from shuffledp.version import __version__
 FORMAT = "shuffledp certificate"
 VERSION = 1
 PROVABLE = ("optimal", "variation-ratio", "stronger-clone", "clone")
-"""The numeric bounds that guarantee: what `verify` knows how to prove."""
+"""The numeric bounds of one law that guarantee: what `verify` knows how to prove."""
+ALL_CROWDS = "all-crowds"
+"""The bound of many laws, which `verify` proves where these are not too many."""
 EPSILON_MARGIN, DELTA_MARGIN = Decimal("2e-8"), Decimal("1e-6")
 """Relative room for the proof; over such a step of ε the divergence falls by far more than 2e-8 of itself."""
 DIGITS = 7
@@ -44,9 +46,20 @@ LAW_BITS = 160
 LAW_DIGITS = 40
 LONGEST_FRACTION = 2000
 """A fraction of more digits is written as a decimal with its radius."""
+CROWD_EPSILON_MARGINS = Decimal("2e-5"), Decimal("1e-4"), Decimal("1e-3")
+CROWD_DELTA_MARGINS = Decimal("1e-3"), Decimal("1e-2"), Decimal("1e-1")
+"""The same for ``all-crowds``, whose two proofs smooth and cut otherwise: the first with which it is proved."""
+MOST_CLASSES = 20_000
+"""How many classes of messages a file may hold."""
 ROUNDING = (
     "the computed value (epsilon, or delta where epsilon was given) is raised by 2e-8 of itself (delta: 1e-6) "
     "and then rounded up to 7 digits, so that an independent proof has room; "
+    "every number here stands for the nearest 64-bit float, exactly"
+)
+
+CROWD_ROUNDING = (
+    "the computed value (epsilon, or delta where epsilon was given) is raised by the least of 2e-5, 1e-4, 1e-3 of "
+    "itself (delta: 1e-3, 1e-2, 1e-1) with which an independent proof was found and then rounded up to 7 digits; "
     "every number here stands for the nearest 64-bit float, exactly"
 )
 
@@ -55,6 +68,18 @@ ClassText = dict[str, str]
 PROBABILITIES = ("first", "second", "hiding")
 PARAMETERS = ("p", "beta", "q0", "q1", "q_common")
 SOFTWARE = ("shuffledp", "python-flint", "numpy", "python")
+
+
+@dataclass(frozen=True)
+class FamilyText:
+    """All kinds of others of one direction of the divergence, as text."""
+
+    gamma: str
+    """The share of one law that every other user's law has."""
+    kinds: tuple[tuple[ClassText, ...], ...]
+
+    def document(self) -> dict[str, Any]:
+        return {"gamma": self.gamma, "kinds": self.kinds}
 
 
 @dataclass(frozen=True)
@@ -82,6 +107,8 @@ class Claim(Readable):
     law: tuple[tuple[ClassText, ...], ...]
     """For each direction of the divergence that may differ, the classes of messages."""
     software: Mapping[str, str]
+    crowds: tuple[FamilyText, ...] = ()
+    """Instead of ``law``, for the bound ``all-crowds``: for each such direction, every kind of others."""
 
     @property
     def statement(self) -> str:
@@ -103,8 +130,8 @@ class Claim(Readable):
             "bound": self.bound,
             "theorem": self.theorem,
             "guarantee": True,
-            "rounding": ROUNDING,
-            "law": self.law,
+            "rounding": rounding_of(self.bound),
+            **({"crowds": [one.document() for one in self.crowds]} if self.crowds else {"law": self.law}),
             "software": self.software,
         }
         return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
@@ -135,6 +162,11 @@ class Claim(Readable):
         ]
 
 
+def rounding_of(bound: str) -> str:
+    """What the file says of the room that its number leaves."""
+    return CROWD_ROUNDING if bound == ALL_CROWDS else ROUNDING
+
+
 def _short(randomizer: Mapping[str, Any]) -> str:
     """The randomizer on one line."""
     if "table" in randomizer:
@@ -143,46 +175,86 @@ def _short(randomizer: Mapping[str, Any]) -> str:
     named = dict(randomizer.get("parameters") or randomizer["settings"])
     if "epsilon" in randomizer:
         named = {"epsilon": randomizer["epsilon"], **named}
+    if "local" in randomizer:
+        named["local"] = randomizer["local"]
     return (
         f"{randomizer.get('mechanism', 'parameters')}: {', '.join(f'{name} = {text}' for name, text in named.items())}"
     )
 
 
 def claim_of(
-    randomizer: Randomizer, users: int, value: BoundValue, *, epsilon: float | None = None, delta: float | None = None
+    randomizer: Randomizer,
+    users: int,
+    value: BoundValue,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    margin: Decimal | None = None,
 ) -> Claim:
     """The claim that a value of a curve makes: ε at the given ``delta``, or δ at the given ``epsilon``.
 
-    ``users`` counts the honest users, whatever the number of their messages.
+    ``users`` counts the honest users, whatever the number of their messages. ``margin``: what the value is raised by,
+    where it is not the least that is usual for its bound.
     """
     if not value.guarantee:
         raise ValueError(f"certificate: {value.bound} is not a guarantee, so there is nothing to certify.")
-    if value.bound not in PROVABLE:
+    if value.bound not in (*PROVABLE, ALL_CROWDS):
         raise ValueError(
-            f"certificate: expected a numeric bound ({', '.join(PROVABLE)}), got {value.bound}; "
+            f"certificate: expected a numeric bound ({', '.join((*PROVABLE, ALL_CROWDS))}), got {value.bound}; "
             f"leave --bound out to get the one that is smallest."
         )
-    raised = rounded_up(value.upper, DELTA_MARGIN if delta is None else EPSILON_MARGIN)
-    if delta is not None:
-        if not raised.is_finite():
-            raise ValueError(f"certificate: epsilon is {BEYOND} at this delta; claim a larger delta.")
-        claimed = float(raised), delta
-    else:
-        if raised >= 1:
-            raise ValueError("certificate: expected a delta below 1, got 1, which promises nothing.")
-        if epsilon is None or epsilon > LARGEST_EPSILON:
-            raise ValueError(f"certificate: expected an epsilon of at most {LARGEST_EPSILON}, got {epsilon}.")
-        claimed = epsilon, float(max(raised, LEAST_DELTA)) if raised else 0.0
+    claimed = _claimed(value, epsilon, delta, margins(value.bound, delta)[0] if margin is None else margin)
     messages = randomizer.hiding_messages(users)
     if messages > MOST_USERS:
         raise ValueError(f"certificate: expected at most {MOST_USERS} messages that hide each other, got {messages}.")
-    curve = BOUND_OF[value.bound].curve(randomizer, messages)
-    assert isinstance(curve, NumericCurve)
-    law = tuple(_classes(direction(claimed[0])) for direction in curve.directions)
     described = _description(randomizer)
     if "origin" in described:
         _demand_same_law(randomizer, build(described))
-    return Claim(described, users, *claimed, value.bound, value.theorem, law, _software())
+    law: tuple[tuple[ClassText, ...], ...] = ()
+    crowds: tuple[FamilyText, ...] = ()
+    if value.bound == ALL_CROWDS:
+        described |= {"local": True} if isinstance(randomizer, VariationRatio) else {}
+        crowds = _families(randomizer)
+    else:
+        curve = BOUND_OF[value.bound].curve(randomizer, messages)
+        assert isinstance(curve, NumericCurve)
+        law = tuple(_classes(direction(claimed[0])) for direction in curve.directions)
+    return Claim(described, users, *claimed, value.bound, value.theorem, law, _software(), crowds)
+
+
+def margins(bound: str, delta: float | None) -> tuple[Decimal, ...]:
+    """What a value may be raised by: ε where δ is given, else δ."""
+    if bound == ALL_CROWDS:
+        return CROWD_DELTA_MARGINS if delta is None else CROWD_EPSILON_MARGINS
+    return (DELTA_MARGIN if delta is None else EPSILON_MARGIN,)
+
+
+def _claimed(value: BoundValue, epsilon: float | None, delta: float | None, margin: Decimal) -> tuple[float, float]:
+    """(ε, δ): the one that was computed, raised."""
+    raised = rounded_up(value.upper, margin)
+    if delta is not None:
+        if not raised.is_finite():
+            raise ValueError(f"certificate: epsilon is {BEYOND} at this delta; claim a larger delta.")
+        return float(raised), delta
+    if raised >= 1:
+        raise ValueError("certificate: expected a delta below 1, got 1, which promises nothing.")
+    if epsilon is None or epsilon > LARGEST_EPSILON:
+        raise ValueError(f"certificate: expected an epsilon of at most {LARGEST_EPSILON}, got {epsilon}.")
+    return epsilon, float(max(raised, LEAST_DELTA)) if raised else 0.0
+
+
+def _families(randomizer: Randomizer) -> tuple[FamilyText, ...]:
+    """Every kind of others, for each direction that may differ."""
+    found: list[FamilyText] = []
+    count = 0
+    for one in randomizer.others():
+        for way in (one,) if one.symmetric else (one, one.swapped()):
+            kinds = tuple(_classes(kind) for kind in way.kinds)
+            count += sum(map(len, kinds))
+            if count > MOST_CLASSES:
+                raise ValueError(f"certificate: expected at most {MOST_CLASSES} classes of messages, got more.")
+            found.append(FamilyText(_number_text(fmpq(*way.gamma.as_integer_ratio())), kinds))
+    return tuple(found)
 
 
 def _demand_same_law(randomizer: Randomizer, again: Randomizer) -> None:
@@ -199,7 +271,7 @@ def _demand_same_law(randomizer: Randomizer, again: Randomizer) -> None:
 def provable(
     randomizer: Randomizer, users: int, value: BoundValue, *, epsilon: float | None, delta: float | None
 ) -> BoundValue:
-    """The value itself where `verify` can prove its bound, else the smallest of a bound that it can prove."""
+    """The value itself where `verify` proves its bound, else the smallest of a bound of one law that it proves."""
     if value.bound in PROVABLE or not value.guarantee:
         return value
     found: list[BoundValue] = []

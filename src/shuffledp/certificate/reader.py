@@ -13,17 +13,19 @@ from typing import Any
 from flint import arb, fmpq
 
 from shuffledp.certificate.claim import (
+    ALL_CROWDS,
     FORMAT,
     LARGEST_EPSILON,
     LONGEST_FRACTION,
     MOST_USERS,
     PARAMETERS,
     PROBABILITIES,
-    ROUNDING,
     SOFTWARE,
     VERSION,
     Claim,
     ClassText,
+    FamilyText,
+    rounding_of,
 )
 from shuffledp.mechanisms import catalogue
 
@@ -47,15 +49,16 @@ def parse(text: str) -> Claim:
         document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except (json.JSONDecodeError, RecursionError) as error:
         raise _bad(f"expected JSON, got: {error}") from None
+    of_crowds = isinstance(document, dict) and document.get("bound") == ALL_CROWDS
     fields = _object("the certificate", document, (
         "format", "version", "statement", "epsilon", "delta", "users", "randomizer",
-        "bound", "theorem", "guarantee", "rounding", "law", "software",
+        "bound", "theorem", "guarantee", "rounding", "crowds" if of_crowds else "law", "software",
     ))  # fmt: skip
     if fields["format"] != FORMAT or fields["version"] != VERSION or isinstance(fields["version"], bool):
         raise _bad(f"expected {FORMAT!r} version {VERSION}, got {fields['format']!r} version {fields['version']!r}")
     if fields["guarantee"] is not True:
         raise _bad(f"guarantee must be true, got {fields['guarantee']!r}")
-    if fields["rounding"] != ROUNDING:
+    if fields["rounding"] != rounding_of(ALL_CROWDS if of_crowds else ""):
         raise _bad("rounding is not the text of this version")
     claim = Claim(
         _randomizer(fields["randomizer"]),
@@ -64,8 +67,9 @@ def parse(text: str) -> Claim:
         _between("delta", fields["delta"], 1),
         _string("bound", fields["bound"]),
         _string("theorem", fields["theorem"]),
-        _law(fields["law"]),
+        () if of_crowds else _law("law", fields["law"]),
         {name: _string(name, text) for name, text in _object("software", fields["software"], SOFTWARE).items()},
+        _families(fields["crowds"]) if of_crowds else (),
     )
     if fields["statement"] != claim.statement:
         raise _bad("the statement does not say what the numbers say")
@@ -119,6 +123,12 @@ def _string(name: str, value: Any) -> str:
     return value
 
 
+def _true(name: str, value: Any) -> bool:
+    if value is not True:
+        raise _bad(f"{name} must be true, or left out")
+    return True
+
+
 def _integer(name: str, value: Any, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise _bad(f"{name} must be a whole number from {least} to {most}")
@@ -148,8 +158,10 @@ def _randomizer(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _bad("randomizer must be an object")
     if "parameters" in value:
-        named = _object("parameters", _object("randomizer", value, ("parameters",))["parameters"], PARAMETERS)
-        return {"parameters": {name: _float(name, number) for name, number in named.items()}}
+        both_ways = {"local": _true("local", value["local"])} if "local" in value else {}
+        fields = _object("randomizer", value, ("parameters", *both_ways))
+        named = _object("parameters", fields["parameters"], PARAMETERS)
+        return {"parameters": {name: _float(name, number) for name, number in named.items()}, **both_ways}
     if "table" in value:
         rows = _list("table", _object("randomizer", value, ("table",))["table"])
         return {"table": [[_float("table", number) for number in _list("table", row)] for row in rows]}
@@ -174,17 +186,22 @@ def _setting(name: str, value: Any) -> Any:
     return _float(name, value)
 
 
-def _law(value: Any) -> tuple[tuple[ClassText, ...], ...]:
+def _law(name: str, value: Any) -> tuple[tuple[ClassText, ...], ...]:
     return tuple(
         tuple(
             {
                 key: _probability(f"{key} of a class", text)
                 for key, text in _object("a class", item, PROBABILITIES).items()
             }
-            for item in _list("a direction of law", direction)
+            for item in _list(f"a direction of {name}", direction)
         )
-        for direction in _list("law", value)
+        for direction in _list(name, value)
     )
+
+
+def _families(value: Any) -> tuple[FamilyText, ...]:
+    found = [_object("a direction of crowds", item, ("gamma", "kinds")) for item in _list("crowds", value)]
+    return tuple(FamilyText(_probability("gamma", one["gamma"]), _law("kinds", one["kinds"])) for one in found)
 
 
 def _probability(name: str, value: Any) -> str:

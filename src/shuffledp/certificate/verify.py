@@ -13,20 +13,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations, product
 from os import PathLike
 from typing import Any
 
-from flint import arb, fmpq
+from flint import arb, fmpq, fmpq_mat
 
 from shuffledp.bounds import BOUND_OF
-from shuffledp.certificate.claim import MOST_USERS, PROBABILITIES, PROVABLE, Claim, build
+from shuffledp.certificate.claim import (
+    ALL_CROWDS,
+    MOST_CLASSES,
+    MOST_USERS,
+    PROBABILITIES,
+    PROVABLE,
+    Claim,
+    ClassText,
+    build,
+)
 from shuffledp.certificate.counts import Number
+from shuffledp.certificate.crowds import Family, judge_crowds
 from shuffledp.certificate.proof import Class, Finding, Verdict, exponential, judge
 from shuffledp.certificate.reader import exact_number, read
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms import visitor
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.numerics.ball import precision
+from shuffledp.privacy.others import Others
+from shuffledp.privacy.pair import HidingPair
+from shuffledp.privacy.variation_ratio import VariationRatio
 
 Law = list[Class]
 """The classes of one direction."""
@@ -51,6 +65,10 @@ class _Stranger(Exception):
     """The claim is about a class that is not the one known here by that name."""
 
 
+class _TooMany(Exception):
+    """There is more to prove than is looked at."""
+
+
 def verify(claim: Claim | str | PathLike[str], notice: Callable[[str], None] = lambda text: None) -> Finding:
     """Prove a claim again: yes (proved), no (disproved) or cannot decide, with the reason and the method.
 
@@ -67,17 +85,20 @@ def verify(claim: Claim | str | PathLike[str], notice: Callable[[str], None] = l
     if not isinstance(claim, Claim):
         claim = read(claim)
     try:
-        laws, messages, origin = _laws(claim)
+        laws, messages, origin = _to_prove(claim)
     except _Refuted as refuted:
         return Finding(Verdict.NO, str(refuted), "the law, rebuilt")
     except _Stranger as stranger:
         return Finding(Verdict.OPEN, str(stranger), "whose law it is")
+    except _TooMany as many:
+        return Finding(Verdict.OPEN, str(many), "how many laws there are")
     epsilon, delta = Fraction(claim.epsilon), Fraction(claim.delta)
+    noun = "family of laws" if claim.bound == ALL_CROWDS else "law"
     open_: Finding | None = None
     methods: dict[str, None] = {}
     for number, law in enumerate(laws, 1):
-        notice(f"proving law {number} of {len(laws)}")
-        finding = judge(law, messages, epsilon, delta)
+        notice(f"proving {noun} {number} of {len(laws)}")
+        finding = _judged(law, messages, epsilon, delta)
         methods[finding.method] = None
         method = f"{'; '.join(methods)}; {origin}"
         if finding.verdict is Verdict.NO:
@@ -86,23 +107,36 @@ def verify(claim: Claim | str | PathLike[str], notice: Callable[[str], None] = l
             open_ = finding
     if open_ is not None:
         return Finding(Verdict.OPEN, open_.reason, method)
-    return Finding(Verdict.YES, f"the divergence is at most delta for {_count(len(laws), 'law')}.", method)
+    return Finding(Verdict.YES, f"the divergence is at most delta for {_count(len(laws), claim.bound)}.", method)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"the only {noun}" if number == 1 else f"all {number} {noun}s"
+def _judged(law: Law | Family, messages: int, epsilon: Fraction, delta: Fraction) -> Finding:
+    if isinstance(law, Family):
+        return judge_crowds(law, messages - 1, epsilon, delta)
+    return judge(law, messages, epsilon, delta)
+
+
+def _count(number: int, bound: str) -> str:
+    if bound == ALL_CROWDS:
+        return "every crowd" if number == 1 else f"every crowd, in {number} directions"
+    return "the only law" if number == 1 else f"all {number} laws"
 
 
 # --- the laws to prove --------------------------------------------------------------------------------------------
+
+
+def _to_prove(claim: Claim) -> tuple[Sequence[Law | Family], int, str]:
+    if claim.bound == ALL_CROWDS:
+        return _crowds(claim)
+    return _laws(claim)
 
 
 def _laws(claim: Claim) -> tuple[list[Law], int, str]:
     """Every law that must be proved, for how many messages, and where it comes from."""
     if claim.bound not in PROVABLE:
         what = "no numeric bound that guarantees" if claim.bound in BOUND_OF else "unknown"
-        raise _Refuted(f"the bound {claim.bound!r} is {what}; expected one of {', '.join(PROVABLE)}.")
-    if claim.theorem != BOUND_OF[claim.bound].theorem:
-        raise _Refuted(f"the theorem of {claim.bound} is {BOUND_OF[claim.bound].theorem!r}, got {claim.theorem!r}.")
+        raise _Refuted(f"the bound {claim.bound!r} is {what}; expected one of {', '.join((*PROVABLE, ALL_CROWDS))}.")
+    _demand_theorem(claim)
     _, above = exponential(Fraction(claim.epsilon))
     if "parameters" in claim.randomizer:
         if claim.bound == "optimal":
@@ -111,11 +145,7 @@ def _laws(claim: Claim) -> tuple[list[Law], int, str]:
         laws = parameters.laws(above)
         _compare(claim, laws)
         return laws, claim.users, "law from the parameters"
-    mechanism = build(claim.randomizer)
-    whose = _whose(claim, mechanism)
-    messages = mechanism.hiding_messages(claim.users)
-    if messages > MOST_USERS:
-        raise ValueError(f"certificate: expected at most {MOST_USERS} messages that hide each other, got {messages}.")
+    mechanism, messages, whose = _mechanism(claim)
     kinds = _kinds(mechanism)
     checked = "law from the mechanism" if kinds is None else "law checked against the table of all its messages"
     checked += whose
@@ -129,6 +159,21 @@ def _laws(claim: Claim) -> tuple[list[Law], int, str]:
     for kind in kinds or ():
         parameters.check(kind)
     return laws, messages, checked
+
+
+def _demand_theorem(claim: Claim) -> None:
+    if claim.theorem != BOUND_OF[claim.bound].theorem:
+        raise _Refuted(f"the theorem of {claim.bound} is {BOUND_OF[claim.bound].theorem!r}, got {claim.theorem!r}.")
+
+
+def _mechanism(claim: Claim) -> tuple[Mechanism, int, str]:
+    """The mechanism that is claimed about, how many messages hide each other, and a remark whose it is."""
+    mechanism = build(claim.randomizer)
+    whose = _whose(claim, mechanism)
+    messages = mechanism.hiding_messages(claim.users)
+    if messages > MOST_USERS:
+        raise ValueError(f"certificate: expected at most {MOST_USERS} messages that hide each other, got {messages}.")
+    return mechanism, messages, whose
 
 
 def _whose(claim: Claim, mechanism: Mechanism) -> str:
@@ -145,16 +190,25 @@ def _whose(claim: Claim, mechanism: Mechanism) -> str:
 
 def _compare(claim: Claim, laws: Sequence[Law]) -> None:
     """Refute at the first difference between the claimed and the rebuilt law."""
-    if len(claim.law) != len(laws):
-        raise _Refuted(f"the law has {len(claim.law)} directions in the file and {len(laws)} in truth.")
-    for direction, (claimed, rebuilt) in enumerate(zip(claim.law, laws, strict=True), 1):
-        if len(claimed) != len(rebuilt):
-            raise _Refuted(f"direction {direction} has {len(claimed)} classes in the file and {len(rebuilt)} in truth.")
-        for place, (texts, numbers) in enumerate(zip(claimed, rebuilt, strict=True), 1):
-            for name, number in zip(PROBABILITIES, numbers, strict=True):
-                if not _same(texts[name], number):
-                    shown = f"{_short(texts[name])} in the file and {_short(str(number))} in truth"
-                    raise _Refuted(f"direction {direction}, class {place}: {name} is {shown}.")
+    _compare_laws("direction", claim.law, laws)
+
+
+def _compare_laws(
+    what: str, claimed: Sequence[Sequence[ClassText]], rebuilt: Sequence[Sequence[Class]], before: str = ""
+) -> None:
+    if len(claimed) != len(rebuilt):
+        raise _Refuted(f"{before}the law has {len(claimed)} {what}s in the file and {len(rebuilt)} in truth.")
+    for number, (classes, truth) in enumerate(zip(claimed, rebuilt, strict=True), 1):
+        if len(classes) != len(truth):
+            raise _Refuted(f"{before}{what} {number} has {len(classes)} classes in the file and {len(truth)} in truth.")
+        for place, (texts, numbers) in enumerate(zip(classes, truth, strict=True), 1):
+            for name, chance in zip(PROBABILITIES, numbers, strict=True):
+                _demand_same(f"{before}{what} {number}, class {place}: {name}", texts[name], chance)
+
+
+def _demand_same(what: str, text: str, number: Number) -> None:
+    if not _same(text, number):
+        raise _Refuted(f"{what} is {_short(text)} in the file and {_short(str(number))} in truth.")
 
 
 def _same(text: str, number: Number) -> bool:
@@ -177,8 +231,86 @@ def _blankets(mechanism: Mechanism) -> list[Law]:
     with precision(BALL_BITS):
         for pair in mechanism.blankets():
             for way in (pair,) if pair.symmetric else (pair, pair.swapped()):
-                result.append([(c[0], c[1], c[2]) for c in (way.classes() if way.exact is None else way.exact)])
+                result.append(_classes(way))
     return result
+
+
+def _classes(pair: HidingPair) -> Law:
+    """At the working precision, where they are not exact."""
+    return [(c[0], c[1], c[2]) for c in (pair.classes() if pair.exact is None else pair.exact)]
+
+
+# --- the laws of all crowds ---------------------------------------------------------------------------------------
+
+
+def _crowds(claim: Claim) -> tuple[list[Family], int, str]:
+    """Every family of laws that must be proved, for how many messages, and where it comes from."""
+    _demand_theorem(claim)
+    if "parameters" not in claim.randomizer:
+        mechanism, messages, whose = _mechanism(claim)
+        return _families(claim, mechanism.others()), messages, f"laws of all others from the mechanism{whose}"
+    if "local" not in claim.randomizer:
+        raise _Refuted(f"the bound {claim.bound!r} needs ratios that hold both ways (local).")
+    named = claim.randomizer["parameters"]
+    Parameters.of(named)
+    q_pair = named["q0"], named["q1"]
+    ratios = VariationRatio(named["p"], named["beta"], q_pair, q_common=named["q_common"], local=True)
+    families = _families(claim, ratios.others())
+    if not (ratios.at_maximum and q_pair == (ratios.p, ratios.p)):
+        return families, claim.users, "laws of all others from the parameters, as VariationRatio states them"
+    _demand_all_ldp_kinds(families[0], _rational(ratios.p))
+    return families, claim.users, "laws of all others from the parameters, all extreme ones of a local ε"
+
+
+def _families(claim: Claim, others: Sequence[Others]) -> list[Family]:
+    """Those of the file, rebuilt; and the other direction of what is said to be its own mirror image and is not."""
+    found: list[Family] = []
+    mirrored: list[Family] = []
+    count = 0
+    with precision(BALL_BITS):
+        for one in others:
+            for way in (one,) if one.symmetric else (one, one.swapped()):
+                kinds = tuple(tuple(_classes(kind)) for kind in way.kinds)
+                count += sum(map(len, kinds))
+                if count > MOST_CLASSES:
+                    raise _TooMany(f"there are more than {MOST_CLASSES} classes of messages.")
+                found.append(Family(_rational(way.gamma), kinds))
+            if one.symmetric and not _is_own_mirror(found[-1].kinds):
+                mirrored.append(Family(found[-1].gamma, tuple(tuple(_classes(kind.swapped())) for kind in one.kinds)))
+    if not found or len(claim.crowds) != len(found):
+        raise _Refuted(f"there are {len(claim.crowds)} directions of crowds in the file and {len(found)} in truth.")
+    for number, (text, family) in enumerate(zip(claim.crowds, found, strict=True), 1):
+        before = f"direction {number}: "
+        _demand_same(f"{before}gamma", text.gamma, family.gamma)
+        _compare_laws("kind", text.kinds, family.kinds, before)
+    return [*found, *mirrored]
+
+
+def _is_own_mirror(kinds: Sequence[Sequence[Class]]) -> bool:
+    """Whether exchanging the two inputs leaves the laws of G as they are; not where they are not exact."""
+    laws = {_proportions(kind) for kind in kinds}
+    return None not in laws and laws == {_proportions([(b, a, h) for a, b, h in kind]) for kind in kinds}
+
+
+def _demand_all_ldp_kinds(family: Family, p: fmpq) -> None:
+    """Refute unless every extreme law of a local ε is there, found a second time.
+
+    Messages have weights of 1 or p under the two inputs and another user's; three equations say that each law sums to
+    1, so that the extreme ones have at most three messages. Where the two inputs have one law G is never above 0.
+    """
+    there = {_proportions(kind) for kind in family.kinds}
+    for chosen in combinations(product((fmpq(1), p), repeat=3), 3):
+        matrix = fmpq_mat(3, 3, [message[law] for law in range(3) for message in chosen])
+        if matrix.det() == 0:
+            continue
+        masses = matrix.solve(fmpq_mat(3, 1, [1, 1, 1])).entries()
+        if min(masses) < 0:
+            continue
+        kind = [(m * a, m * b, m * h) for m, (a, b, h) in zip(masses, chosen, strict=True) if m > 0]
+        if any(a != b for a, b, _ in kind) and _proportions(kind) not in there:
+            raise _Refuted("the kinds of others lack one that a local ε allows.")
+    if family.gamma * p > 1:
+        raise _Refuted("gamma is above 1/p.")
 
 
 # --- the law of parameters ----------------------------------------------------------------------------------------
@@ -375,7 +507,7 @@ def _distinct(laws: Sequence[Law]) -> list[Law]:
     return result
 
 
-def _proportions(law: Law) -> frozenset[Any] | None:
+def _proportions(law: Sequence[Class]) -> frozenset[Any] | None:
     weights: dict[Any, fmpq] = {}
     for first, second, hiding in law:
         if not (isinstance(first, fmpq) and isinstance(second, fmpq) and isinstance(hiding, fmpq)):

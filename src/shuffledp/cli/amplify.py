@@ -71,7 +71,9 @@ def command(
         chosen = {"pair": inputs, "diameter": diameter}
         answer = Answer(randomizer, subject, chosen, curve, int(users - colluding), value, delta, epsilon)
         if certificate is not None:
-            claim = certify(randomizer, users, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding)
+            claim = certify(
+                randomizer, users, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding, effort=effort
+            )
             _save(claim, certificate, value)
         document, rows = answer.document() | repeated.document(), answer.rows(repeated.rows())
         if quick is not None:
@@ -168,9 +170,9 @@ class Answer:
 
 
 def _save(claim: Claim, path: Path, value: BoundValue) -> None:
-    """Write the claim; where the best bound has no second proof, it is that of one that has."""
+    """Write the claim; where the best bound has no second proof here, it is that of one that has."""
     if claim.bound != value.bound:
-        show.note(f"{value.bound} has no second proof, so the certificate claims what {claim.bound} gives.")
+        show.note(f"{value.bound} has no second proof here, so the certificate claims what {claim.bound} gives.")
     try:
         claim.save(path)
     except OSError as error:

@@ -33,7 +33,7 @@ def command(
         typer.echo(json_text(fields))
     else:
         rows = [("verdict", finding.verdict.value), ("reason", finding.reason), ("method", finding.method)]
-        show.rows("Certificate", [("claim", claim.statement), ("bound", claim.theorem), *rows])
+        show.rows("Certificate", [("claim", claim.statement), ("bound", f"{claim.bound}: {claim.theorem}"), *rows])
     raise typer.Exit(STATUS[finding.verdict])
 
 

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any, Self
 
 from shuffledp.bounds.amplify import amplify
-from shuffledp.certificate.claim import Claim, claim_of
+from shuffledp.certificate.certify import proved_claim
+from shuffledp.certificate.claim import Claim
 from shuffledp.composition.group import group
 from shuffledp.composition.sequential import compose
 from shuffledp.document import epsilon_is
@@ -167,7 +168,7 @@ class Guarantee:
             raise ValueError("certificate: expected one row of each person, got more; no proof of that is known.")
         if math.isinf(self.value.upper):
             raise ValueError("certificate: there is no finite ε to certify.")
-        return claim_of(self.plan.mechanism, self._honest, self.value, delta=self.plan.delta)
+        return proved_claim(self.plan.mechanism, self._honest, self.value, delta=self.plan.delta)
 
     def _pairs(self) -> dict[str, Any]:
         """What every two values are promised, and what is proved for them."""
