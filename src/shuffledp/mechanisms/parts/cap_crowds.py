@@ -18,8 +18,8 @@ speed s, and those of the other cap have s ≤ −h·tan(θ/2); (h, s) has the d
 turn x_1 about x away from x_0. At every height ⟨V, x⟩ the two other caps are caps of a smaller sphere whose centres
 move apart, so that they share less: reflect one centre to the other, and each point that is lost is higher towards
 the fixed one than that which is won for it. So B − b falls. At the end all are on a great circle. If θ_0 + θ_1 ≥ π, 0
-is a mean of x, x_0 and x_1, no point is in all three caps, and B − b = o(2π − θ_0 − θ_1). Else B − b ≥ 0 = k(0). So B − b
-≥ k(β_2), o_0 ≥ k(β_0), o_1 ≥ k(β_1) for some β ≥ 0 with β_0 + β_1 + β_2 = π: a triple on a great circle is below
+is a mean of x, x_0 and x_1, no point is in all three caps, and B − b = o(2π − θ_0 − θ_1). Else B − b ≥ 0 = k(0). So B
+− b ≥ k(β_2), o_0 ≥ k(β_0), o_1 ≥ k(β_1) for some β ≥ 0 with β_0 + β_1 + β_2 = π: a triple on a great circle is below
 every other.
 
 Few triples. Where a mean of some kinds has no more of B − b, o_0 and o_1 than a triple has, a mean of these and of
