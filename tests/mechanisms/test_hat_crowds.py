@@ -11,7 +11,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.array import Floats
 from shuffledp.bounds.all_crowds import AllCrowdsBound
-from shuffledp.mechanisms.parts.hat_crowds import HatCrowds, Kind
+from shuffledp.mechanisms.parts.hat_crowds import HatCrowds, HatKind
 from shuffledp.testing.bound_check import compare, trial_of
 from shuffledp.testing.crowd_check import is_below_a_mixture
 
@@ -85,8 +85,8 @@ def test_every_pair_and_other_user_is_below_some_kind(mechanism: sdp.WitchHat, e
             assert any(is_below(one, kind) for kind in kinds) or is_below_a_mixture(one, kinds)
 
 
-@pytest.mark.parametrize("kind", [Kind(0, 90, (0, 3)), Kind(5, 90, (-2, 0)), Kind(0, 80, (80, 93))], ids=str)
-def test_messages_that_are_told_as_others_tell_more(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [HatKind(0, 90, (0, 3)), HatKind(5, 90, (-2, 0)), HatKind(0, 80, (80, 93))], ids=str)
+def test_messages_that_are_told_as_others_tell_more(kind: HatKind) -> None:
     crowds = HatCrowds(sdp.WitchHat(4.0, grid=90, scale=0.6).hat.units, 90)
     assert crowds._stride > 1
     first, second = (crowds._law(point) / crowds.whole for point in kind[:2])

@@ -60,7 +60,7 @@ NEAR = 2e-3
 Units = NDArray[np.int64]
 
 
-class Kind(NamedTuple):
+class HatKind(NamedTuple):
     """A pair, and the two ends of where another user may be."""
 
     first: int
@@ -68,7 +68,7 @@ class Kind(NamedTuple):
     thirds: tuple[int, int]
 
 
-Rule = Callable[[int, int], Kind]
+Rule = Callable[[int, int], HatKind]
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ class HatCrowds:
     def _rules(self) -> list[tuple[Rule, int, int]]:
         g = self.grid
         return [
-            (lambda low, high: Kind(0, g, (low, high)), 0, g),
-            (lambda low, high: Kind(low, g, (low - high, 0)), 1, g - 1),
-            (lambda low, high: Kind(0, g - low, (g - low, g - low + high)), 1, g - 1),
+            (lambda low, high: HatKind(0, g, (low, high)), 0, g),
+            (lambda low, high: HatKind(low, g, (low - high, 0)), 1, g - 1),
+            (lambda low, high: HatKind(0, g - low, (g - low, g - low + high)), 1, g - 1),
         ]
 
-    def kinds(self) -> Iterator[Kind]:
+    def kinds(self) -> Iterator[HatKind]:
         """Ranges from the first on, each as long as can be."""
         most = self._worst
         for rule, start, last in self._rules:
@@ -142,7 +142,7 @@ class HatCrowds:
         single = [self._badness(rule(at, at)) for rule, start, last in self._rules for at in range(start, last + 1)]
         return np.asarray(np.max(single, axis=0) * (1 + NEAR))
 
-    def _badness(self, kind: Kind) -> Floats:
+    def _badness(self, kind: HatKind) -> Floats:
         first, second = (self._law(point) / self.whole for point in kind[:2])
         hiding = self._law(*kind.thirds) / self.whole
         value = (first - second) / hiding
@@ -151,7 +151,7 @@ class HatCrowds:
 
     # --- messages -----------------------------------------------------------------------------------------------
 
-    def pair(self, kind: Kind) -> HidingPair:
+    def pair(self, kind: HatKind) -> HidingPair:
         """The pair of a kind, ``first`` from above, the two others from below."""
         columns = np.stack([self._law(kind.first), self._law(kind.second), self._law(*kind.thirds)]).T.tolist()
         weights: dict[tuple[int, ...], int] = {}
