@@ -2,8 +2,8 @@
 
 t_j is the weight of a message at distance j from the point of its sender: it falls to the brim t_s = β and stays
 there. A message that is in nobody's hat has the weight β three times, so that G = (P_a − c·P_b)/R, c = e^ε ≥ 1,
-depends on the places of a, b and x only by their differences. Let a < b; the mirror image is the other direction. R
-is R_x, or less of it, the rest revealed (G = 0): the law of G is then above.
+depends on the places of a, b and x only by their differences. Let a < b, else look at the mirror image: so both
+directions are covered. R is R_x, or less of it, the rest revealed (G = 0): the law of G is then above.
 
 Raising b. If R falls to both sides of a place that is not above b, raising b by one spreads G. Reflect messages at b
 + ½: z above goes to z' below it, and t_b takes its values u ≤ v at z, z' in the other order. With A ≤ A' the weights
