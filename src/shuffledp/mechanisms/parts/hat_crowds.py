@@ -16,7 +16,7 @@ t_(p−D)/t_p for all D < p < s, D = b − a. Reflect at a − ½: z below goes 
 b, the values (u−cA)/r and (v−cA')/r' become (v−cA)/r and (u−cA')/r'. The first is not below both, the second not
 above both, if c(Ar' − A'r) ≤ u(r'−r). Where A = β, r = β too, and r' ≤ A'. Else c(Ar' − A'r) ≤ cA(r'−r) ≤ u(r'−r).
 Where c is not below the largest t_(p−D)/t_p there are, G is nowhere above 0 and nothing is told. The largest and the
-least are the same but for the rounding of weights, and P_a is told as 1 + 2^-36 times as much.
+least are the same but for the rounding of weights, and P_a is told as 1 + 2^-34 times as much.
 
 So every pair and every other user is below one of three kinds. If a ≤ x ≤ b: the pair (0, g) and x from 0 to g. If x
 < a: the pair (u, g) and 0; where u' ≤ u ≤ u' + h it is the pair (u', g − …) and a point of −h … 0, hence below the
@@ -47,7 +47,8 @@ from shuffledp.numerics.ball import below
 from shuffledp.privacy.others import KnownOthers, Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 
-ERROR_BITS, ONE = 36, 1 << 52
+ERROR_BITS, PART_BITS, ONE = 34, 36, 1 << 52
+"""Laws are told up to 2^-34: weights that fall unevenly, and messages told as others, are each within 2^-36."""
 MOST_MESSAGES = 8192
 SLOPE = 24
 """Messages that are told apart from a tip to the brim."""
@@ -112,7 +113,7 @@ class HatCrowds:
         if self.reach == 1:
             return True
         uneven = max(steps) / min(steps[:-1]) - 1
-        return self.reach * uneven < Fraction(1, 1 << ERROR_BITS + 1)
+        return self.reach * uneven < Fraction(1, 1 << PART_BITS + 1)
 
     # --- ranges -------------------------------------------------------------------------------------------------
 
@@ -218,5 +219,5 @@ def _as_two(u: Sequence[int], v: Sequence[int], z: Sequence[int]) -> _Shares | N
     alpha, beta = (round(share * ONE) for share in found)
     first, second, third = (alpha * a + beta * b for a, b in zip(u, v, strict=True))
     hidden = max(ONE, -(-third // z[2]))
-    exact = all(abs(told - each * ONE) << ERROR_BITS <= each * ONE for told, each in ((first, z[0]), (second, z[1])))
+    exact = all(abs(told - each * ONE) << PART_BITS <= each * ONE for told, each in ((first, z[0]), (second, z[1])))
     return _Shares(alpha, beta, hidden) if exact and hidden <= ONE * (1 + MOST_HIDDEN) else None
