@@ -23,6 +23,7 @@ MADE = {
     "privkv, 100 keys": lambda local: sdp.PrivKV(local, 100),
     "range-queries, height 6": lambda local: sdp.RangeQueries(local, 6),
     "planar-laplace, 6 × 6": sdp.PlanarLaplace,
+    "witch-hat, 256 steps": sdp.WitchHat,
     "any ε0-LDP": sdp.VariationRatio.of_ldp,
 }
 
@@ -40,7 +41,7 @@ def rows() -> list[tuple[str, float, str, str, str]]:
 
 def test_every_mechanism_of_the_table_is_known() -> None:
     assert {row[0] for row in rows()} == set(MADE)
-    assert len(rows()) == 36
+    assert len(rows()) == 37
 
 
 @pytest.mark.parametrize(("name", "local", "before", "now", "attack"), rows())

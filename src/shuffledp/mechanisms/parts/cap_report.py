@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
 
@@ -11,9 +12,11 @@ import numpy as np
 from flint import arb
 
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.parts.own_region import OwnRegion
+from shuffledp.mechanisms.parts.cap_crowds import others_of_caps
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, drawn_directions, in_parts
 from shuffledp.numerics.ball import rational
+from shuffledp.privacy.others import Others
 from shuffledp.sampling import dyadic
 from shuffledp.sampling.cap import Cap
 from shuffledp.sampling.lattice import NOISE_VARIANCE, ROUNDING_VARIANCE, noisy_rounding
@@ -87,6 +90,10 @@ class CapReport:
     def wire(self) -> LatticeWire:
         return LatticeWire(self.who, self.dimension, 2 if self._places <= 14 else 4, (1 << self._places) + FAR_NOISE)
 
+    def law(self, region: OwnRegion) -> CapLaw:
+        """The law where γ is that of the region."""
+        return CapLaw(region, region.share, covers_mixtures=True, report=self)
+
     def reading(self, region: OwnRegion) -> LatticeReading:
         """How messages are read where γ is that of the region."""
         d, caps = self.dimension, float(1 - region.uniform_share)
@@ -107,6 +114,24 @@ class CapReport:
         points *= 1 / self.step
         largest = self.wire.largest
         return np.clip(noisy_rounding(points, source, self._places + 1), -largest, largest)
+
+
+@dataclass(frozen=True)
+class CapLaw(RegionLaw):
+    """The law of caps: two disjoint ones, whatever else there is; the caps of two users and a third meet as caps do.
+
+    No attack is given: noise hides a little of which caps a message is in, and how little is not certified.
+    """
+
+    report: CapReport = field(kw_only=True)
+
+    def others(self) -> Sequence[Others]:
+        """Triples of caps on a great circle; where float arithmetic blurs them, any region."""
+        return super().others() if self._triples is None else [self._triples]
+
+    @cached_property
+    def _triples(self) -> Others | None:
+        return others_of_caps(self.report.cap, self.region.uniform_share, self.report.realisation_error)
 
 
 def checked_dimension(who: str, dimension: int) -> int:

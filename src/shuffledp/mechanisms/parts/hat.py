@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.hat_crowds import HatCrowds
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.numerics.ball import above, precision, rational, round_up, whole_below
 from shuffledp.privacy.neighbours import Neighbours, attack_of, identical, of_one_pair, of_parameters
+from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import Classes, ExactClass, HidingPair, MessageClass
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import rounding
@@ -159,6 +161,14 @@ class HatLaw(Law):
     def attacks(self) -> Sequence[HidingPair]:
         """The two ends."""
         return self.between(0, rounding.WHOLE, far=rounding.WHOLE).attacks()
+
+    def others(self) -> Sequence[Others]:
+        """Pairs as far apart as can be, and every crowd; a number is a mixture of two points."""
+        return () if self._crowds is None else [self._crowds]
+
+    @cached_property
+    def _crowds(self) -> Others | None:
+        return HatCrowds(self.hat.units, self.hat.grid).others()
 
     def within(self, steps: int) -> Neighbours:
         """Points at most this many steps apart; everyone's law contains the brim everywhere.

@@ -12,8 +12,8 @@ from flint import arb
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport, checked_dimension
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapLaw, CapReport, checked_dimension
+from shuffledp.mechanisms.parts.own_region import OwnRegion
 from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
 from shuffledp.sampling import dyadic
 from shuffledp.sampling.random import RandomSource
@@ -100,8 +100,8 @@ class PrivUnit(Mechanism):
         return UnitBall("PrivUnit", self.dimension)
 
     @cached_property
-    def law(self) -> RegionLaw:
-        return RegionLaw.of_disjoint(self.region)
+    def law(self) -> CapLaw:
+        return self.report.law(self.region)
 
     @cached_property
     def wire(self) -> LatticeWire:

@@ -10,8 +10,8 @@ from functools import cached_property
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport, checked_dimension
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapLaw, CapReport, checked_dimension
+from shuffledp.mechanisms.parts.own_region import OwnRegion
 from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
 from shuffledp.sampling.random import RandomSource
 
@@ -75,8 +75,8 @@ class PrivUnitOptimized(Mechanism):
         return UnitBall("PrivUnitOptimized", self.dimension)
 
     @cached_property
-    def law(self) -> RegionLaw:
-        return RegionLaw.of_disjoint(self.region)
+    def law(self) -> CapLaw:
+        return self.report.law(self.region)
 
     @cached_property
     def wire(self) -> LatticeWire:
