@@ -32,6 +32,8 @@ LARGEST_DIMENSION = 1 << 20
 FAR_NOISE = 1 << 8
 """Coordinates are cut off this many steps beyond the sphere; noise goes so far with a probability below 2^-256."""
 
+NOISED_POINTS = "its points are computed in floats and noised, so that how many are in a cap is known nearly only."
+
 
 @dataclass(frozen=True)
 class CapReport:

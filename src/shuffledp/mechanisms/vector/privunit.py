@@ -12,7 +12,7 @@ from flint import arb
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport, checked_dimension
+from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, NOISED_POINTS, CapReport, checked_dimension
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
 from shuffledp.sampling import dyadic
@@ -101,7 +101,7 @@ class PrivUnit(Mechanism):
 
     @cached_property
     def law(self) -> RegionLaw:
-        return RegionLaw.of_disjoint(self.region)
+        return RegionLaw.of_disjoint(self.region, why_no_attack=NOISED_POINTS)
 
     @cached_property
     def wire(self) -> LatticeWire:

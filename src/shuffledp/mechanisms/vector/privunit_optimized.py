@@ -10,7 +10,7 @@ from functools import cached_property
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, CapReport, checked_dimension
+from shuffledp.mechanisms.parts.cap_report import LARGEST_EXPONENT, NOISED_POINTS, CapReport, checked_dimension
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
 from shuffledp.sampling.random import RandomSource
@@ -76,7 +76,7 @@ class PrivUnitOptimized(Mechanism):
 
     @cached_property
     def law(self) -> RegionLaw:
-        return RegionLaw.of_disjoint(self.region)
+        return RegionLaw.of_disjoint(self.region, why_no_attack=NOISED_POINTS)
 
     @cached_property
     def wire(self) -> LatticeWire:
