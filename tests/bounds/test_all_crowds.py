@@ -359,3 +359,12 @@ def test_a_crowd_drawn_from_the_mean_law_is_not_the_worst() -> None:
     assert drawn == Fraction(37, 160)
     assert shuffled(table, 0, 1, (0, 1), e) == Fraction(189, 640)
     assert drawn < Fraction(189, 640)
+
+
+def test_one_law_above_all_others_is_the_blanket() -> None:
+    """Binary, e^ε0 = 3, e^ε = 3/2: the least law above both G in convex order is the blanket's, and gains nothing."""
+    (first, second), e = exact.krr_table(2, 3), Fraction(3, 2)
+    common = [min(a, b) for a, b in zip(first, second, strict=True)]
+    blanket = spread([*first, Fraction(0)], [*second, Fraction(0)], [*common, 1 - sum(common)], e)
+    both = [max(found) for found in zip(spread(first, second, first, e), spread(first, second, second, e), strict=True)]
+    assert both == blanket

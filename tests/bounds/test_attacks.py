@@ -9,6 +9,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.mechanisms.catalogue import all_mechanisms
+from shuffledp.privacy.randomizer import HasOwnLoss, HasParts
 from tests.oracle import exact
 
 
@@ -53,3 +54,18 @@ def test_lower_is_below_upper_for_every_mechanism(name: str) -> None:
             assert value.lower is None or value.lower <= value.upper
         answer = curve.delta(0.1)
         assert answer.lower is None or answer.lower <= answer.upper
+
+
+@pytest.mark.parametrize("name", [name for name, kind in all_mechanisms().items() if kind.examples()])
+def test_every_mechanism_is_attacked_or_says_why_not(name: str) -> None:
+    """Where noise has a law of its own, or parts have, these are what is attacked."""
+    for mechanism in all_mechanisms()[name].examples():
+        if not isinstance(mechanism, HasOwnLoss | HasParts):
+            assert bool(mechanism.attacks()) != bool(mechanism.why_no_attack)
+
+
+def test_why_there_is_no_attack_is_told() -> None:
+    found = sdp.compare(sdp.PrivUnitOptimized(1.0, 8), users=1000, delta=1e-6)
+    assert found.lower is None
+    assert ("attack", "none known: " + found.why_no_attack.removesuffix(".")) in found.summary()
+    assert sdp.compare(sdp.KRR(1.0, 4), users=1000, delta=1e-6).why_no_attack == ""

@@ -57,6 +57,8 @@ class Comparison(Readable):
     messages: int
     """Messages that hide each other."""
     lower: float | None
+    why_no_attack: str = ""
+    """Why there is no ``lower``, where the mechanism says so."""
 
     @property
     def best(self) -> ComparedBound:
@@ -87,7 +89,12 @@ class Comparison(Readable):
 
     def summary(self) -> list[tuple[str, str]]:
         said = [(row.bound, row.said()) for row in self.rows]
-        return [*said, ("attack", "none known" if self.lower is None else f"attains {rounded_down(self.lower)}")]
+        return [*said, ("attack", self._attack_text())]
+
+    def _attack_text(self) -> str:
+        if self.lower is not None:
+            return f"attains {rounded_down(self.lower)}"
+        return f"none known: {self.why_no_attack.removesuffix('.')}" if self.why_no_attack else "none known"
 
 
 def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: float = 0) -> Comparison:
@@ -121,7 +128,8 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
         if lower is None:
             lower = value.lower
     rows.sort(key=_order)
-    return Comparison(tuple(rows), users - colluding, hidden, lower)
+    why = randomizer.why_no_attack if lower is None else ""
+    return Comparison(tuple(rows), users - colluding, hidden, lower, why)
 
 
 def _order(row: ComparedBound) -> tuple[bool, bool, float]:

@@ -92,7 +92,8 @@ def _print(result: Comparison, delta: float) -> None:
     assert best.value is not None
     console.print(f"\nBest guarantee: {show.epsilon_is(best.value.upper)} by {best.bound}.", highlight=False)
     if result.lower is None:
-        console.print("No attack on a real dataset is known for this input.")
+        why = f": {result.why_no_attack}" if result.why_no_attack else "."
+        console.print(f"No attack on a real dataset is known for this input{why}", highlight=False)
     elif result.lower > 0:
         gap = 100 * (best.value.upper / result.lower - 1)
         far = f": the gap is {gap:.3g}%" if math.isfinite(gap) else ""

@@ -273,6 +273,11 @@ class Mechanism(Randomizer):
         return self.law.attacks()
 
     @final
+    @property
+    def why_no_attack(self) -> str:
+        return self.law.why_no_attack
+
+    @final
     def others(self) -> Sequence[Others]:
         return self.law.others() if self.crowd.one_each else ()
 

@@ -54,6 +54,11 @@ class Randomizer(ABC):
         The others may all hold one value, or values drawn independently from any law: some dataset attains the average.
         """
 
+    @property
+    def why_no_attack(self) -> str:
+        """Where ``attacks`` is empty: why, in half a sentence; empty where nobody says."""
+        return ""
+
     def others(self) -> Sequence[Others]:
         """For each kind of input pair that may be the worst one: every law that another user's message may have.
 

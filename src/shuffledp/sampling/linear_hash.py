@@ -119,8 +119,12 @@ class LinearHash:
     @cached_property
     def codes(self) -> Integers:
         """code(x), one row per point; the first m digits are those of x, the most significant first."""
+        return self.codes_of(np.arange(self.points))
+
+    def codes_of(self, points: Integers) -> Integers:
+        """The same for some points."""
         places = self.buckets ** np.arange(self.degree - 1, -1, -1)
-        element = np.arange(self.points)[:, None] // places % self.buckets
+        element = points[:, None] // places % self.buckets
         columns, power = [element], element
         for exponent in range(2, self.independence):
             power = self._times(power, element)

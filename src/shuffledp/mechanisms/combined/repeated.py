@@ -29,13 +29,16 @@ from shuffledp.mechanisms.vector.privhs import PrivHS
 from shuffledp.mechanisms.vector.privunit_g import PrivUnitG
 from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.numerics.ball import above, rational
-from shuffledp.privacy.pair import ExactClass, exact_pair
+from shuffledp.privacy.pair import ExactClass, HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource
 
 PREFIX = "repeated"
 """Before the name of the mechanism, on the command line and in plans."""
 MOST_MESSAGES_OF_A_TABLE = 1000
+MOST_CLASSES = 2000
+"""Of the messages of all runs, in an attack."""
+UNATTACKED = "no attack on one run is known whose law is exact."
 
 
 @dataclass(frozen=True)
@@ -132,12 +135,21 @@ class Repeated(Mechanism):
 
     @cached_property
     def law(self) -> PairLaw:
-        """No real dataset is known whose law is exact."""
         classes, region = _product_classes(self.region, self.runs), self.region
         ratio = above((region.inside / region.outside) ** self.runs)
         gap = sum((first - second for first, second, _ in classes if first > second), fmpq(0))
         parameters = VariationRatio(p=ratio, beta=above(Fraction(int(gap.p), int(gap.q))), q=ratio)
-        return PairLaw(parameters, (exact_pair(classes, symmetric=True),))
+        attacked = tuple(self._attacks())
+        hidden = exact_pair(classes, symmetric=True)
+        return PairLaw(parameters, (hidden,), attacked=attacked, why_no_attack="" if attacked else UNATTACKED)
+
+    def _attacks(self) -> Iterator[HidingPair]:
+        """Those on one run, in which all others hold one value: its runs are independent, as user 1's are."""
+        if not isinstance(self.mechanism, PrivHS | SQKR):
+            return
+        for pair in self.mechanism.attacks():
+            if pair.exact is not None and math.comb(self.runs + len(pair.exact) - 1, self.runs) <= MOST_CLASSES:
+                yield exact_pair(_in_all_runs(pair.exact, self.runs), symmetric=pair.symmetric)
 
     @cached_property
     def wire(self) -> RepeatedWire:
@@ -208,6 +220,18 @@ def _product_classes(region: OwnRegion, runs: int) -> list[ExactClass]:
         densities = (high**first * low**second * others, low**first * high**second * others, low**runs)
         classes.append((mass * densities[0], mass * densities[1], mass * densities[2]))
     return classes
+
+
+def _in_all_runs(classes: Sequence[ExactClass], runs: int) -> list[ExactClass]:
+    """How many runs have a message of each class: the product laws."""
+    result = []
+    for chosen in itertools.combinations_with_replacement(range(len(classes)), runs):
+        counts = [chosen.count(place) for place in range(len(classes))]
+        ways = math.factorial(runs) // math.prod(map(math.factorial, counts))
+        powers = [[chance**count for chance in one] for one, count in zip(classes, counts, strict=True)]
+        first, second, hiding = (ways * math.prod(factors, start=fmpq(1)) for factors in zip(*powers, strict=True))
+        result.append((first, second, hiding))
+    return result
 
 
 def _two_parts(whole: int) -> Iterator[tuple[int, int]]:

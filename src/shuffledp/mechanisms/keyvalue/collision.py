@@ -88,7 +88,7 @@ class Collision(Mechanism):
         """How a message is drawn, and its law; option j with sign − is point 2j, with sign + point 2j+1."""
         assert self.length is not None, "the constructor has chosen it"
         hashing = LinearHash(self.length, 2 * self.options, self.items + 2)
-        return ArcResponse("Collision", self.epsilon, self.items, hashing, arc_places=1)
+        return ArcResponse("Collision", self.epsilon, self.items, hashing, arc_places=1, signs=2)
 
     @cached_property
     def values(self) -> ExactlySomePairs:

@@ -29,7 +29,7 @@ from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import all_filled, at_most
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
-from shuffledp.numerics.ball import above
+from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import exact_pair
 from shuffledp.privacy.randomizer import HasPublishedGuarantee
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -124,12 +124,21 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
 
     @cached_property
     def law(self) -> PairLaw:
-        """No real dataset is known whose law is exact."""
+        """Attacked with options 0 and 1, whose bins differ where that of 2 does; what others send tells neither then.
+
+        With two bins or options the others hold 0, and only the messages with the bin of 1 alone count.
+        """
         collide, none = Fraction(1, self.bins), Fraction(0)
         apart = 1 - collide
         laws = [(apart, none, apart * collide), (none, apart, apart * collide), (collide, collide, collide * collide)]
         parameters = VariationRatio(p=inf, beta=above(apart), q=above(self.bins / self.uniform.filled))
-        return PairLaw(parameters, (exact_pair(self.uniform.classes(laws), symmetric=True),), tight=True)
+        counted = laws[:2] if self.bins > 2 and self.options > 2 else [(none, apart, apart * collide)]
+        told = [sum((law[place] for law in counted), none) for place in (0, 1)]
+        elsewhere = 1 - self.uniform.filled * sum((chance for *_, chance in counted), none)
+        rest = rational(1 - told[0]), rational(1 - told[1]), rational(elsewhere)
+        attacked = exact_pair([*self.uniform.classes(counted), rest], symmetric=len(counted) == 2)
+        hidden = exact_pair(self.uniform.classes(laws), symmetric=True)
+        return PairLaw(parameters, (hidden,), attacked=(attacked,), tight=True)
 
     @property
     def crowd(self) -> AmongDummies:

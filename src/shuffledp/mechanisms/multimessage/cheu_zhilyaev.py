@@ -110,7 +110,10 @@ class CheuZhilyaev(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
 
     @cached_property
     def law(self) -> PairLaw:
-        """Attacked by others who hold a third option: on the two bits of the pair their messages are flipped zeros."""
+        """Attacked by others who hold a third option: on the two bits of the pair their messages are flipped zeros.
+
+        Where there is none they hold the first, and only the second's bit counts.
+        """
         f = self.flipped
         parameters = VariationRatio(p=above(((1 - f) / f) ** 2), beta=above(1 - 2 * f), q=above((1 - f) / f))
         flip = rational(f)
@@ -124,7 +127,8 @@ class CheuZhilyaev(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
             ],
             symmetric=True,
         )
-        return PairLaw(parameters, (hidden,), attacked=(hidden,) if self.options > 2 else (), tight=True)
+        one_bit = exact_pair([(flip, keep, flip), (keep, flip, keep)], symmetric=False)
+        return PairLaw(parameters, (hidden,), attacked=(hidden if self.options > 2 else one_bit,), tight=True)
 
     @property
     def crowd(self) -> AmongDummies:

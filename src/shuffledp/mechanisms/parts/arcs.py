@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.array import Array, Bytes
+from shuffledp.mechanisms.parts.arc_attack import arc_attacks
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.wire import Mask, Wire
 from shuffledp.numerics.ball import rational
@@ -46,6 +47,8 @@ class ArcResponse:
     """The family of functions to the circle."""
     arc_places: int
     """L."""
+    signs: int = 1
+    """Of so many points in a row a user holds at most one."""
 
     @property
     def places(self) -> int:
@@ -137,7 +140,12 @@ class ArcResponse:
         All regions then have sL places. Their overlap only grew, and the smaller it is taken, the worse the pair.
         Every message has at least the probability that is taken for the blanket.
         """
-        return RegionLaw(self.region, self.region.share - self.least_overlap, attacked=(self._attack(),))
+        return RegionLaw(self.region, self.region.share - self.least_overlap, attacked=tuple(self._attacks()))
+
+    def _attacks(self) -> Iterator[HidingPair]:
+        """On the arcs of one point, and on those of all of a user's points where their law is known exactly."""
+        yield self._attack()
+        yield from arc_attacks(self.hashing, self.items, self.arc_places, self.region.inside, self.signs)
 
     def _attack(self) -> HidingPair:
         """Is the place on the arc of one point, which user 1 holds in the first case, and nobody else ever does?"""

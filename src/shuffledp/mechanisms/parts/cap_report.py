@@ -35,6 +35,8 @@ LARGEST_DIMENSION = 1 << 20
 FAR_NOISE = 1 << 8
 """Coordinates are cut off this many steps beyond the sphere; noise goes so far with a probability below 2^-256."""
 
+NOISED_POINTS = "its points are computed in floats and noised, so that how many are in a cap is known nearly only."
+
 
 @dataclass(frozen=True)
 class CapReport:
@@ -92,7 +94,7 @@ class CapReport:
 
     def law(self, region: OwnRegion) -> CapLaw:
         """The law where γ is that of the region."""
-        return CapLaw(region, region.share, covers_mixtures=True, report=self)
+        return CapLaw(region, region.share, covers_mixtures=True, why_no_attack=NOISED_POINTS, report=self)
 
     def reading(self, region: OwnRegion) -> LatticeReading:
         """How messages are read where γ is that of the region."""

@@ -25,6 +25,9 @@ class Law(ABC):
     (b ≥ 1), and the former is the smaller value of (1 − e^ε)·a.
     """
 
+    why_no_attack: str = ""
+    """Where no real dataset is known whose law is exact: why, in half a sentence."""
+
     @abstractmethod
     def variation_ratio(self) -> VariationRatio:
         """Upper bounds of the ratio, the total variation and the ratios to the others, of the executed law."""

@@ -187,11 +187,17 @@ class RegionLaw(Law):
     coin: tuple[Fraction, Fraction] | None = None
     tight: bool = False
     covers_mixtures: bool = False
+    why_no_attack: str = ""
 
     @classmethod
-    def of_disjoint(cls, region: OwnRegion, *, attacked: Sequence[HidingPair] = (), tight: bool = False) -> RegionLaw:
+    def of_disjoint(
+        cls, region: OwnRegion, *, attacked: Sequence[HidingPair] = (), tight: bool = False, why_no_attack: str = ""
+    ) -> RegionLaw:
         """The law where some two inputs have regions without a common message; each region is at most half of all."""
-        return cls(region, region.share, attacked=tuple(attacked), tight=tight, covers_mixtures=True)
+        return cls(
+            region, region.share, attacked=tuple(attacked), tight=tight, covers_mixtures=True,
+            why_no_attack=why_no_attack,
+        )  # fmt: skip
 
     def variation_ratio(self) -> VariationRatio:
         return self.region.variation_ratio(self.only_one, self.q_common)

@@ -22,6 +22,7 @@ class PairLaw(Law):
     attacked: tuple[HidingPair, ...] = ()
     tight: bool = False
     covers_mixtures: bool = False
+    why_no_attack: str = ""
 
     def variation_ratio(self) -> VariationRatio:
         return self.parameters

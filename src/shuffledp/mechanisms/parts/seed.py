@@ -119,6 +119,8 @@ class SeedLaw(Law):
     guarantee: SeedGuarantee
     inner: Law
 
+    why_no_attack = "how likely a seed is depends on a cryptographic generator, of which no law is known exactly."
+
     @property
     def covers_mixtures(self) -> bool:  # type: ignore[override]
         return self.guarantee.pure

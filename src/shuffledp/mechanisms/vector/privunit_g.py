@@ -24,6 +24,7 @@ from shuffledp.sampling.random import RandomSource
 SHARE_BITS = 128
 LARGEST_EXPONENT = 100.0
 HALVINGS = 60
+COMPUTED_VECTORS = "its vectors are computed in floats, so that how many of them reach a height is known nearly only."
 HIGHEST = 3.4
 """The own set is at least 1/3000 of all vectors: they are found by trying."""
 LENGTH_BEYOND = 12
@@ -127,7 +128,7 @@ class PrivUnitG(Mechanism):
 
     @cached_property
     def law(self) -> RegionLaw:
-        return RegionLaw.of_disjoint(self.region)
+        return RegionLaw.of_disjoint(self.region, why_no_attack=COMPUTED_VECTORS)
 
     @cached_property
     def wire(self) -> LatticeWire:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from flint import fmpq
 
 from shuffledp import argument
 from shuffledp.array import Array, Bytes, Floats
@@ -22,6 +23,8 @@ from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.unit_ball import NUMBERS_AT_ONCE, UnitBall, checked_settings
 from shuffledp.mechanisms.parts.wire import Mask, Wire
+from shuffledp.numerics.ball import rational
+from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.sampling import rounding
 from shuffledp.sampling.frame import HadamardFrame
 from shuffledp.sampling.random import RandomSource
@@ -232,7 +235,7 @@ class SQKR(Mechanism):
 
     @cached_property
     def law(self) -> RegionLaw:
-        return RegionLaw.of_disjoint(self.region)
+        return RegionLaw.of_disjoint(self.region, attacked=tuple(self._attacks()))
 
     @cached_property
     def wire(self) -> SignedPlacesWire:
@@ -241,6 +244,29 @@ class SQKR(Mechanism):
     @cached_property
     def reading(self) -> FrameReading:
         return FrameReading(self.written, self.sign_count, self.region.uniform_share)
+
+    def _attacks(self) -> Iterator[HidingPair]:
+        """The first axis against the opposite one, where the others all hold 0, or all hold the first.
+
+        All coefficients of an axis have one size, so that only the number of signs that agree with it counts.
+        """
+        shares, within = self.public_frame.small_coefficients(self._table_inputs()[:1], self.written.limit)
+        size = float(np.abs(shares).max() / self.written.limit)
+        if not within.all() or float(np.abs(shares).min() / self.written.limit) != size or size > 1:
+            return
+        agree = Fraction(int(rounding.units_of_signed(np.array([size]))[0]), rounding.WHOLE)
+        first, second, none = (self._agreeing(chance) for chance in (agree, 1 - agree, Fraction(1, 2)))
+        yield exact_pair(list(zip(first, second, none, strict=True)), symmetric=True)
+        yield exact_pair(list(zip(first, second, first, strict=True)), symmetric=False)
+
+    def _agreeing(self, chance: Fraction) -> list[fmpq]:
+        """The law of how many signs agree, each with this chance where the message is not uniform."""
+        count, gamma = self.sign_count, self.region.uniform_share
+        laws = [
+            [math.comb(count, number) * plus**number * (1 - plus) ** (count - number) for number in range(count + 1)]
+            for plus in (Fraction(1, 2), chance)
+        ]
+        return [rational(gamma * fair + (1 - gamma) * own) for fair, own in zip(*laws, strict=True)]
 
     # --- running it -------------------------------------------------------------------------------------------
 
