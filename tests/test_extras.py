@@ -87,7 +87,7 @@ def test_the_core_alone_gives_numbers(tmp_path: Path) -> None:
     program = """
 import shuffledp as sdp
 krr = sdp.KRR(epsilon=2.0, options=128)
-curve = sdp.amplify(krr, users=100_000)
+curve = sdp.amplify(krr, users=100_000, effort="quick")
 print(f"{curve.epsilon(delta=1e-8).upper:.6f}")
 print(f"{sdp.compose(curve, 10).epsilon(delta=1e-8).upper > 0.01}")
 print(f"{sdp.trade_off(curve).tpr(0.01):.5f}")

@@ -15,7 +15,7 @@ def test_a_ratio_is_never_rounded_down() -> None:
     """2^53 + 1 is no float, and the one below would promise too much; nor is δ or ε rounded up where they are asked."""
     assert sdp.VariationRatio(2**53 + 1, 0.5, 2**53 + 1).p == 2**53 + 2
     assert sdp.VariationRatio(np.int64(2**53 + 1), 0.5, np.int64(2**53 + 1)).q == (2**53 + 2, 2**53 + 2)
-    curve = sdp.amplify(sdp.KRR(1.0, 2), 10)
+    curve = sdp.amplify(sdp.KRR(1.0, 2), 10, effort="quick")
     assert Fraction(curve.epsilon(Fraction(1, 10)).delta or 0) <= Fraction(1, 10)
     assert Fraction(curve.delta(Fraction(1, 10)).epsilon or 0) <= Fraction(1, 10)
 
@@ -42,14 +42,14 @@ def test_what_is_too_large_or_too_small_is_said(call: Any, sentence: str) -> Non
 
 def test_extremes_that_are_answered() -> None:
     """The largest ratio that is a float, and a mechanism that tells next to nothing."""
-    value = sdp.amplify(sdp.VariationRatio(1e308, 0.5, 1e308), 10).epsilon(1e-6)
+    value = sdp.amplify(sdp.VariationRatio(1e308, 0.5, 1e308), 10, effort="quick").epsilon(1e-6)
     assert 700 < value.upper < 710
     wide = sdp.VariationRatio(1.6226393089934346, 0.001256532897295709, 1e308, 1.6226393089934363)
     assert 0 < sdp.amplify(wide, 10**10).epsilon(1e-36).upper < 0.5
     with pytest.raises(sdp.errors.NotApplicable, match=r"^clone: needs 2p²/\(p\+1\) in the range of floats"):
         sdp.amplify(sdp.VariationRatio(1e308, 1e-4, 1.001), 10, bound="clone")
     mechanism = sdp.ProjectiveGeometry(1e-17, options=10)
-    assert 0 <= sdp.amplify(mechanism, 10).delta(0.0).upper < 1e-17
+    assert 0 <= sdp.amplify(mechanism, 10, effort="quick").delta(0.0).upper < 1e-17
 
 
 def test_corners_of_the_floats() -> None:
@@ -58,4 +58,4 @@ def test_corners_of_the_floats() -> None:
     assert tiny.beta == 1e-250
     assert 0 <= sdp.amplify(tiny, 50016029, bound="variation-ratio").delta(1e-5).upper < 1e-20
     with pytest.raises(ValueError, match=r"^WitchHat: expected a grid step that is small against the scale"):
-        sdp.amplify(sdp.WitchHat(2e-6, half_width=1443.0, scale=1e-300, grid=12), 1000)
+        sdp.amplify(sdp.WitchHat(2e-6, half_width=1443.0, scale=1e-300, grid=12), 1000, effort="quick")

@@ -175,7 +175,7 @@ class TestBeyond:
         with pytest.raises(
             ValueError, match=r"^certificate: epsilon is above 700 at this delta; claim a larger delta\.$"
         ):
-            sdp.certify(self.DISJOINT, 10, delta=1e-8)
+            sdp.certify(self.DISJOINT, 10, delta=1e-8, effort="quick")
 
     def test_on_the_command_line(self) -> None:
         """amplify and compare; an unknown slack is called so."""

@@ -17,7 +17,10 @@ NORMAL = sdp.tradeoff.GaussianTradeOff(1.0)
 LAPLACE = sdp.metric.MechanismMetric(sdp.Laplace(1.0), users=10, delta=0.1)
 PLAN = sdp.Plan(sdp.tasks.Frequency(4), KRR, users=10, epsilon=1.0, delta=0.1)
 CALLS: dict[str, list[Callable[[], Any]]] = {
-    "amplify": [lambda: sdp.amplify(KRR, 0), lambda: sdp.amplify(KRR, 10, colluding=10)],
+    "amplify": [
+        lambda: sdp.amplify(KRR, 0, effort="quick"),
+        lambda: sdp.amplify(KRR, 10, colluding=10, effort="quick"),
+    ],
     "compare": [
         lambda: sdp.compare(KRR, 0, 0.1),
         lambda: sdp.compare(KRR, 10, 0.1, colluding=10),
@@ -25,17 +28,17 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: sdp.compare(3, 10, 0.1),  # type: ignore[arg-type]
     ],
     "certify": [
-        lambda: sdp.certify(KRR, 0, delta=0.1),
-        lambda: sdp.certify(KRR, 10, delta=0.1, colluding=10),
-        lambda: sdp.certify(KRR, 10, delta=2),
-        lambda: sdp.certify(KRR, 10, epsilon=-1),
+        lambda: sdp.certify(KRR, 0, delta=0.1, effort="quick"),
+        lambda: sdp.certify(KRR, 10, delta=0.1, colluding=10, effort="quick"),
+        lambda: sdp.certify(KRR, 10, delta=2, effort="quick"),
+        lambda: sdp.certify(KRR, 10, epsilon=-1, effort="quick"),
         lambda: sdp.certify(KRR, 10, delta=0.1, bound="none"),
     ],
     "calibrate": [
-        lambda: sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=-1, delta=0.1),
-        lambda: sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=1, delta=2),
+        lambda: sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=-1, delta=0.1, effort="quick"),
+        lambda: sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=1, delta=2, effort="quick"),
         lambda: sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=1, delta=0.1, bound="none"),
-        lambda: sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=1, delta=0.1, colluding=10),
+        lambda: sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=1, delta=0.1, colluding=10, effort="quick"),
     ],
     "Target": [lambda: sdp.Target(-1, 0.1), lambda: sdp.Target(1, 2)],
     "plan": [

@@ -131,6 +131,10 @@ SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "density": bell,
     "duchi": lambda d: {"dimension": d.whole(1, 200)},
     "exponential": lambda d: {"distances": distances(d)},
+    "gaussian": lambda d: {
+        **{"multiplier": d.real(0.8, 30.0), "grid": d.whole(1, 2)},
+        **{"low": d.real(1e-9, 1.0), "high": d.real(1.0, 1e9)},
+    },
     "hadamard-response": lambda d: {"options": d.whole(1, 300), "blocks": d.whole(1, 64)},
     "harmony": lambda d: {"dimension": d.whole(1, 300)},
     "krr": lambda d: {"options": d.whole(1, 10**9)},

@@ -107,7 +107,7 @@ def test_any_local_randomizer(local: float, known: float, attained: float) -> No
     found = epsilon_of(sdp.VariationRatio.of_ldp(local), 10_000)
     assert attained <= found <= known * 1.0002
     options = 2 if local <= math.log(2) else 3
-    attack = sdp.amplify(sdp.KRR(local, options), 10_000).epsilon(1e-6).lower
+    attack = sdp.amplify(sdp.KRR(local, options), 10_000, effort="quick").epsilon(1e-6).lower
     assert attack is not None
     assert attack <= found
     older = sdp.amplify(sdp.VariationRatio.of_ldp(local), 10_000, bound="stronger-clone").epsilon(1e-6).upper
@@ -118,7 +118,7 @@ def test_any_local_randomizer(local: float, known: float, attained: float) -> No
 def test_kinds_that_hardly_vary_do_no_harm(users: float) -> None:
     """Where the two inputs have one law G is nearly constant, and its sums do not oscillate away."""
     found = epsilon_of(sdp.VariationRatio.of_ldp(1.0), users)
-    attack = sdp.amplify(sdp.KRR(1.0, 3), users).epsilon(1e-6).lower
+    attack = sdp.amplify(sdp.KRR(1.0, 3), users, effort="quick").epsilon(1e-6).lower
     assert attack is not None
     assert attack <= found <= attack * 1.0005
 
@@ -185,7 +185,7 @@ def test_a_quick_answer_leaves_it_out() -> None:
     )
     assert beside.upper == alone.upper
     assert beside.bound == "all-crowds"
-    usual = sdp.amplify(mechanism, 5_000).epsilon(1e-6)
+    usual = sdp.amplify(mechanism, 5_000, effort="quick").epsilon(1e-6)
     assert usual.bound == "optimal"
     assert usual.upper > alone.upper
     full = sdp.amplify(mechanism, 5_000, effort="full").epsilon(1e-6)

@@ -22,7 +22,7 @@ def test_best_takes_the_variation_ratio_bound_for_raw_parameters() -> None:
     """For parameters alone the smallest certified guarantee is the sound variation-ratio bound."""
     for parameters in (PARAMETERS, VariationRatio.of_ldp(2.0), VariationRatio(math.inf, 0.5, 4.0)):
         for users in (5, 1000):
-            curve = amplify(parameters, users)
+            curve = amplify(parameters, users, effort="quick")
             value, alone = curve.epsilon(1e-4), amplify(parameters, users, bound="variation-ratio").epsilon(1e-4)
             assert value.bound == "variation-ratio"
             assert value.upper == alone.upper
@@ -31,7 +31,9 @@ def test_best_takes_the_variation_ratio_bound_for_raw_parameters() -> None:
 
 def test_best_is_the_default_and_a_name() -> None:
     """Asking for "best" is the same as asking for nothing."""
-    assert amplify(PARAMETERS, 100, bound="best").epsilon(1e-3) == amplify(PARAMETERS, 100).epsilon(1e-3)
+    assert amplify(PARAMETERS, 100, bound="best").epsilon(1e-3) == amplify(PARAMETERS, 100, effort="quick").epsilon(
+        1e-3
+    )
     assert bound_names()[0] == "best"
     assert set(bound_names()) == {"best", *BOUND_OF}
 
@@ -101,14 +103,14 @@ def test_an_unknown_bound_is_refused(bound: str) -> None:
 def test_what_is_no_randomizer_is_refused(thing: Any) -> None:
     """Anything that offers no parameters is refused with what was expected."""
     with pytest.raises(TypeError, match="expected a mechanism or VariationRatio"):
-        amplify(thing, 100)
+        amplify(thing, 100, effort="quick")
 
 
 @pytest.mark.parametrize("thing", [VariationRatio, KRR])
 def test_a_class_is_no_randomizer(thing: Any) -> None:
     """The class itself in place of an instance is refused with the same sentence."""
     with pytest.raises(TypeError, match="expected a mechanism or VariationRatio"):
-        amplify(thing, 100)
+        amplify(thing, 100, effort="quick")
 
 
 def test_anything_that_gives_parameters_is_a_randomizer() -> None:
@@ -124,7 +126,7 @@ def test_anything_that_gives_parameters_is_a_randomizer() -> None:
         def attacks(self) -> list[HidingPair]:
             return []
 
-    assert amplify(Mine(), 50).epsilon(1e-3) == amplify(PARAMETERS, 50).epsilon(1e-3)
+    assert amplify(Mine(), 50, effort="quick").epsilon(1e-3) == amplify(PARAMETERS, 50, effort="quick").epsilon(1e-3)
 
 
 @pytest.mark.parametrize("bound", ["best", "variation-ratio", "stronger-clone", "analytic"])
@@ -140,7 +142,7 @@ def test_colluding_users_hide_nobody(bound: str) -> None:
 
 def test_all_but_one_may_collude() -> None:
     """One honest user is left with its local guarantee."""
-    curve = amplify(VariationRatio.of_ldp(1.0), 10, colluding=9)
+    curve = amplify(VariationRatio.of_ldp(1.0), 10, colluding=9, effort="quick")
     assert (curve.users, curve.messages) == (10, 1)
     assert curve.epsilon(1e-9).upper == pytest.approx(1.0, abs=1e-6)
 
@@ -161,11 +163,11 @@ def test_all_but_one_may_collude() -> None:
 def test_bad_colluding_is_refused(colluding: Any, kind: type[Exception], words: str) -> None:
     """The number of colluding users is a whole number from 0 to n − 1."""
     with pytest.raises(kind) as caught:
-        amplify(PARAMETERS, 10, colluding=colluding)
+        amplify(PARAMETERS, 10, colluding=colluding, effort="quick")
     assert words in str(caught.value)
 
 
 def test_counts_may_be_whole_floats() -> None:
     """1e4 users of whom 1e3 collude, as floats or numpy numbers."""
     for users, colluding in [(1e4, 1e3), (np.int64(10**4), np.int32(1000)), (10**4, np.float64(1000))]:
-        assert amplify(PARAMETERS, users, colluding=colluding).messages == 9000
+        assert amplify(PARAMETERS, users, colluding=colluding, effort="quick").messages == 9000

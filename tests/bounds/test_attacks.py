@@ -17,7 +17,7 @@ from tests.oracle import exact
 @pytest.mark.parametrize("local", [0.5, 1.0, 3.0])
 def test_randomized_response_is_tight(options: int, local: float) -> None:
     """At n = 1e4 the gap between guarantee and attack is far below half a percent."""
-    value = sdp.amplify(sdp.KRR(local, options), 10_000).epsilon(1e-6)
+    value = sdp.amplify(sdp.KRR(local, options), 10_000, effort="quick").epsilon(1e-6)
     assert value.lower is not None
     assert value.lower <= value.upper <= value.lower * 1.001
 
@@ -28,7 +28,7 @@ def test_an_attack_is_the_exact_divergence_of_its_dataset() -> None:
     rows = [list(row) for row in mechanism.table().probabilities]
     for users in (2, 4, 6):
         truth = exact.shuffled_divergence([rows] * users, 0, 1, [2] * (users - 1), Fraction(5, 4))
-        lower = sdp.amplify(mechanism, users).delta(math.log(1.25)).lower
+        lower = sdp.amplify(mechanism, users, effort="quick").delta(math.log(1.25)).lower
         assert lower == pytest.approx(float(truth), rel=1e-9)
 
 
@@ -39,7 +39,7 @@ def test_binary_response_mixes_its_crowd() -> None:
     rows = [list(row) for row in mechanism.table().probabilities]
     same = exact.shuffled_divergence([rows] * users, 0, 1, [0] * (users - 1), ratio)
     other = exact.shuffled_divergence([rows] * users, 1, 0, [0] * (users - 1), ratio)
-    lower = sdp.amplify(mechanism, users).delta(math.log(float(ratio))).lower
+    lower = sdp.amplify(mechanism, users, effort="quick").delta(math.log(float(ratio))).lower
     assert lower is not None
     assert lower >= float(max(same, other)) * (1 - 1e-9)
 
@@ -48,7 +48,7 @@ def test_binary_response_mixes_its_crowd() -> None:
 def test_lower_is_below_upper_for_every_mechanism(name: str) -> None:
     """The attack's ε and δ never exceed the guarantee's."""
     for mechanism in all_mechanisms()[name].examples():
-        curve = sdp.amplify(mechanism, 500)
+        curve = sdp.amplify(mechanism, 500, effort="quick")
         for delta in (1e-3, 1e-6):
             value = curve.epsilon(delta)
             assert value.lower is None or value.lower <= value.upper

@@ -54,7 +54,7 @@ def test_the_known_order_of_the_bounds(name: str) -> None:
 def test_best_is_the_smallest_and_says_what_it_left_out() -> None:
     """The default takes the smallest guarantee, never a published non-guarantee, and lists why others were not used."""
     mechanism = sdp.KRR(2.0, 6)
-    curve = sdp.amplify(mechanism, 3_000)
+    curve = sdp.amplify(mechanism, 3_000, effort="quick")
     assert isinstance(curve, BestCurve)
     best = curve.epsilon(1e-6)
     for name, bound in BOUND_OF.items():

@@ -65,16 +65,16 @@ class Spoof(Tiny):
 def test_a_bound_that_nobody_passed_changes_no_answer() -> None:
     """Defined, alive and far below the truth, it counts neither in an answer nor in a list."""
     assert Tiny.__subclasses__()
-    value = sdp.amplify(KRR, 1000).epsilon(1e-6)
+    value = sdp.amplify(KRR, 1000, effort="quick").epsilon(1e-6)
     assert value.upper > 0.1
     assert value.bound in BOUND_OF
     assert (value.note, value.origin) == ("", "")
     rows = sdp.compare(KRR, 1000, 1e-6).rows
     assert {row.bound for row in rows} == set(BOUND_OF)
     assert not any(isinstance(bound, Tiny) for bound in BOUNDS)
-    local = sdp.calibrate(sdp.KRR, options=16, users=1000, epsilon=1.0, delta=1e-6).mechanism.epsilon
+    local = sdp.calibrate(sdp.KRR, options=16, users=1000, epsilon=1.0, delta=1e-6, effort="quick").mechanism.epsilon
     assert sdp.amplify(sdp.KRR(local, 16), 1000, bound="optimal").epsilon(1e-6).upper <= 1.0
-    assert sdp.amplify(sdp.KRR(local * 1.01, 16), 1000).epsilon(1e-6).upper > 1.0
+    assert sdp.amplify(sdp.KRR(local * 1.01, 16), 1000, effort="quick").epsilon(1e-6).upper > 1.0
     with pytest.raises(ValueError, match="bound must be one of"):
         sdp.amplify(KRR, 1000, bound="tiny")
 
@@ -182,7 +182,7 @@ def test_nothing_is_a_guarantee_or_certified_by_default() -> None:
     curve = Quiet(Source("quiet", "none", 10))
     value = curve.epsilon(1e-6)
     assert (value.guarantee, value.certified, Bound.guarantees) == (False, False, False)
-    together = sdp.compose([sdp.amplify(KRR, 10), curve])
+    together = sdp.compose([sdp.amplify(KRR, 10, effort="quick"), curve])
     assert (together.guarantee, together.certified) == (False, False)
 
 
@@ -194,7 +194,7 @@ class Borrowed(Bound):
     summary = "an example"
 
     def curve(self, randomizer: Any, users: int) -> PrivacyCurve:
-        return sdp.amplify(sdp.VariationRatio.of_ldp(0.1), users)
+        return sdp.amplify(sdp.VariationRatio.of_ldp(0.1), users, effort="quick")
 
 
 def test_a_curve_of_ours_does_not_vouch_for_a_bound_of_ones_own() -> None:

@@ -68,7 +68,7 @@ def test_every_small_population_is_covered(options: int, ratio: int, population:
     swaps = {
         (*data[:-1], x): without_replacement(table, (*data[:-1], x), users) for data in laws for x in range(options)
     }
-    curve = subsample(sdp.amplify(sdp.KRR(epsilon=math.log(ratio), options=options), users), population)
+    curve = subsample(sdp.amplify(sdp.KRR(epsilon=math.log(ratio), options=options), users, effort="quick"), population)
     for epsilon in (0.0, 0.1, 0.4, 0.9):
         truth = worst({**laws, **swaps}, epsilon)
         assert truth <= curve.delta(epsilon).upper * (1 + 1e-12)
@@ -90,7 +90,7 @@ def test_independent_choices_are_covered(rate: Fraction) -> None:
 
 def test_the_formula_at_one_point() -> None:
     """s·δ(log(1 + (e^ε − 1)/s)) of a Gaussian to sixty digits, and its inverse."""
-    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 1000)
+    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 1000, effort="quick")
     curve = subsample(inside, 8000)
     for epsilon in (0.0, 0.003, 0.02):
         with mp.workdps(30):
@@ -154,7 +154,7 @@ def test_sampling_helps_before_composition() -> None:
 def test_a_random_size_costs_little() -> None:
     """Poisson sampling is a little worse than drawing the mean number, and the sides are close."""
     mechanism = sdp.KRR(epsilon=1.0, options=8)
-    fixed = subsample(sdp.amplify(mechanism, 20_000), 100_000).epsilon(1e-6).upper
+    fixed = subsample(sdp.amplify(mechanism, 20_000, effort="quick"), 100_000).epsilon(1e-6).upper
     value = poisson(mechanism, 100_000, 0.2).epsilon(1e-6)
     assert fixed <= value.upper <= 1.01 * fixed
     assert value.slack <= 0.03 * value.upper
@@ -163,9 +163,9 @@ def test_a_random_size_costs_little() -> None:
 def test_colluding_users_do_not_lower_the_share() -> None:
     """Who colludes hides nobody, but the victim is drawn as often as before, or oftener as far as colluders know."""
     mechanism = sdp.KRR(epsilon=1.0, options=8)
-    drawn = sdp.amplify(mechanism, 1000, colluding=900)
+    drawn = sdp.amplify(mechanism, 1000, colluding=900, effort="quick")
     assert (drawn.users, drawn.messages) == (1000, 100)
-    alone = sdp.amplify(mechanism, 100)
+    alone = sdp.amplify(mechanism, 100, effort="quick")
     share = 1000 / (10_000 - 900)
     assert subsample(drawn, 10_000).delta(0.0).upper == pytest.approx(share * alone.delta(0.0).upper, rel=1e-9)
     assert (subsample(drawn, 10_000).users, subsample(drawn, 10_000).messages) == (10_000, 100)
@@ -177,7 +177,9 @@ def test_colluding_users_do_not_lower_the_share() -> None:
 def test_colluding_people_know_whether_they_were_drawn(population: int, colluding: int, users: int) -> None:
     """All datasets of the honest, exactly: the analyst sees how many of them were drawn, and their messages."""
     table, honest = krr_table(2, 3), population - colluding
-    curve = subsample(sdp.amplify(sdp.KRR(epsilon=math.log(3), options=2), users, colluding=colluding), population)
+    curve = subsample(
+        sdp.amplify(sdp.KRR(epsilon=math.log(3), options=2), users, colluding=colluding, effort="quick"), population
+    )
     for epsilon in (0.0, 0.2, 0.5, 0.8, 1.0):
         truth = 0.0
         for data in itertools.product(range(2), repeat=honest):
@@ -194,7 +196,7 @@ def test_colluding_people_know_whether_they_were_drawn(population: int, colludin
 
 def test_everybody_is_the_curve_itself() -> None:
     """Nothing is gained where the sample is the population."""
-    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100)
+    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100, effort="quick")
     assert subsample(inside, 100) is inside
     assert poisson(sdp.KRR(epsilon=1.0, options=4), 100, 1.0).epsilon(1e-3).upper == inside.epsilon(1e-3).upper
 
@@ -211,12 +213,12 @@ def test_everybody_is_the_curve_itself() -> None:
 def test_nonsense_is_refused(call: object, error: str) -> None:
     """One sentence for each."""
     with pytest.raises((ValueError, TypeError), match=error):
-        call(sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100))  # type: ignore[operator]
+        call(sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100, effort="quick"))  # type: ignore[operator]
 
 
 def test_several_messages_a_user_are_one_person_drawn() -> None:
     """The share of the population is that of people, not of the messages that hide each other."""
-    once = sdp.amplify(sdp.PureDUMP(options=10, dummies=5), 1_000)
+    once = sdp.amplify(sdp.PureDUMP(options=10, dummies=5), 1_000, effort="quick")
     drawn = subsample(once, 10_000)
     for epsilon in (0.05, 0.3):
         inner = math.log1p(math.expm1(epsilon) / 0.1)
@@ -225,7 +227,7 @@ def test_several_messages_a_user_are_one_person_drawn() -> None:
 
 def test_rounds_of_colluding_users_are_sampled_as_often_as_one_round() -> None:
     """Composing keeps count of everybody who sends: the share must not shrink to those who hide."""
-    once = sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 1000, colluding=900)
+    once = sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 1000, colluding=900, effort="quick")
     both = sdp.compose(once, 2)
     drawn = subsample(both, 2000)
     assert drawn.delta(0.0).upper >= 0.5 * both.delta(0.0).upper
@@ -237,7 +239,7 @@ def test_rounds_of_colluding_users_are_sampled_as_often_as_one_round() -> None:
 def test_the_round_with_the_most_people_counts() -> None:
     """A person of the larger round is drawn as often as that round is large."""
     mechanism = sdp.KRR(epsilon=1.0, options=8)
-    rounds = [sdp.amplify(mechanism, users) for users in (100, 200)]
+    rounds = [sdp.amplify(mechanism, users, effort="quick") for users in (100, 200)]
     both = sdp.compose(rounds)
     together = subsample(both, 400)
     assert together.delta(0.0).upper >= 0.5 * both.delta(0.0).upper
@@ -246,7 +248,7 @@ def test_the_round_with_the_most_people_counts() -> None:
 
 def test_a_sample_of_a_sample_is_one_sample() -> None:
     """100 of 200 of 400 people are 100 of 400: nothing more is gained on the way."""
-    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 100)
+    inside = sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 100, effort="quick")
     twice, once = subsample(subsample(inside, 200), 400), subsample(inside, 400)
     for epsilon in (0.0, 0.02, 0.1):
         assert twice.delta(epsilon).upper == pytest.approx(once.delta(epsilon).upper, rel=1e-9)
@@ -261,14 +263,14 @@ def test_chosen_inputs_are_not_sampled() -> None:
     near, other, far = (np.array([float(x) for x in row]) for row in mechanism.table().probabilities)
     epsilon = 0.04
     truth = float(np.maximum(0, (near + far) / 2 - math.exp(epsilon) * (other + far) / 2).sum())
-    inside = sdp.amplify(mechanism, 1, pair=(0, 1))
+    inside = sdp.amplify(mechanism, 1, pair=(0, 1), effort="quick")
     assert 0.5 * inside.delta(math.log1p(2 * math.expm1(epsilon))).upper < truth
-    for restricted in (inside, sdp.compose(inside, 2), sdp.amplify(mechanism, 1, diameter=1.0)):
+    for restricted in (inside, sdp.compose(inside, 2), sdp.amplify(mechanism, 1, diameter=1.0, effort="quick")):
         with pytest.raises(ValueError, match="subsample: expected a curve for all inputs"):
             subsample(restricted, 2)
     with pytest.raises(ValueError, match="poisson: expected a curve for all inputs"):
         poisson(mechanism.between(0, 1), 10, 0.5)
-    assert subsample(sdp.amplify(mechanism, 1), 2).delta(epsilon).upper >= truth
+    assert subsample(sdp.amplify(mechanism, 1, effort="quick"), 2).delta(epsilon).upper >= truth
 
 
 def test_what_underflows_is_not_taken_for_nothing() -> None:

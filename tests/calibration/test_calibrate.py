@@ -39,7 +39,7 @@ def numbers(name: str) -> dict[str, Any]:
 
 def assert_calibrated(found: sdp.Calibration, users: int, epsilon: float, delta: float) -> None:
     """The mechanism itself, amplified afresh, meets the target and the curve says so."""
-    again = sdp.amplify(found.mechanism, users).epsilon(delta).upper
+    again = sdp.amplify(found.mechanism, users, effort="quick").epsilon(delta).upper
     assert again <= epsilon
     assert found.curve.epsilon(delta).upper == found.epsilon.upper == again
     assert found.curve.messages == users
@@ -47,12 +47,12 @@ def assert_calibrated(found: sdp.Calibration, users: int, epsilon: float, delta:
 
 def test_the_bar_randomized_response() -> None:
     """128 options, 1e5 users, (1, 1e-8): meets the target, and 0.1% more does not."""
-    found = sdp.calibrate(sdp.KRR, options=128, users=100_000, epsilon=1.0, delta=1e-8)
+    found = sdp.calibrate(sdp.KRR, options=128, users=100_000, epsilon=1.0, delta=1e-8, effort="quick")
     assert found.mechanism == sdp.KRR(found.value, 128)
     assert found.setting == "epsilon_local"
     assert found.limit == ""
     assert_calibrated(found, 100_000, 1.0, 1e-8)
-    assert sdp.amplify(sdp.KRR(found.value * MORE, 128), 100_000).epsilon(1e-8).upper > 1.0
+    assert sdp.amplify(sdp.KRR(found.value * MORE, 128), 100_000, effort="quick").epsilon(1e-8).upper > 1.0
 
 
 LOCAL = [name for name in sorted(SETTINGS) if all_mechanisms()[name].tuning[0].name == "epsilon"]
@@ -67,7 +67,7 @@ def test_every_mechanism_of_the_catalogue(name: str) -> None:
     assert_calibrated(found, users, epsilon, delta)
     assert found.value > epsilon
     beyond: Any = kind(found.value * MORE, **numbers(name))  # type: ignore[call-arg]
-    assert sdp.amplify(beyond, users).epsilon(delta).upper > epsilon
+    assert sdp.amplify(beyond, users, effort="quick").epsilon(delta).upper > epsilon
 
 
 OTHERS = [
@@ -85,7 +85,7 @@ def test_every_other_setting_that_a_mechanism_lists(name: str, tuning: Tuning) -
     settings = {key: value for key, value in numbers(name).items() if key != tuning.name}
     found = sdp.calibrate(kind, find=tuning.name, users=users, epsilon=epsilon, delta=delta, **settings)
     made: Any = kind(**settings, **{tuning.name: found.value})
-    assert sdp.amplify(made, users).epsilon(delta).upper <= epsilon
+    assert sdp.amplify(made, users, effort="quick").epsilon(delta).upper <= epsilon
     if found.limit:
         # The end may be cut off where a probability is practically 0.
         assert found.value == pytest.approx(tuning.least if tuning.more_is_more_private else tuning.most, abs=1e-15)
@@ -93,13 +93,13 @@ def test_every_other_setting_that_a_mechanism_lists(name: str, tuning: Tuning) -
     direction = -1 if tuning.more_is_more_private else 1
     beyond = found.value + direction if tuning.whole else found.value * MORE**direction
     made = kind(**settings, **{tuning.name: min(beyond, tuning.most)})
-    assert sdp.amplify(made, users).epsilon(delta).upper > epsilon
+    assert sdp.amplify(made, users, effort="quick").epsilon(delta).upper > epsilon
 
 
 @pytest.mark.parametrize(("users", "epsilon", "delta"), [(500, 0.5, 1e-5), (20_000, 0.1, 1e-7), (10**6, 1.0, 1e-9)])
 def test_any_local_randomizer_against_the_oracle(users: int, epsilon: float, delta: float) -> None:
     """VariationRatio.of_ldp: an independent evaluation of the clone pair crosses the target where we say."""
-    found = sdp.calibrate(sdp.VariationRatio.of_ldp, users=users, epsilon=epsilon, delta=delta)
+    found = sdp.calibrate(sdp.VariationRatio.of_ldp, users=users, epsilon=epsilon, delta=delta, effort="quick")
     for factor, meets in ((1 - 1e-6, True), (1 + 1e-4, False)):
         p = math.exp(found.value * factor)
         assert (epsilon_published_float(p, (p - 1) / (p + 1), p, users, delta) <= epsilon) is meets
@@ -109,12 +109,12 @@ def test_any_local_randomizer_against_the_oracle(users: int, epsilon: float, del
 def test_the_fewest_users(colluding: int) -> None:
     """One user less misses the target; colluding users come on top."""
     made = sdp.KRR(2.0, 16)
-    found = sdp.calibrate(made, find="users", epsilon=0.2, delta=1e-6, colluding=colluding)
+    found = sdp.calibrate(made, find="users", epsilon=0.2, delta=1e-6, colluding=colluding, effort="quick")
     assert isinstance(found.value, int)
-    curve = sdp.amplify(made, found.value, colluding=colluding)
+    curve = sdp.amplify(made, found.value, colluding=colluding, effort="quick")
     assert curve.epsilon(1e-6).upper <= 0.2
-    assert sdp.amplify(made, found.value - 1, colluding=colluding).epsilon(1e-6).upper > 0.2
-    same = sdp.calibrate(sdp.KRR, epsilon_local=2.0, options=16, find="users", epsilon=0.2, delta=1e-6)
+    assert sdp.amplify(made, found.value - 1, colluding=colluding, effort="quick").epsilon(1e-6).upper > 0.2
+    same = sdp.calibrate(sdp.KRR, epsilon_local=2.0, options=16, find="users", epsilon=0.2, delta=1e-6, effort="quick")
     assert same.value == found.value - colluding
 
 
@@ -122,10 +122,10 @@ def test_the_fewest_users(colluding: int) -> None:
 def test_the_most_rounds() -> None:
     """One round more misses the target, by the composed curve itself."""
     made = sdp.KRR(1.0, 16)
-    found = sdp.calibrate(made, find="rounds", users=10_000, epsilon=0.3, delta=1e-6)
+    found = sdp.calibrate(made, find="rounds", users=10_000, epsilon=0.3, delta=1e-6, effort="quick")
     assert isinstance(found.value, int)
     assert found.value > 10
-    once = sdp.amplify(made, 10_000)
+    once = sdp.amplify(made, 10_000, effort="quick")
     assert sdp.compose(once, found.value).epsilon(1e-6).upper <= 0.3
     assert sdp.compose(once, found.value + 1).epsilon(1e-6).upper > 0.3
 
@@ -133,35 +133,35 @@ def test_the_most_rounds() -> None:
 def test_no_round_is_within_a_target_that_one_round_misses() -> None:
     """The least is one round; where that is too much there is no answer."""
     with pytest.raises(NotApplicable, match="no rounds from 1 to 1e"):
-        sdp.calibrate(sdp.KRR(3.0, 4), find="rounds", users=100, epsilon=0.3, delta=1e-6)
+        sdp.calibrate(sdp.KRR(3.0, 4), find="rounds", users=100, epsilon=0.3, delta=1e-6, effort="quick")
 
 
 @pytest.mark.slow
 def test_the_local_epsilon_of_several_rounds() -> None:
     """With rounds given, all of them together meet the target."""
-    found = sdp.calibrate(sdp.KRR, options=8, users=10_000, rounds=20, epsilon=0.5, delta=1e-6)
-    once = sdp.amplify(found.mechanism, 10_000)
+    found = sdp.calibrate(sdp.KRR, options=8, users=10_000, rounds=20, epsilon=0.5, delta=1e-6, effort="quick")
+    once = sdp.amplify(found.mechanism, 10_000, effort="quick")
     assert found.curve.epsilon(1e-6).upper == sdp.compose(once, 20).epsilon(1e-6).upper <= 0.5
-    beyond = sdp.amplify(sdp.KRR(found.value * MORE, 8), 10_000)
+    beyond = sdp.amplify(sdp.KRR(found.value * MORE, 8), 10_000, effort="quick")
     assert sdp.compose(beyond, 20).epsilon(1e-6).upper > 0.5
-    assert found.value < sdp.calibrate(sdp.KRR, options=8, users=10_000, epsilon=0.5, delta=1e-6).value
+    assert found.value < sdp.calibrate(sdp.KRR, options=8, users=10_000, epsilon=0.5, delta=1e-6, effort="quick").value
 
 
 def test_one_user_is_enough_where_the_local_guarantee_is() -> None:
     """The fewest users may be one: the end of what is searched is checked like any value."""
-    assert sdp.calibrate(sdp.KRR(0.5, 4), find="users", epsilon=0.6, delta=1e-9).value == 1
+    assert sdp.calibrate(sdp.KRR(0.5, 4), find="users", epsilon=0.6, delta=1e-9, effort="quick").value == 1
 
 
 def test_without_a_crowd_the_local_epsilon_is_the_target() -> None:
     """One user: nothing hides, so the local ε is the central one, rounding included."""
-    found = sdp.calibrate(sdp.KRR, options=2, users=1, epsilon=0.7, delta=1e-12)
+    found = sdp.calibrate(sdp.KRR, options=2, users=1, epsilon=0.7, delta=1e-12, effort="quick")
     assert 0.7 * (1 - 1e-4) <= found.value <= 0.7 * (1 + 1e-9)
     assert found.epsilon.upper <= 0.7
 
 
 def test_other_bounds() -> None:
     """A closed form that stops to apply ends the search there; a looser bound allows less."""
-    tight = sdp.calibrate(sdp.KRR, options=16, users=100_000, epsilon=0.5, delta=1e-6)
+    tight = sdp.calibrate(sdp.KRR, options=16, users=100_000, epsilon=0.5, delta=1e-6, effort="quick")
     loose = sdp.calibrate(sdp.KRR, options=16, users=100_000, epsilon=0.5, delta=1e-6, bound="efmrtt19")
     assert loose.value < tight.value
     assert loose.curve.bound == "efmrtt19"
@@ -178,7 +178,7 @@ def test_what_is_no_guarantee_is_refused() -> None:
 
 def test_a_target_beyond_all_values_says_where_it_stopped() -> None:
     """Where even the largest local ε that is searched meets the target, that one is returned and the limit named."""
-    found = sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=70.0, delta=1e-3)
+    found = sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=70.0, delta=1e-3, effort="quick")
     assert found.value == Mechanism.tuning[0].most
     assert "was not searched beyond 64" in found.limit
 
@@ -210,9 +210,9 @@ def test_what_cannot_be_done_is_one_sentence(arguments: dict[str, Any], sentence
 def test_a_finished_mechanism_leaves_only_users_to_find() -> None:
     """Its settings are what they are."""
     with pytest.raises(ValueError, match="leaves only users"):
-        sdp.calibrate(sdp.KRR(1.0, 4), users=10, epsilon=1.0, delta=1e-5)
+        sdp.calibrate(sdp.KRR(1.0, 4), users=10, epsilon=1.0, delta=1e-5, effort="quick")
     with pytest.raises(ValueError, match="no further settings"):
-        sdp.calibrate(sdp.KRR(1.0, 4), find="users", options=5, epsilon=1.0, delta=1e-5)
+        sdp.calibrate(sdp.KRR(1.0, 4), find="users", options=5, epsilon=1.0, delta=1e-5, effort="quick")
 
 
 # --- the search itself, on curves that are made up --------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_a_probability_of_almost_one_is_found_by_its_distance_to_it(least: float
 
 def test_many_coins_leave_no_room_in_the_target() -> None:
     """Balcer and Cheu with many coins for many users: the certified ε is next to the target."""
-    found = sdp.calibrate(sdp.BalcerCheu, epsilon=1, delta=1e-9, users=1e6, options=10, coins=64)
+    found = sdp.calibrate(sdp.BalcerCheu, epsilon=1, delta=1e-9, users=1e6, options=10, coins=64, effort="quick")
     assert 0.999 < found.epsilon.upper <= 1.0
     assert 1 - found.value < 2e-6
 

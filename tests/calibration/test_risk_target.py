@@ -25,11 +25,11 @@ def missed(target: RiskTarget, risk: Risk) -> float:
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_largest_local_epsilon(target: RiskTarget) -> None:
     """The value meets the target by a curve made anew; 0.1% more does not."""
-    found = calibrate(VariationRatio.of_ldp, users=300, target=target)
-    again = target.reached(amplify(VariationRatio.of_ldp(found.value), 300))
+    found = calibrate(VariationRatio.of_ldp, users=300, target=target, effort="quick")
+    again = target.reached(amplify(VariationRatio.of_ldp(found.value), 300, effort="quick"))
     assert missed(target, again) <= 0
     assert again.value == found.risk.value
-    more = target.reached(amplify(VariationRatio.of_ldp(found.value * 1.001), 300))
+    more = target.reached(amplify(VariationRatio.of_ldp(found.value * 1.001), 300, effort="quick"))
     assert missed(target, more) > 0
 
 
@@ -37,28 +37,30 @@ def test_the_largest_local_epsilon(target: RiskTarget) -> None:
 def test_the_smallest_crowd(target: RiskTarget) -> None:
     """The number meets the target, one less does not."""
     parameters = VariationRatio.of_ldp(2.5)
-    found = calibrate(parameters, find="users", target=target)
-    assert missed(target, target.reached(amplify(parameters, found.value))) <= 0
-    assert missed(target, target.reached(amplify(parameters, found.value - 1))) > 0
+    found = calibrate(parameters, find="users", target=target, effort="quick")
+    assert missed(target, target.reached(amplify(parameters, found.value, effort="quick"))) <= 0
+    assert missed(target, target.reached(amplify(parameters, found.value - 1, effort="quick"))) > 0
 
 
 def test_the_ends_of_the_search() -> None:
     """A target that one user meets, one that no ε of ours misses, and one that cannot be met."""
-    assert calibrate(VariationRatio.of_ldp(0.5), find="users", target=RiskTarget(advantage=0.5)).value == 1
-    most = calibrate(VariationRatio.of_ldp, users=10, target=RiskTarget(advantage=0.9999999999))
+    assert (
+        calibrate(VariationRatio.of_ldp(0.5), find="users", target=RiskTarget(advantage=0.5), effort="quick").value == 1
+    )
+    most = calibrate(VariationRatio.of_ldp, users=10, target=RiskTarget(advantage=0.9999999999), effort="quick")
     assert most.value == 20
     assert "not searched beyond 20" in most.limit
     with pytest.raises(NotApplicable, match=r"no epsilon from 0\.0001 to 20 is proved to give advantage at most"):
-        calibrate(VariationRatio.of_ldp, users=1, target=RiskTarget(advantage=1e-9))
+        calibrate(VariationRatio.of_ldp, users=1, target=RiskTarget(advantage=1e-9), effort="quick")
     with pytest.raises(NotApplicable, match="no users from 1 to"):
-        calibrate(VariationRatio.of_ldp(15.0), find="users", target=RiskTarget(advantage=1e-12))
+        calibrate(VariationRatio.of_ldp(15.0), find="users", target=RiskTarget(advantage=1e-12), effort="quick")
 
 
 def test_a_mechanism_of_the_catalogue() -> None:
     """More options hide better, so more local ε is allowed than for any randomizer."""
     target = RiskTarget(advantage=0.05)
-    any_randomizer = calibrate(VariationRatio.of_ldp, users=500, target=target)
-    krr = calibrate(KRR, options=64, users=500, target=target)
+    any_randomizer = calibrate(VariationRatio.of_ldp, users=500, target=target, effort="quick")
+    krr = calibrate(KRR, options=64, users=500, target=target, effort="quick")
     assert krr.value > any_randomizer.value
     assert krr.mechanism == KRR(krr.value, 64)
 
@@ -99,16 +101,18 @@ PINNED = {
 def test_the_values_stay_what_they_were(name: str) -> None:
     """300 users of any randomizer; the fewest users at local ε = 2.5."""
     target, local, users = PINNED[name]
-    assert calibrate(VariationRatio.of_ldp, users=300, target=target).value == pytest.approx(local, rel=1e-13)
-    assert calibrate(VariationRatio.of_ldp(2.5), find="users", target=target).value == users
+    assert calibrate(VariationRatio.of_ldp, users=300, target=target, effort="quick").value == pytest.approx(
+        local, rel=1e-13
+    )
+    assert calibrate(VariationRatio.of_ldp(2.5), find="users", target=target, effort="quick").value == users
 
 
 def test_colluding_users_and_rounds_count_for_risk_targets_too() -> None:
     """One search for every target: what collude come on top, and rounds add up."""
     target, made = RiskTarget(advantage=0.1), KRR(1.0, 4)
-    alone = calibrate(made, find="users", target=target)
-    assert calibrate(made, find="users", target=target, colluding=50).value == alone.value + 50
-    found = calibrate(made, find="rounds", users=2_000, target=target)
+    alone = calibrate(made, find="users", target=target, effort="quick")
+    assert calibrate(made, find="users", target=target, colluding=50, effort="quick").value == alone.value + 50
+    found = calibrate(made, find="rounds", users=2_000, target=target, effort="quick")
     assert found.value > 1
     assert found.risk.value <= 0.1
     assert found.curve.delta(0.0).upper == found.risk.value
@@ -116,13 +120,15 @@ def test_colluding_users_and_rounds_count_for_risk_targets_too() -> None:
 
 def test_each_kind_of_target_says_what_it_reached() -> None:
     """The number that is limited, rounded towards the safe side, and a sentence where the other kind is asked for."""
-    risk = calibrate(VariationRatio.of_ldp(2.0), find="users", target=RiskTarget(bayes_risk=0.4, prior=0.5))
+    risk = calibrate(
+        VariationRatio.of_ldp(2.0), find="users", target=RiskTarget(bayes_risk=0.4, prior=0.5), effort="quick"
+    )
     assert "error at least 0.4 at prior 0.5" in str(risk)
     shown = float(str(risk).partition("error = ")[2].split()[0])
     assert risk.risk.value * (1 - 1e-6) <= shown <= risk.risk.value
     with pytest.raises(AttributeError, match="names no δ"):
         _ = risk.epsilon
-    plain = calibrate(KRR(2.0, 4), find="users", target=Target(1.0, 1e-6))
+    plain = calibrate(KRR(2.0, 4), find="users", target=Target(1.0, 1e-6), effort="quick")
     assert plain.epsilon.upper <= 1.0
     assert "ε = 1 at δ = 1e-06" in str(plain)
     assert ">ε = 1 at δ = 1e-06</td>" in plain._repr_html_()
@@ -143,7 +149,7 @@ def test_a_target_is_given_once(arguments: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         calibrate(KRR, options=4, users=100, **arguments)
     with pytest.raises(TypeError, match="expected Target"):
-        calibrate(KRR, options=4, users=100, target=(1.0, 1e-6))
+        calibrate(KRR, options=4, users=100, target=(1.0, 1e-6), effort="quick")
 
 
 def test_values_that_are_too_large_for_a_mechanism_end_the_search() -> None:

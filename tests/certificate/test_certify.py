@@ -22,8 +22,8 @@ __all__ = ["forget"]
 
 def test_a_claim_from_a_randomizer(tmp_path: Path) -> None:
     """The same claim as from the curve's own value; proved as an object and as a file."""
-    claim = certify(sdp.KRR(2.0, 16), 5_100, delta=1e-6, colluding=100)
-    value = sdp.amplify(sdp.KRR(2.0, 16), 5_000).epsilon(1e-6)
+    claim = certify(sdp.KRR(2.0, 16), 5_100, delta=1e-6, colluding=100, effort="quick")
+    value = sdp.amplify(sdp.KRR(2.0, 16), 5_000, effort="quick").epsilon(1e-6)
     assert claim == claim_of(sdp.KRR(2.0, 16), 5_000, value, delta=1e-6)
     assert verify(claim).verdict is Verdict.YES
     path = tmp_path / "claim.json"
@@ -39,18 +39,20 @@ def test_a_claim_from_a_randomizer(tmp_path: Path) -> None:
 
 def test_delta_of_an_epsilon() -> None:
     """The other way round; parameters and tables are shown too."""
-    claim = certify(sdp.VariationRatio.of_ldp(1.0), 1_000, epsilon=0.2)
+    claim = certify(sdp.VariationRatio.of_ldp(1.0), 1_000, epsilon=0.2, effort="quick")
     assert claim.epsilon == 0.2
     assert "parameters: p = 2.7" in str(claim)
     assert verify(claim).verdict is Verdict.YES
-    assert "a table of 2 inputs and 2 messages" in str(certify(sdp.FromTable([[0.6, 0.4], [0.4, 0.6]]), 9, delta=0.1))
+    assert "a table of 2 inputs and 2 messages" in str(
+        certify(sdp.FromTable([[0.6, 0.4], [0.4, 0.6]]), 9, delta=0.1, effort="quick")
+    )
 
 
 def test_a_bound_without_a_second_proof_gives_way_to_one_that_has() -> None:
     """Unless it is asked for by name."""
     coin = sdp.KRR(1.0, 2)
-    assert sdp.amplify(coin, 300).epsilon(1e-6).bound == "exact-binary"
-    assert certify(coin, 300, delta=1e-6).bound == "optimal"
+    assert sdp.amplify(coin, 300, effort="quick").epsilon(1e-6).bound == "exact-binary"
+    assert certify(coin, 300, delta=1e-6, effort="quick").bound == "optimal"
     with pytest.raises(ValueError, match="expected a numeric bound"):
         certify(coin, 300, delta=1e-6, bound="exact-binary")
 
@@ -83,7 +85,7 @@ def test_no_table_of_exponentially_many_inputs_is_written_down() -> None:
 def test_whose_law_it_is(tmp_path: Path) -> None:
     """The claim and the finding name the class; a claim that hides it, or of another file, is not decided."""
     kind = visitor.load(written(tmp_path, TOY.format(name="toy")))["toy"]
-    claim = certify(kind(2.0, 16), 1_000, delta=1e-6)  # type: ignore[call-arg]
+    claim = certify(kind(2.0, 16), 1_000, delta=1e-6, effort="quick")  # type: ignore[call-arg]
     origin = visitor.origin(kind)
     assert claim.origin == origin
     assert json.loads(claim.text())["randomizer"]["origin"] == origin
@@ -107,7 +109,7 @@ def test_whose_law_it_is(tmp_path: Path) -> None:
 
 def test_our_own_mechanisms_carry_no_origin() -> None:
     """The files of before stay what they were."""
-    claim = certify(sdp.KRR(2.0, 16), 1_000, delta=1e-6)
+    claim = certify(sdp.KRR(2.0, 16), 1_000, delta=1e-6, effort="quick")
     assert claim.origin is None
     assert json.loads(claim.text())["randomizer"].keys() == {"mechanism", "epsilon", "settings"}
 

@@ -48,7 +48,7 @@ USERS = [1, 2, 7, 30, 200, 1000, 20_000, 10**6, 10**9, 10**12]
 
 def certificate(randomizer: object, users: int, bound: str = "best", **target: float) -> Document:
     """The parsed file of a claim."""
-    curve = sdp.amplify(randomizer, users, bound=bound)
+    curve = sdp.amplify(randomizer, users, bound=bound, effort="quick")
     value = curve.epsilon(**target) if "delta" in target else curve.delta(**target)
     document = json.loads(claim_of(randomizer, users, value, **target).text())
     assert isinstance(document, dict)
@@ -78,7 +78,7 @@ class TestYes:
         """Every randomizer at every n, with one δ each; two of them with all."""
         place = (list(RANDOMIZERS).index(name) + USERS.index(users)) % len(DELTAS)
         for delta in DELTAS if name in ("krr", "any ldp") else DELTAS[place : place + 1]:
-            value = sdp.amplify(RANDOMIZERS[name], users).epsilon(delta)
+            value = sdp.amplify(RANDOMIZERS[name], users, effort="quick").epsilon(delta)
             if value.upper < 700:
                 value = provable(RANDOMIZERS[name], users, value, epsilon=None, delta=delta)
                 document = json.loads(claim_of(RANDOMIZERS[name], users, value, delta=delta).text())
@@ -313,12 +313,12 @@ class TestRefusals:
     def test_no_finite_epsilon(self) -> None:
         randomizer = sdp.VariationRatio(math.inf, 0.5, 4.0)
         with pytest.raises(ValueError, match="epsilon is above 700 at this delta; claim a larger delta"):
-            claim_of(randomizer, 10, sdp.amplify(randomizer, 10).epsilon(1e-6), delta=1e-6)
+            claim_of(randomizer, 10, sdp.amplify(randomizer, 10, effort="quick").epsilon(1e-6), delta=1e-6)
 
     def test_a_delta_of_1(self) -> None:
         randomizer = sdp.VariationRatio(math.inf, 1.0, 4.0)
         with pytest.raises(ValueError, match="promises nothing"):
-            claim_of(randomizer, 1, sdp.amplify(randomizer, 1).delta(0.5), epsilon=0.5)
+            claim_of(randomizer, 1, sdp.amplify(randomizer, 1, effort="quick").delta(0.5), epsilon=0.5)
 
 
 class TestParameters:

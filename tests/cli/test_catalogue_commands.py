@@ -23,6 +23,7 @@ SETTINGS: dict[str, list[str]] = {
     "cheu-zhilyaev": ["options=8", "flip=0.1"],
     "collision": ["options=20", "items=2"],
     "duchi": ["dimension=3"],
+    "gaussian": ["multiplier=2", "grid=2"],
     "hadamard-response": ["options=10"],
     "harmony": ["dimension=4"],
     "krr": ["options=16"],

@@ -50,7 +50,7 @@ def test_json_is_all_there_is_on_stdout(room: Path) -> None:
     outcome = run("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "out", "--json")
     assert outcome.err == ""
     document = json.loads(outcome.out)
-    wanted = amplify(plan_of("krr").mechanism, ROWS).epsilon(1e-6)
+    wanted = amplify(plan_of("krr").mechanism, ROWS, effort="quick").epsilon(1e-6)
     assert document["guarantee"]["epsilon"]["upper"] == wanted.upper
     assert document["guarantee"]["epsilon"]["lower"] == wanted.lower
     assert document["guarantee"]["certified"] is True

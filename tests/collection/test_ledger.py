@@ -39,7 +39,7 @@ def test_entries_tell_their_privacy_again(tmp_path: Path) -> None:
     ledger.reserve("a", guarantee)
     (standing,) = Ledger(tmp_path / "ledger.sqlite").standings("test", delta=1e-7)
     (entry,) = standing.entries
-    direct = amplify(KRR(epsilon=2.0, options=4), 5000)
+    direct = amplify(KRR(epsilon=2.0, options=4), 5000, effort="quick")
     assert entry.recipe.curve().epsilon(1e-7).upper == direct.epsilon(1e-7).upper
     assert standing.epsilon == direct.epsilon(1e-7).upper
     assert entry.epsilon == direct.epsilon(1e-6).upper
@@ -56,7 +56,7 @@ def test_rounds_are_composed_soundly(tmp_path: Path) -> None:
     assert (everyone.population, everyone.entries, everyone.epsilon) == ("everyone", (), 0.0)
     assert (elsewhere.population, len(elsewhere.entries)) == ("elsewhere", 1)
     mechanism = KRR(epsilon=2.0, options=4)
-    curves = [amplify(mechanism, users) for users in (2000, 3000, 4000)]
+    curves = [amplify(mechanism, users, effort="quick") for users in (2000, 3000, 4000)]
     assert standing.epsilon <= sum(curve.epsilon(1e-6 / 3).upper for curve in curves) * (1 + 1e-12)
     assert standing.epsilon > curves[0].epsilon(1e-6).upper
     assert composed_epsilon([], 1e-6) == 0.0
@@ -323,7 +323,7 @@ def test_too_few_users_are_noticed_before_anything_is_released(tmp_path: Path, r
     document = report.document()
     assert document["users"] == 400
     assert document["guarantee"]["target_met"] is False
-    assert document["guarantee"]["epsilon"]["upper"] == amplify(plan.mechanism, 400).epsilon(1e-6).upper
+    assert document["guarantee"]["epsilon"]["upper"] == amplify(plan.mechanism, 400, effort="quick").epsilon(1e-6).upper
     assert "WEAKER" in document["statement"]
     assert ("Over 5 such rounds" in document["statement"]) == (rounds == 5)
 

@@ -26,7 +26,7 @@ def plan_with(honest: int, options: int = 7, **settings: int) -> Plan:
     shape = 25.0 if options < 100 else 2.0
     mechanism = CancellingNoise(options, rate=0.6, shape=shape, ratio=0.8, honest=honest, **settings)
     delta = 1e-5 if options < 100 else 0.1
-    epsilon = amplify(mechanism, USERS).epsilon(delta).upper
+    epsilon = amplify(mechanism, USERS, effort="quick").epsilon(delta).upper
     return Plan(Frequency(options), mechanism, users=USERS, epsilon=epsilon * 1.0001, delta=delta)
 
 

@@ -109,7 +109,7 @@ def test_the_promise_is_that_of_all_released_counts(tmp_path: Path, monkeypatch:
         released(room, plan, [1 + (day == k) if k in (0, 2) else int(day == k) for k in range(4)])
         counts = [np.bincount(numbers_of(plan, room / "public" / f"day-{k:05d}"), minlength=6) for k in range(4)]
         views.append(np.concatenate(counts))
-    curve = sdp.amplify(mechanism, 3)
+    curve = sdp.amplify(mechanism, 3, effort="quick")
     law = stats.poisson.pmf(np.arange(-2, 24), mean)
     for first, second, tight in ((0, 1, True), (1, 0, True), (0, 2, False)):
         moved = views[first] - views[second]

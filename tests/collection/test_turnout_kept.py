@@ -29,7 +29,7 @@ def rows(number: int) -> pa.Array:
 
 
 def epsilon_of(users: int, colluding: int) -> float:
-    return amplify(CAREFUL.mechanism, users, colluding=colluding).epsilon(1e-6).upper
+    return amplify(CAREFUL.mechanism, users, colluding=colluding, effort="quick").epsilon(1e-6).upper
 
 
 def test_the_plan_of_these_tests_is_tight() -> None:
@@ -108,7 +108,7 @@ def test_a_mechanism_that_refuses_few_users_is_one_sentence(tmp_path: Path, monk
 def test_whoever_colludes_does_so_with_all_their_rows() -> None:
     """Two rows a person: twice as many rows hide nobody."""
     held = Guarantee(CAREFUL, users=1200, per_person=2)
-    expected = group(amplify(CAREFUL.mechanism, 1200, colluding=200), 2).epsilon(1e-6).upper
+    expected = group(amplify(CAREFUL.mechanism, 1200, colluding=200, effort="quick"), 2).epsilon(1e-6).upper
     assert held.recipe.colluding == 200
     assert held.value.upper == expected
 

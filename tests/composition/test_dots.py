@@ -13,9 +13,9 @@ from shuffledp.privacy.curve import PrivacyCurve
 def curves() -> list[PrivacyCurve]:
     return [
         sdp.amplify(sdp.KRR(2.0, 8), 100_000, bound="stronger-clone"),
-        sdp.amplify(sdp.KRR(1.0, 4), 5000),
+        sdp.amplify(sdp.KRR(1.0, 4), 5000, effort="quick"),
         sdp.amplify(sdp.KRR(0.5, 4), 2000, bound="efmrtt19"),
-        sdp.amplify(sdp.PureDUMP(4, 30), 300),
+        sdp.amplify(sdp.PureDUMP(4, 30), 300, effort="quick"),
     ]
 
 
@@ -47,7 +47,11 @@ def test_chords_are_above_the_curve_and_near_it(pair: tuple[PrivacyCurve, Dotted
     chosen = np.append(middle[:: max(1, len(middle) // 40)], [0.0, places[-1] * 2])
     exact, chords = curve.profile(chosen), dotted.profile(chosen)
     # A bound that is not convex may be above its own chords; the truth is below both.
-    truth = sdp.amplify(sdp.KRR(0.5, 4), 2000).profile(chosen).lower if curve.bound == "efmrtt19" else exact.upper
+    truth = (
+        sdp.amplify(sdp.KRR(0.5, 4), 2000, effort="quick").profile(chosen).lower
+        if curve.bound == "efmrtt19"
+        else exact.upper
+    )
     assert np.all(chords.upper >= truth)
     assert np.all(chords.lower <= chords.upper)
     near = chosen <= places[len(places) // 3]

@@ -52,7 +52,7 @@ def test_every_small_dataset_is_covered(case: str, held: int) -> None:
         "krr-3": sdp.KRR(epsilon=math.log(4), options=3),
         "lopsided": sdp.FromTable(LOPSIDED),
     }[case]
-    curve = group(sdp.amplify(mechanism, users), held)
+    curve = group(sdp.amplify(mechanism, users, effort="quick"), held)
     for epsilon in EPSILONS:
         truth = worst(table, users, held, epsilon)
         assert truth <= curve.delta(epsilon).upper * (1 + 1e-12)
@@ -60,7 +60,7 @@ def test_every_small_dataset_is_covered(case: str, held: int) -> None:
         if 0 < truth < 1:
             assert worst(table, users, held, curve.epsilon(float(truth)).upper) <= float(truth) * (1 + 1e-9)
     # One value more is a larger change: the bound for one alone would not do.
-    assert worst(table, users, held, 0.2) > sdp.amplify(mechanism, users).delta(0.2).upper
+    assert worst(table, users, held, 0.2) > sdp.amplify(mechanism, users, effort="quick").delta(0.2).upper
 
 
 @pytest.mark.parametrize("held", [2, 3, 7])
@@ -84,7 +84,7 @@ def test_the_formula(held: int) -> None:
 
 def test_both_directions_of_the_question_agree() -> None:
     """ε(δ) is where δ(ε) falls to δ."""
-    curve = group(sdp.amplify(sdp.KRR(epsilon=2.0, options=16), 10_000), 3)
+    curve = group(sdp.amplify(sdp.KRR(epsilon=2.0, options=16), 10_000, effort="quick"), 3)
     for delta in (1e-3, 1e-8):
         value = curve.epsilon(delta)
         assert curve.delta(value.upper).upper <= delta
@@ -110,14 +110,14 @@ def test_what_is_possible_with_any_epsilon_does_not_grow_with_it() -> None:
 
 def test_rounds_of_a_person_with_several_values() -> None:
     """Composed like any curve: above one round, and below the sum."""
-    curve = group(sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 5000), 2)
+    curve = group(sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 5000, effort="quick"), 2)
     one, many = curve.epsilon(1e-6).upper, sdp.compose(curve, 4).epsilon(1e-6).upper
     assert one < many < 4 * one
 
 
 def test_one_value_is_the_curve_itself() -> None:
     """And what cannot be asked is a sentence."""
-    curve = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 1000)
+    curve = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 1000, effort="quick")
     assert group(curve, 1) is curve
     held = sdp.group(curve, 4.0)
     assert isinstance(held, GroupCurve)

@@ -134,7 +134,7 @@ class _Opaque(PrivacyCurve):
 
 def test_order_does_not_matter() -> None:
     """Different rounds in any order."""
-    curves = [sdp.amplify(sdp.KRR(epsilon=e, options=8), 3000) for e in (0.5, 1.0, 2.0)]
+    curves = [sdp.amplify(sdp.KRR(epsilon=e, options=8), 3000, effort="quick") for e in (0.5, 1.0, 2.0)]
     values = [sdp.compose([curves[k] for k in order]).epsilon(1e-7) for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0))]
     uppers = [value.upper for value in values]
     assert max(uppers) == pytest.approx(min(uppers), rel=1e-9)
@@ -203,7 +203,7 @@ def test_catalogue_rounds_are_between_simple_bounds(name: str) -> None:
         "Laplace": sdp.Laplace(epsilon=1.0),
         "OUE": sdp.OUE(epsilon=1.0, options=10),
     }[name]
-    curve = sdp.amplify(mechanism, 20_000)
+    curve = sdp.amplify(mechanism, 20_000, effort="quick")
     found = sdp.compose(curve, 4).epsilon(1e-6)
     assert curve.epsilon(1e-6).upper < found.upper < 4 * curve.epsilon(1e-6 / 4).upper
     assert found.slack < 1e-3 * found.upper
@@ -215,7 +215,7 @@ def test_an_attack_on_all_rounds() -> None:
     """Randomized response, everybody else alike: the product of the exact pairs, in rationals, is not below it."""
     users, rounds = 5, 2
     mechanism = sdp.KRR(epsilon=math.log(4), options=3)
-    curve = sdp.compose(sdp.amplify(mechanism, users), rounds)
+    curve = sdp.compose(sdp.amplify(mechanism, users, effort="quick"), rounds)
     table = krr_table(3, 4)
     counts = merged(shuffled_counts(table[0], table[1], table[2], users))
     exact = product([counts] * rounds)
@@ -224,11 +224,11 @@ def test_an_attack_on_all_rounds() -> None:
         assert value.lower is not None
         assert value.lower <= value.upper
         assert value.lower == pytest.approx(float(divergence(exact, epsilon)), rel=2e-2)
-    many = sdp.compose(sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 5000), 30)
+    many = sdp.compose(sdp.amplify(sdp.KRR(epsilon=1.0, options=8), 5000, effort="quick"), 30)
     found = many.epsilon(1e-6)
     assert found.lower is not None
     assert 0.9 * found.upper < found.lower <= found.upper
-    assert sdp.compose([CLONES, sdp.amplify(mechanism, users)]).delta(1.0).lower is None
+    assert sdp.compose([CLONES, sdp.amplify(mechanism, users, effort="quick")]).delta(1.0).lower is None
 
 
 @pytest.mark.parametrize("bound", ["analytic", "blanket-bennett", "blanket-hoeffding", "clone-analytic", "efmrtt19"])
@@ -237,7 +237,7 @@ def test_closed_forms_compose_too(bound: str) -> None:
     mechanism = sdp.KRR(epsilon=0.4, options=6)
     loose = sdp.amplify(mechanism, 20_000, bound=bound)
     found = sdp.compose(loose, 20).epsilon(1e-5)
-    assert sdp.compose(sdp.amplify(mechanism, 20_000), 20).epsilon(1e-5).upper < found.upper
+    assert sdp.compose(sdp.amplify(mechanism, 20_000, effort="quick"), 20).epsilon(1e-5).upper < found.upper
     assert found.upper < 20 * loose.epsilon(1e-5 / 20).upper * 1.2
 
 

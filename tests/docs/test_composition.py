@@ -37,10 +37,10 @@ def test_the_table_is_right(row: list[float]) -> None:
     """Guarantees rounded up, attacks rounded down, savings to a percent."""
     local, basic, parameters, mixture, attack, over_basic, over_separate = row
     users, delta, made = 100_000, 1e-7, sdp.RangeQueries(local, 11)
-    found = sdp.amplify(made, users).epsilon(delta)
+    found = sdp.amplify(made, users, effort="quick").epsilon(delta)
     any_local = sdp.VariationRatio.of_ldp(local)
     exact = [
-        sdp.amplify(any_local, users).epsilon(delta).upper,
+        sdp.amplify(any_local, users, effort="quick").epsilon(delta).upper,
         sdp.amplify(made, users, bound="variation-ratio").epsilon(delta).upper,
         found.upper,
     ]
@@ -49,5 +49,5 @@ def test_the_table_is_right(row: list[float]) -> None:
     assert found.lower is not None
     assert attack <= found.lower <= attack + 1e-6
     assert over_basic == round(100 * (1 - found.upper / exact[0]))
-    separate = sdp.amplify(any_local, users // 11).epsilon(delta).upper
+    separate = sdp.amplify(any_local, users // 11, effort="quick").epsilon(delta).upper
     assert over_separate == round(100 * (1 - found.upper / separate))

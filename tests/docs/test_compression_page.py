@@ -33,7 +33,7 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_comparison_is_right(name: str, mechanism: sdp.Mechanism) -> None:
     """Bits, variance and central ε of each row."""
     variance = mechanism.variance(np.zeros(1, dtype=np.int64))[1]
-    central = sdp.amplify(mechanism, 100_000).epsilon(1e-8).upper
+    central = sdp.amplify(mechanism, 100_000, effort="quick").epsilon(1e-8).upper
     assert f"| {name} | {mechanism.message_bits} | {variance:.4f} | {central:.5f} |" in PAGE
 
 
@@ -49,7 +49,7 @@ def test_the_comparison_is_right(name: str, mechanism: sdp.Mechanism) -> None:
 def test_the_table_of_runs_is_right(name: str, mechanism: sdp.Mechanism, tries: str) -> None:
     """Bits, error, seeds that are tried and central ε of each row."""
     error = mechanism.variance(np.full((1, 1024), 1 / 32)).sum() / 1024
-    central = sdp.amplify(mechanism, 1_000_000).epsilon(1e-8).upper
+    central = sdp.amplify(mechanism, 1_000_000, effort="quick").epsilon(1e-8).upper
     assert f"| {name} | {mechanism.message_bits} | {error:.4f} | {tries} | {central:.5f} |" in PAGE
     long = 2 if "twice" in tries else 1
     assert f"{mechanism.words_tried / 1536 / long:.0f}" == tries.partition(",")[0]

@@ -48,12 +48,14 @@ def test_every_mechanism_of_the_table_is_known() -> None:
 def test_a_row_of_the_table(name: str, local: float, before: str, now: str, attack: str) -> None:
     """To the digits given."""
     randomizer = MADE[name](local)
-    usual = sdp.amplify(randomizer, 10_000).epsilon(1e-6)
+    usual = sdp.amplify(randomizer, 10_000, effort="quick").epsilon(1e-6)
     found = sdp.amplify(randomizer, 10_000, bound="all-crowds").epsilon(1e-6)
     assert usual.upper == pytest.approx(float(before), rel=6e-5)
     assert found.upper == pytest.approx(float(now), rel=6e-5)
     # Some randomizer of this ε0 attains it: two options up to log 2, three beyond.
     attacked = (
-        usual if name != "any ε0-LDP" else sdp.amplify(sdp.KRR(local, 2 if local < 0.69 else 3), 10_000).epsilon(1e-6)
+        usual
+        if name != "any ε0-LDP"
+        else sdp.amplify(sdp.KRR(local, 2 if local < 0.69 else 3), 10_000, effort="quick").epsilon(1e-6)
     )
     assert attacked.lower == pytest.approx(float(attack), rel=6e-5)

@@ -30,7 +30,7 @@ def test_the_loss_is_that_of_all_counts(settings: tuple[float, float, float], us
     """Users' shares added up one by one, colluding ones taken off, all four counts enumerated: the same δ."""
     rate, shape, ratio = settings
     mechanism = sdp.CancellingNoise(options=4, rate=rate, shape=shape, ratio=ratio, honest=2)
-    curve = sdp.amplify(mechanism, users, colluding=colluding)
+    curve = sdp.amplify(mechanism, users, colluding=colluding, effort="quick")
     mp.dps = 30
     law = cancelling.pair_law(min(2, users - colluding), 2, rate, shape, ratio, CUT)
     for epsilon in (0.3, 1.0, 2.0):
@@ -79,18 +79,18 @@ def test_more_users_and_the_shuffler() -> None:
     """More users than planned keep the promise; the shuffler's noise does not depend on who is there."""
     by_users = sdp.CancellingNoise(options=9, rate=0.4, shape=30.0, ratio=0.92, honest=1000)
     by_shuffler = sdp.CancellingNoise(options=9, rate=0.4, shape=30.0, ratio=0.92, honest=0)
-    planned = sdp.amplify(by_users, 1000).epsilon(1e-6).upper
-    assert sdp.amplify(by_users, 5000).epsilon(1e-6).upper == planned
-    assert sdp.amplify(by_users, 5000, colluding=4000).epsilon(1e-6).upper == planned
-    assert sdp.amplify(by_users, 500).epsilon(1e-6).upper > planned
+    planned = sdp.amplify(by_users, 1000, effort="quick").epsilon(1e-6).upper
+    assert sdp.amplify(by_users, 5000, effort="quick").epsilon(1e-6).upper == planned
+    assert sdp.amplify(by_users, 5000, colluding=4000, effort="quick").epsilon(1e-6).upper == planned
+    assert sdp.amplify(by_users, 500, effort="quick").epsilon(1e-6).upper > planned
     for users, colluding in ((1, 0), (10, 9), (10**9, 0)):
-        assert sdp.amplify(by_shuffler, users, colluding=colluding).epsilon(1e-6).upper == planned
+        assert sdp.amplify(by_shuffler, users, colluding=colluding, effort="quick").epsilon(1e-6).upper == planned
 
 
 def test_two_rounds_by_the_composition_engine() -> None:
     """Two rounds of one count are two losses of each kind: composed by the engine, and enumerated."""
     rate, shape, ratio = 2.2, 1.0, 0.05
-    curve = sdp.compose(sdp.amplify(sdp.CancellingNoise(4, rate, shape, ratio, honest=0), 1), 2)
+    curve = sdp.compose(sdp.amplify(sdp.CancellingNoise(4, rate, shape, ratio, honest=0), 1, effort="quick"), 2)
     mp.dps = 20
     law = cancelling.pair_law(1, 1, rate, shape, ratio, 2)
     low, high = cancelling.divergence(law, 3.0, [1, -1, 1, -1])
@@ -174,8 +174,8 @@ def test_padded_reports_tell_nothing_by_their_number() -> None:
     assert (sent[:, 0] == 2 * values).all()
     found = mechanism.estimate(sent.reshape(-1))
     assert found.users == 1200
-    plain = sdp.amplify(sdp.CancellingNoise(6, 0.5, 8.0, 0.8, honest=1000), 1200)
-    padded = sdp.amplify(mechanism, 1200)
+    plain = sdp.amplify(sdp.CancellingNoise(6, 0.5, 8.0, 0.8, honest=1000), 1200, effort="quick")
+    padded = sdp.amplify(mechanism, 1200, effort="quick")
     loss = mechanism.own_loss(1200)
     assert isinstance(loss, NearLoss)
     assert loss.distance > 0
@@ -211,7 +211,7 @@ def test_padded_reports_by_brute_force(shape: float, colluding: int) -> None:
 
     first, second = law(0), law(1)
     seen = np.array([(first.get(place, 0.0), second.get(place, 0.0)) for place in first.keys() | second.keys()])
-    curve = sdp.amplify(mechanism, users, colluding=colluding)
+    curve = sdp.amplify(mechanism, users, colluding=colluding, effort="quick")
     for epsilon in (0.0, 0.5, 1.5, 3.0, 5.0):
         truth = float(np.maximum(seen[:, 0] - math.exp(epsilon) * seen[:, 1], 0.0).sum())
         assert curve.delta(epsilon).upper >= truth * (1 - 1e-12)
@@ -266,7 +266,7 @@ def test_rounds_are_designed_together() -> None:
     assert found is not None
     rate, flood = found
     mechanism = sdp.CancellingNoise(8, rate, flood.shape, flood.ratio, honest=0)
-    together = sdp.compose(sdp.amplify(mechanism, 1), 4).epsilon(1e-6).upper
+    together = sdp.compose(sdp.amplify(mechanism, 1, effort="quick"), 4).epsilon(1e-6).upper
     assert 0.97 < together <= 1.0
 
 

@@ -83,7 +83,7 @@ def test_another_default_does_not_change_a_saved_mechanism(name: str, monkeypatc
 @pytest.mark.parametrize("kind", [Subset, LocalHash])
 def test_calibration_chooses_anew_for_every_epsilon(kind: type[Mechanism]) -> None:
     """Only what the caller gave is fixed while ε is searched."""
-    found = calibrate(kind, options=50, users=2000, epsilon=1.0, delta=1e-6).mechanism
+    found = calibrate(kind, options=50, users=2000, epsilon=1.0, delta=1e-6, effort="quick").mechanism
     assert found == kind(found.epsilon, 50)  # type: ignore[call-arg]
     assert found.settings() != kind(1.0, 50).settings() | {"epsilon": found.epsilon}  # type: ignore[call-arg]
 

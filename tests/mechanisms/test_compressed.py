@@ -200,14 +200,14 @@ def test_seeds_are_amplified_like_messages() -> None:
     """amplify takes it as a mechanism; rounding and β_G cost nothing visible, the common part's ratio a little."""
     for randomizer in (sdp.RAPPOR(2.0, 1024), sdp.PIRAPPOR(3.0, 1024), sdp.Subset(2.0, 50)):
         compressed = Compressed(randomizer)
-        value = sdp.amplify(compressed, 100_000).epsilon(1e-8)
+        value = sdp.amplify(compressed, 100_000, effort="quick").epsilon(1e-8)
         base = sdp.amplify(randomizer, 100_000, bound="variation-ratio").epsilon(1e-8)
-        best = sdp.amplify(randomizer, 100_000).epsilon(1e-8)
+        best = sdp.amplify(randomizer, 100_000, effort="quick").epsilon(1e-8)
         assert best.upper <= value.upper <= base.upper * (1 + 1e-6)
         assert value.guarantee
         assert value.certified
-        assert sdp.amplify(compressed, 100_000).note == compressed.assumption
-        assert sdp.amplify(randomizer, 100_000).note == ""
+        assert sdp.amplify(compressed, 100_000, effort="quick").note == compressed.assumption
+        assert sdp.amplify(randomizer, 100_000, effort="quick").note == ""
 
 
 @pytest.mark.parametrize("randomizer", [sdp.KRR(3.0, 16), sdp.PrivHS(2.0, 5), sdp.Duchi(1.0, 9)], ids=str)
@@ -331,7 +331,7 @@ def test_no_certificate_hides_the_assumption() -> None:
     from shuffledp.certificate.claim import claim_of
 
     compressed = Compressed(sdp.RAPPOR(1.0, 10))
-    value = sdp.amplify(compressed, 1000).epsilon(1e-6)
+    value = sdp.amplify(compressed, 1000, effort="quick").epsilon(1e-6)
     with pytest.raises(
         ValueError, match=r"^certificate: expected a randomizer that can be written down, got Compressed"
     ):

@@ -315,17 +315,17 @@ def test_runs_carry_the_assumption() -> None:
     assert fallback is not None
     assert mechanism.assumption.endswith(f"by more than e^{math.ceil(3000 * fallback.replacement_epsilon) / 1000:g}.")
     assert mechanism.assumption.partition(" Whatever")[0] == once.assumption.partition(" Whatever")[0]
-    assert sdp.amplify(mechanism, 1000).note == mechanism.assumption
+    assert sdp.amplify(mechanism, 1000, effort="quick").note == mechanism.assumption
     assert Repeated(sdp.PrivHS(1.0, 40), 3).assumption == ""
     with pytest.raises(ValueError, match=r"^certificate: expected a randomizer that can be written down, got Repeated"):
-        claim_of(mechanism, 1000, sdp.amplify(mechanism, 1000).epsilon(1e-6), delta=1e-6)
+        claim_of(mechanism, 1000, sdp.amplify(mechanism, 1000, effort="quick").epsilon(1e-6), delta=1e-6)
 
 
 def test_runs_of_seeds_hide_as_well_as_runs_of_messages() -> None:
     """The central ε is that of uncompressed runs but for rounding."""
     for runs, once in ((2, sdp.PrivUnitG(2.0, 64)), (4, sdp.PrivHS(1.0, 64))):
         seeds, plain = (
-            sdp.amplify(mechanism, 20_000).epsilon(1e-6).upper
+            sdp.amplify(mechanism, 20_000, effort="quick").epsilon(1e-6).upper
             for mechanism in (Repeated(Compressed(once), runs), Repeated(once, runs))
         )
         assert plain <= seeds * (1 + 1e-12)

@@ -45,7 +45,9 @@ def test_it_is_the_table_of_its_cells() -> None:
     mechanism = FromDensity(straight, (-0.5, 0.5), -1, 1, 8)
     table = FromTable([[float(chance) for chance in row] for row in mechanism.table().probabilities])
     assert mechanism.epsilon == pytest.approx(table.epsilon, rel=1e-12)
-    assert amplify(mechanism, 500).delta(0.05).upper == pytest.approx(amplify(table, 500).delta(0.05).upper, rel=1e-9)
+    assert amplify(mechanism, 500, effort="quick").delta(0.05).upper == pytest.approx(
+        amplify(table, 500, effort="quick").delta(0.05).upper, rel=1e-9
+    )
     assert mechanism.settings() == {"epsilon": mechanism.epsilon, "inputs": 2, "outputs": 8}
 
 
@@ -106,6 +108,6 @@ def test_a_density_must_be_a_function() -> None:
 def test_a_normal_density_on_many_cells_gives_no_warning(users: int) -> None:
     """σ = 2 on 256 cells: at some nodes of the contour the moment is 0 to the last digit. Warnings are errors here."""
     mechanism = FromDensity(lambda x, y: norm.pdf(y, loc=x, scale=2.0), inputs=[0, 1], low=-20, high=20, cells=256)
-    value = amplify(mechanism, users).epsilon(1e-6)
+    value = amplify(mechanism, users, effort="quick").epsilon(1e-6)
     assert value.lower is not None
     assert 0 < value.lower <= value.upper < 1.0

@@ -112,8 +112,8 @@ def test_the_table_of_randomized_response_is_randomized_response() -> None:
     (pair,) = mechanism.blankets()
     assert pair.symmetric
     assert len(pair.classes()) == 4
-    assert amplify(mechanism, 1000).epsilon(1e-6).upper == pytest.approx(
-        amplify(krr, 1000).epsilon(1e-6).upper, rel=1e-9
+    assert amplify(mechanism, 1000, effort="quick").epsilon(1e-6).upper == pytest.approx(
+        amplify(krr, 1000, effort="quick").epsilon(1e-6).upper, rel=1e-9
     )
 
 
@@ -127,7 +127,7 @@ def test_equal_rows_and_proportional_columns_count_once() -> None:
 def test_equal_rows_tell_nothing() -> None:
     mechanism = FromTable([[0.5, 0.5], [0.5, 0.5]])
     assert mechanism.epsilon == 0.0
-    assert amplify(mechanism, 10).delta(0.1).upper == 0.0
+    assert amplify(mechanism, 10, effort="quick").delta(0.1).upper == 0.0
     with pytest.raises(ValueError, match=r"^FromTable: no unbiased estimate exists, .*\(2 inputs, rank 1\)\.$"):
         mechanism.estimate(np.array([0, 1]))
 
@@ -144,14 +144,14 @@ def test_a_zero_against_a_probability_has_no_finite_ratio() -> None:
     for ask in (mechanism.variation_ratio, mechanism.blankets, lambda: amplify(mechanism, 100, bound="clone")):
         with pytest.raises(ValueError, match=sentence):
             ask()
-    curve = amplify(mechanism, 100)
+    curve = amplify(mechanism, 100, effort="quick")
     assert curve.epsilon(0.4).upper == math.inf
     assert 0.5 <= curve.delta(1.0).upper < 0.5001
 
 
 def test_nothing_in_common_is_refused() -> None:
     with pytest.raises(ValueError, match="there is no message that all inputs may send"):
-        amplify(FromTable([[1.0, 0.0], [0.0, 1.0]]), 100)
+        amplify(FromTable([[1.0, 0.0], [0.0, 1.0]]), 100, effort="quick")
 
 
 def test_many_inputs_and_outputs() -> None:
@@ -185,7 +185,7 @@ def test_the_estimate_has_the_least_variance_for_a_uniform_crowd() -> None:
 
 def test_attacks_are_below_the_bound() -> None:
     for mechanism in (*FromTable.examples(), random_tables()[9]):
-        value = amplify(mechanism, 200).epsilon(1e-4)
+        value = amplify(mechanism, 200, effort="quick").epsilon(1e-4)
         assert 0 < value.lower <= value.upper
 
 

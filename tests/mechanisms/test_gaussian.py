@@ -41,7 +41,7 @@ def test_the_attack_against_a_sum_of_lognormal_numbers() -> None:
         places = np.arange(size) + size * np.round(((mean - start) / steps - np.arange(size)) / size)
         return float((total * np.maximum(start + steps * places, 0.0)).sum()) / users
 
-    known = sdp.amplify(Gaussian(1.0), users).source.attack
+    known = sdp.amplify(Gaussian(1.0), users, effort="quick").source.attack
     assert known is not None
     assert known.delta(0.0458) == pytest.approx(delta(0.0458), rel=0.02)
 
@@ -49,13 +49,13 @@ def test_the_attack_against_a_sum_of_lognormal_numbers() -> None:
 def test_small_crowds_and_heavy_tails_are_answered() -> None:
     """Where noise is small, few messages tell much: never below the attack."""
     for multiplier, users in ((0.5, 30), (0.8, 100), (1.0, 2)):
-        value = sdp.amplify(Gaussian(multiplier, grid=1), users).epsilon(1e-5)
+        value = sdp.amplify(Gaussian(multiplier, grid=1), users, effort="quick").epsilon(1e-5)
         assert value.lower is not None
         assert value.lower <= value.upper
     z = np.arange(-100, 101)
     law = np.exp(-(z**2) / 128.0) / np.exp(-(z**2) / 128.0).sum()
     alone = np.maximum(law[:-8] - math.e * law[8:], 0).sum()
-    assert sdp.amplify(Gaussian(1.0), 1).delta(1.0).upper == pytest.approx(alone, rel=5e-4)
+    assert sdp.amplify(Gaussian(1.0), 1, effort="quick").delta(1.0).upper == pytest.approx(alone, rel=5e-4)
 
 
 def test_the_mean_is_unbiased_and_its_variance_is_stated() -> None:

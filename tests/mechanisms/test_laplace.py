@@ -262,23 +262,28 @@ def test_pairs_of_numbers_cover_the_real_protocol() -> None:
             for first, second in ((a, b), (b, a))
             for others in itertools.combinations_with_replacement(range(4), 2)
         )
-        value = sdp.amplify(mechanism, 3, pair=(a / 3, b / 3)).delta(math.log(ratio))
+        value = sdp.amplify(mechanism, 3, pair=(a / 3, b / 3), effort="quick").delta(math.log(ratio))
         assert value.lower is not None
         assert value.lower * (1 - 1e-9) <= float(truth) <= value.upper * (1 + 1e-9)
-        assert sdp.amplify(mechanism, 3, diameter=(b - a) / 3).delta(math.log(ratio)).upper >= float(truth)
+        assert sdp.amplify(mechanism, 3, diameter=(b - a) / 3, effort="quick").delta(math.log(ratio)).upper >= float(
+            truth
+        )
 
 
 def test_near_numbers_are_better_protected() -> None:
     """A metric mechanism: the nearer, the better; the ends are the whole; one number against itself tells nothing."""
     mechanism = sdp.Laplace(epsilon=2.0, grid=64)
     users, delta = 10_000, 1e-6
-    values = [sdp.amplify(mechanism, users, pair=(0.0, x)).epsilon(delta).upper for x in (0.0, 1e-14, 0.1, 1.0)]
+    values = [
+        sdp.amplify(mechanism, users, pair=(0.0, x), effort="quick").epsilon(delta).upper
+        for x in (0.0, 1e-14, 0.1, 1.0)
+    ]
     assert values == sorted(values)
     assert values[1] < 1e-9
-    whole = sdp.amplify(mechanism, users).epsilon(delta).upper
+    whole = sdp.amplify(mechanism, users, effort="quick").epsilon(delta).upper
     assert values[3] == pytest.approx(whole, rel=1e-6)
-    assert values[2] <= sdp.amplify(mechanism, users, diameter=0.1).epsilon(delta).upper < whole
-    assert sdp.amplify(mechanism, users, diameter=5.0).epsilon(delta).upper == whole
+    assert values[2] <= sdp.amplify(mechanism, users, diameter=0.1, effort="quick").epsilon(delta).upper < whole
+    assert sdp.amplify(mechanism, users, diameter=5.0, effort="quick").epsilon(delta).upper == whole
 
 
 @pytest.mark.parametrize(
@@ -312,7 +317,7 @@ def test_what_is_known_of_a_diameter_from_below_is_attained(grid: int, diameter:
 
     rows = [law(number) for number in numbers]
     near = [(a, b) for a, b in itertools.permutations(range(5), 2) if abs(numbers[a] - numbers[b]) <= diameter]
-    curve = sdp.amplify(mechanism, users, diameter=diameter)
+    curve = sdp.amplify(mechanism, users, diameter=diameter, effort="quick")
     for ratio in (Fraction(1), Fraction(9, 8), Fraction(2)):
         truth = max(
             exact.shuffled_divergence([rows] * users, first, second, others, ratio)

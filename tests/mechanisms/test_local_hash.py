@@ -168,7 +168,7 @@ def test_attacks_are_real_datasets(mechanism: LocalHash, number: int, third: int
 @pytest.mark.parametrize(("options", "length"), [(10**6, None), (10**6, 101), (128, None)])
 def test_large_instances_have_curves(options: int, length: int | None) -> None:
     mechanism = LocalHash(2.0, options, length)
-    epsilon = amplify(mechanism, 10_000).epsilon(1e-6)
+    epsilon = amplify(mechanism, 10_000, effort="quick").epsilon(1e-6)
     assert 0 < epsilon.lower <= epsilon.upper < 0.3
 
 
@@ -226,4 +226,4 @@ def test_the_exact_protocol_is_below_the_blanket() -> None:
     rows = [list(row) for row in mechanism.table().probabilities]
     for ratio in (Fraction(9, 8), Fraction(3)):
         truth = exact.worst_divergence(rows, 2, ratio)
-        assert amplify(mechanism, 2).delta(math.log(ratio)).upper >= float(truth) * (1 - 1e-12)
+        assert amplify(mechanism, 2, effort="quick").delta(math.log(ratio)).upper >= float(truth) * (1 - 1e-12)

@@ -69,7 +69,7 @@ def test_the_tables_are_what_they_are_called(space: sdp.metric.DistanceMatrix) -
 def test_the_figures_of_the_lower_bound_are_attained() -> None:
     """The padded mechanism between a and b: what the theory calls the lower bound is its attack."""
     mechanism, users, delta = sdp.PaddedExponential(triangle(1.0).matrix), 100_000, 1e-7
-    value = sdp.amplify(mechanism, users, pair=(0, 1)).epsilon(delta)
+    value = sdp.amplify(mechanism, users, pair=(0, 1), effort="quick").epsilon(delta)
     assert value.lower == pytest.approx(lower_bound(triangle(1.0), 0, 1, users, delta), rel=1e-6)
     assert value.lower is not None
     assert value.lower <= value.upper < 1.001 * value.lower
@@ -93,13 +93,13 @@ def test_pairs_and_diameters_cover_the_real_protocol(kind: Kind, example: int) -
     distances = mechanism.space.matrix
     claims = {}
     for a, b in mechanism.space.pairs():
-        value = sdp.amplify(mechanism, users, pair=(a, b)).delta(epsilon)
+        value = sdp.amplify(mechanism, users, pair=(a, b), effort="quick").delta(epsilon)
         claims[a, b] = value.upper
         assert value.upper >= float(max(truth[a, b], truth[b, a])) * (1 - 1e-12)
         assert value.lower is not None
         assert value.lower <= float(max(truth[a, b], truth[b, a])) * (1 + 1e-9)
     for diameter in {float(distances[pair]) for pair in mechanism.space.pairs()}:
-        value = sdp.amplify(mechanism, users, diameter=diameter).delta(epsilon)
+        value = sdp.amplify(mechanism, users, diameter=diameter, effort="quick").delta(epsilon)
         near = [claims[pair] for pair in mechanism.space.pairs() if distances[pair] <= diameter]
         assert value.upper == pytest.approx(max(near), rel=1e-9)
 
@@ -108,12 +108,12 @@ def test_many_inputs_use_the_worst_parameters() -> None:
     """Beyond a few hundred kinds of pairs parameters give the answer; never below a pair inside the diameter."""
     space = sdp.metric.DistanceMatrix.from_points(np.random.default_rng(2).random((34, 2)), rate=3.0)
     mechanism = sdp.PaddedExponential(space.matrix)
-    all_of_it = sdp.amplify(mechanism, 5_000).epsilon(1e-6).upper
-    within = sdp.amplify(mechanism, 5_000, diameter=2.0).epsilon(1e-6).upper
+    all_of_it = sdp.amplify(mechanism, 5_000, effort="quick").epsilon(1e-6).upper
+    within = sdp.amplify(mechanism, 5_000, diameter=2.0, effort="quick").epsilon(1e-6).upper
     assert within <= all_of_it * (1 + 1e-9)
     near = [pair for pair in space.pairs() if space.matrix[pair] <= 2.0]
     worst = max(near, key=lambda pair: float(space.matrix[pair]))
-    assert sdp.amplify(mechanism, 5_000, pair=worst).epsilon(1e-6).upper <= within
+    assert sdp.amplify(mechanism, 5_000, pair=worst, effort="quick").epsilon(1e-6).upper <= within
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,12 +132,12 @@ def test_what_is_refused(kind: Kind) -> None:
             kind(matrix)  # type: ignore[call-arg]
     mechanism = kind([[0, 1], [1, 0]])  # type: ignore[call-arg]
     with pytest.raises(ValueError, match=r"diameter must be at least the smallest distance 1.0, got 0.5"):
-        sdp.amplify(mechanism, 100, diameter=0.5)
+        sdp.amplify(mechanism, 100, diameter=0.5, effort="quick")
     with pytest.raises(ValueError, match="an input must be from 0 to 1, got 2"):
-        sdp.amplify(mechanism, 100, pair=(0, 2))
+        sdp.amplify(mechanism, 100, pair=(0, 2), effort="quick")
     with pytest.raises(ValueError, match="either pair or diameter, not both"):
-        sdp.amplify(mechanism, 100, pair=(0, 1), diameter=1.0)
+        sdp.amplify(mechanism, 100, pair=(0, 1), diameter=1.0, effort="quick")
     with pytest.raises(ValueError, match="pair must be two inputs, got 3"):
-        sdp.amplify(mechanism, 100, pair=(0, 1, 1))
+        sdp.amplify(mechanism, 100, pair=(0, 1, 1), effort="quick")
     with pytest.raises(TypeError, match="need a metric mechanism, got KRR"):
-        sdp.amplify(sdp.KRR(1.0, 4), 100, pair=(0, 1))
+        sdp.amplify(sdp.KRR(1.0, 4), 100, pair=(0, 1), effort="quick")

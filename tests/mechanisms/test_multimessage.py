@@ -94,7 +94,7 @@ def test_colluding_users_take_their_dummies_with_them(mechanism: Any) -> None:
         curve = delta_of(mechanism, 2, ratio, colluding=1)
         assert curve.upper == delta_of(mechanism, 1, ratio).upper
         assert curve.upper >= float(reports.worst_divergence(laws, 1, ratio)) * (1 - 1e-12)
-    assert sdp.amplify(mechanism, 50, colluding=20).messages == mechanism.hiding_messages(30)
+    assert sdp.amplify(mechanism, 50, colluding=20, effort="quick").messages == mechanism.hiding_messages(30)
 
 
 def two_counters(coin: Fraction, coins: int, ratio: Fraction) -> Fraction:
@@ -145,15 +145,17 @@ def test_pure_dump_is_the_pair_of_its_parameters() -> None:
     parameters = sdp.VariationRatio(p=math.inf, beta=1.0, q=16.0)
     mechanism = sdp.PureDUMP(options=16, dummies=3)
     assert mechanism.hiding_messages(20_000) == 60_001
-    found = sdp.amplify(mechanism, users=20_000).epsilon(1e-7).upper
-    assert found == pytest.approx(sdp.amplify(parameters, users=60_001).epsilon(1e-7).upper, rel=1e-9)
+    found = sdp.amplify(mechanism, users=20_000, effort="quick").epsilon(1e-7).upper
+    assert found == pytest.approx(sdp.amplify(parameters, users=60_001, effort="quick").epsilon(1e-7).upper, rel=1e-9)
 
 
 def test_balls_that_collide_hide_each_other() -> None:
     """With collisions counted, balls into bins is tighter than the printed β = 1."""
     mechanism = sdp.BallsIntoBins(options=1000, bins=17)
-    printed = sdp.amplify(sdp.VariationRatio(p=math.inf, beta=1.0, q=17.0), users=5001).epsilon(1e-6).upper
-    ours = sdp.amplify(mechanism, users=5000).epsilon(1e-6).upper
+    printed = (
+        sdp.amplify(sdp.VariationRatio(p=math.inf, beta=1.0, q=17.0), users=5001, effort="quick").epsilon(1e-6).upper
+    )
+    ours = sdp.amplify(mechanism, users=5000, effort="quick").epsilon(1e-6).upper
     assert printed * 0.9 < ours < printed
 
 
@@ -179,7 +181,7 @@ def test_the_known_law_is_never_worse_than_the_parameters(mechanism: Any) -> Non
 )
 def test_what_can_be_tuned_is_monotone(make: Any, values: tuple[float, ...]) -> None:
     """In the direction that a tuning names, ε falls."""
-    found = [sdp.amplify(make(value), users=500).epsilon(1e-5).upper for value in values]
+    found = [sdp.amplify(make(value), users=500, effort="quick").epsilon(1e-5).upper for value in values]
     assert found == sorted(found, reverse=True)
     names = {tuning.name: tuning for tuning in make(values[0]).tuning}
     varied = [name for name in names if getattr(make(values[0]), name) != getattr(make(values[1]), name)]
@@ -372,7 +374,7 @@ def test_the_exact_epsilon_is_never_above_the_printed_one(mechanism: Any) -> Non
             printed = sdp.amplify(mechanism, users, bound="protocol-published").epsilon(delta).upper
         except NotApplicable:
             continue
-        assert sdp.amplify(mechanism, users).epsilon(delta).upper < printed
+        assert sdp.amplify(mechanism, users, effort="quick").epsilon(delta).upper < printed
 
 
 def test_printed_guarantees_say_where_they_do_not_apply() -> None:

@@ -64,6 +64,6 @@ def test_attacks_are_real_datasets(mechanism: Mechanism, first: object, second: 
 )
 def test_attacks_are_close_to_the_bound(mechanism: Mechanism) -> None:
     """A lower bound below the upper one and not far from it."""
-    epsilon = amplify(mechanism, 10_000).epsilon(1e-6)
+    epsilon = amplify(mechanism, 10_000, effort="quick").epsilon(1e-6)
     assert epsilon.lower is not None
     assert 0.8 * epsilon.upper < epsilon.lower <= epsilon.upper

@@ -88,7 +88,7 @@ def test_the_bound_on_the_mean_variation_against_a_hand_sum() -> None:
     assert made.variation_ratio().beta == pytest.approx(beta, rel=1e-12)
     value = sdp.amplify(made, 5_000, bound="variation-ratio").epsilon(1e-5).upper
     assert delta_sound_float(e, beta, e, e, 5_000, value) == pytest.approx(1e-5, rel=1e-5)
-    assert sdp.amplify(made, 5_000).epsilon(1e-5).upper < value
+    assert sdp.amplify(made, 5_000, effort="quick").epsilon(1e-5).upper < value
 
 
 def test_a_hierarchy_by_hand_is_the_ready_one() -> None:
@@ -102,8 +102,8 @@ def test_a_hierarchy_by_hand_is_the_ready_one() -> None:
 
 def test_one_query_is_the_mechanism_itself() -> None:
     """Nothing is gained or lost."""
-    once = sdp.amplify(sdp.Parallel([sdp.KRR(2.0, 8)]), 1_000).epsilon(1e-5).upper
-    assert once == pytest.approx(sdp.amplify(sdp.KRR(2.0, 8), 1_000).epsilon(1e-5).upper, rel=1e-9)
+    once = sdp.amplify(sdp.Parallel([sdp.KRR(2.0, 8)]), 1_000, effort="quick").epsilon(1e-5).upper
+    assert once == pytest.approx(sdp.amplify(sdp.KRR(2.0, 8), 1_000, effort="quick").epsilon(1e-5).upper, rel=1e-9)
 
 
 def test_a_query_whose_law_cannot_be_written_down() -> None:
@@ -117,7 +117,7 @@ def test_a_query_whose_law_cannot_be_written_down() -> None:
     # Seven numbers within 5.5 estimated errors: a false alarm has a chance of about 3e-7.
     assert (np.abs(vector.value - vectors[0]) < 5.5 * vector.standard_error).all()
     assert (np.abs(counts.value - [0, 20_000, 0]) < 5.5 * counts.standard_error).all()
-    assert sdp.amplify(made, 20_000).epsilon(1e-6).upper < 2.0
+    assert sdp.amplify(made, 20_000, effort="quick").epsilon(1e-6).upper < 2.0
 
 
 def test_parallel_queries_nest() -> None:
@@ -177,7 +177,7 @@ def test_attacks_are_real_datasets() -> None:
     rows = [list(row) for row in made.table().probabilities]
     for users in (2, 3):
         truth = exact.worst_divergence(rows, users, Fraction(9, 8))
-        attained = sdp.amplify(made, users).delta(math.log(9 / 8)).lower
+        attained = sdp.amplify(made, users, effort="quick").delta(math.log(9 / 8)).lower
         assert attained is not None
         assert 0 < attained <= float(truth) * (1 + 1e-12)
 
@@ -333,6 +333,6 @@ def test_a_query_nobody_answered() -> None:
 def test_what_a_query_assumes_all_assume() -> None:
     """A compressed query is private only if its generator is; the curve of all queries says so, once."""
     compressed = sdp.Compressed(sdp.RAPPOR(1.0, 4))
-    note = sdp.amplify(sdp.Parallel([compressed, sdp.KRR(1.0, 3), compressed]), 100).note
+    note = sdp.amplify(sdp.Parallel([compressed, sdp.KRR(1.0, 3), compressed]), 100, effort="quick").note
     assert note == compressed.assumption
-    assert sdp.amplify(sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(1.0, 2)]), 100).note == ""
+    assert sdp.amplify(sdp.Parallel([sdp.KRR(1.0, 3), sdp.KRR(1.0, 2)]), 100, effort="quick").note == ""

@@ -78,12 +78,12 @@ def test_near_places_are_better_protected() -> None:
     """A pair, a diameter and the whole map, in this order; each attacked from below."""
     mechanism = sdp.PlanarLaplace(8.0, columns=6)
     users, delta = 20_000, 1e-6
-    pair = sdp.amplify(mechanism, users, pair=((0.1, 0.1), (0.3, 0.1))).epsilon(delta)
-    near = sdp.amplify(mechanism, users, diameter=0.15).epsilon(delta)
-    whole = sdp.amplify(mechanism, users).epsilon(delta)
+    pair = sdp.amplify(mechanism, users, pair=((0.1, 0.1), (0.3, 0.1)), effort="quick").epsilon(delta)
+    near = sdp.amplify(mechanism, users, diameter=0.15, effort="quick").epsilon(delta)
+    whole = sdp.amplify(mechanism, users, effort="quick").epsilon(delta)
     assert pair.lower is not None
     assert 0 < pair.lower <= pair.upper <= near.upper <= whole.upper <= 8.0
-    same = sdp.amplify(mechanism, users, pair=((0.1, 0.1), (0.11, 0.1))).epsilon(delta)
+    same = sdp.amplify(mechanism, users, pair=((0.1, 0.1), (0.11, 0.1)), effort="quick").epsilon(delta)
     assert same.upper < 1e-6
 
 
@@ -91,8 +91,8 @@ def test_a_diameter_counts_points_at_the_edges_of_cells() -> None:
     """Two points may be near and yet in cells whose centres are far: the diameter covers every such pair."""
     mechanism = sdp.PlanarLaplace(6.0, columns=4)
     users, delta = 5_000, 1e-6
-    near = sdp.amplify(mechanism, users, diameter=0.02).epsilon(delta).upper
-    across = sdp.amplify(mechanism, users, pair=((0.249, 0.249), (0.251, 0.251))).epsilon(delta).upper
+    near = sdp.amplify(mechanism, users, diameter=0.02, effort="quick").epsilon(delta).upper
+    across = sdp.amplify(mechanism, users, pair=((0.249, 0.249), (0.251, 0.251)), effort="quick").epsilon(delta).upper
     assert across <= near
 
 
@@ -144,7 +144,7 @@ def test_a_diameter_is_attacked_with_places_that_are_that_near(diameter: float) 
     held = list(zip(map(Fraction, places.tolist()), cells.tolist(), strict=True))
     pairs = {(a, b) for x, a in held for y, b in held if 0 <= y - x <= Fraction(diameter)}
     truth = max(float(np.maximum(rows[a] - rows[b], 0).sum()) for a, b in pairs)
-    found = sdp.amplify(mechanism, 1, diameter=diameter).delta(0.0)
+    found = sdp.amplify(mechanism, 1, diameter=diameter, effort="quick").delta(0.0)
     if diameter == 1e-300:
         assert found.lower is None
     else:

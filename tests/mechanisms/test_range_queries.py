@@ -30,7 +30,7 @@ def test_the_paper_s_small_case() -> None:
     value = sdp.amplify(made, 10_000, bound="variation-ratio").epsilon(1e-6).upper
     assert value == pytest.approx(0.02643, abs=5e-6)
     assert delta_sound_float(math.e, beta, math.e, math.e, 10_000, value) == pytest.approx(1e-6, rel=1e-5)
-    mixture = sdp.amplify(made, 10_000).epsilon(1e-6)
+    mixture = sdp.amplify(made, 10_000, effort="quick").epsilon(1e-6)
     assert mixture.bound == "optimal"
     assert mixture.upper == pytest.approx(0.0264114, abs=1e-7)
     assert mixture.lower is not None
@@ -45,7 +45,7 @@ def test_the_saving_over_basic_composition(epsilon: float, saving: int) -> None:
     basic = epsilon_published_float(p, (p - 1) / (p + 1), p, users, delta)
     made = sdp.RangeQueries(epsilon, 11)
     parameters = sdp.amplify(made, users, bound="variation-ratio").epsilon(delta).upper
-    mixture = sdp.amplify(made, users).epsilon(delta).upper
+    mixture = sdp.amplify(made, users, effort="quick").epsilon(delta).upper
     assert mixture <= parameters
     assert 100 * (1 - parameters / basic) == pytest.approx(saving, abs=0.6)
     assert 100 * (1 - mixture / basic) == pytest.approx(saving, abs=0.6)
@@ -172,8 +172,8 @@ def test_a_tall_tree() -> None:
     assert messages.min() >= 0
     assert messages.max() < made.nodes
     assert (
-        sdp.amplify(made, 10_000).epsilon(1e-6).upper
-        < sdp.amplify(sdp.RangeQueries(1.0, 4), 10_000).epsilon(1e-6).upper
+        sdp.amplify(made, 10_000, effort="quick").epsilon(1e-6).upper
+        < sdp.amplify(sdp.RangeQueries(1.0, 4), 10_000, effort="quick").epsilon(1e-6).upper
     )
     with pytest.raises(ValueError, match="a table needs a height"):
         made.table()

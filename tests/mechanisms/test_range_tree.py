@@ -118,7 +118,7 @@ def test_brute_force_over_all_messages(mechanism: Mechanism, users: int, most: i
     left_out = 1 - sum(noise.values())
     tree = mechanism.reading.tree
     sent = [tuple(int(row) for row in tree.of_leaves(np.eye(tree.values)[value])) for value in range(tree.values)]
-    curve = sdp.amplify(mechanism, users)
+    curve = sdp.amplify(mechanism, users, effort="quick")
     for ratio in RATIOS:
         truth = worst_of_all(noise, sent, users - 1, ratio)
         upper = curve.delta(math.log(ratio)).upper
@@ -130,18 +130,20 @@ def test_brute_force_over_all_messages(mechanism: Mechanism, users: int, most: i
 
 def test_the_attack_is_the_guarantee() -> None:
     """Whoever knows all other options attains the loss."""
-    found = sdp.amplify(sdp.PoissonDUMP(options=100, mean=60.0, honest=5000), 5000).epsilon(1e-7)
+    found = sdp.amplify(sdp.PoissonDUMP(options=100, mean=60.0, honest=5000), 5000, effort="quick").epsilon(1e-7)
     assert found.lower is not None
     assert found.lower <= found.upper <= found.lower * (1 + 1e-6)
-    fewer = sdp.amplify(sdp.PoissonDUMP(options=100, mean=60.0, honest=5000), 5000, colluding=2500).epsilon(1e-7)
-    half = sdp.amplify(sdp.PoissonDUMP(options=7, mean=30.0, honest=0), 10).epsilon(1e-7)
+    fewer = sdp.amplify(
+        sdp.PoissonDUMP(options=100, mean=60.0, honest=5000), 5000, colluding=2500, effort="quick"
+    ).epsilon(1e-7)
+    half = sdp.amplify(sdp.PoissonDUMP(options=7, mean=30.0, honest=0), 10, effort="quick").epsilon(1e-7)
     assert fewer.upper == pytest.approx(half.upper, rel=1e-9)
 
 
 def test_the_tree_of_the_issue() -> None:
     """1,024 values, 1e7 users, (4, 1e-14): 76 dummies a node certify ε = 3.945, with 10.02 messages a user."""
     mechanism = sdp.RangeTree(options=1024, mean=76.0, honest=10_000_000)
-    assert sdp.amplify(mechanism, 10_000_000).epsilon(1e-14).upper == pytest.approx(3.945, abs=1e-3)
+    assert sdp.amplify(mechanism, 10_000_000, effort="quick").epsilon(1e-14).upper == pytest.approx(3.945, abs=1e-3)
     assert mechanism.messages_per_user == pytest.approx(10.0156, abs=1e-3)
     task = Ranges(1024)
     nodes = np.mean([len(mechanism.tree.decompose(*ends)) for ends in task.ranges])
@@ -228,7 +230,7 @@ def test_a_tree_of_cancelling_noise_by_brute_force(honest: int, users: int) -> N
     assert mechanism.height == 2
     with mp.workdps(20):
         law = cancelling.pair_law(users if honest else 1, max(1, honest), 2.5, 0.8, 0.1, 4)
-    curve = sdp.amplify(mechanism, users)
+    curve = sdp.amplify(mechanism, users, effort="quick")
     for epsilon in (0.0, 0.5, 2.0):
         low, high = cancelling.divergence(law, epsilon, (1, -1, 1, -1))
         upper = curve.delta(epsilon).upper

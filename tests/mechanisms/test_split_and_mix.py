@@ -98,7 +98,7 @@ def test_colluding_users_hide_nobody(users: int, colluding: int, messages: int) 
     """The mechanism itself, with a modulus that nothing wraps around: those who collude are taken off."""
     honest = users - colluding
     mechanism = SplitAndMix(rate=4.0, levels=1, modulus=20, messages=messages, honest=honest)
-    curve = sdp.amplify(mechanism, users=users, colluding=colluding)
+    curve = sdp.amplify(mechanism, users=users, colluding=colluding, effort="quick")
     for epsilon in (0.5, 2.0, 4.5):
         truth = true_delta(honest, 20, messages, 1, 4.0, honest, epsilon)
         assert truth <= curve.delta(epsilon=epsilon).upper
@@ -110,14 +110,14 @@ def test_colluding_users_hide_nobody(users: int, colluding: int, messages: int) 
 def test_whoever_knows_the_others_attains_the_noises_part(honest: int, messages: int) -> None:
     """The lower value is below what all messages tell, and above all but what mixing adds."""
     mechanism = SplitAndMix(rate=4.0, levels=1, modulus=20, messages=messages, honest=honest)
-    curve = sdp.amplify(mechanism, users=honest)
+    curve = sdp.amplify(mechanism, users=honest, effort="quick")
     for epsilon in (0.5, 2.0, 3.5):
         lower = curve.delta(epsilon=epsilon).lower
         assert lower is not None
         assert lower <= true_delta(honest, 20, messages, 1, 4.0, honest, epsilon)
         assert lower == pytest.approx(mechanism.delta_parts(epsilon, honest)[0], rel=1e-6)
     wider = SplitAndMix(rate=4.0, levels=1, modulus=40, messages=messages, honest=honest)
-    assert sdp.amplify(wider, users=honest + 1).delta(epsilon=1.0).lower is None
+    assert sdp.amplify(wider, users=honest + 1, effort="quick").delta(epsilon=1.0).lower is None
 
 
 @pytest.mark.parametrize("shift", [1, 2, 7])
@@ -152,7 +152,10 @@ def test_what_a_part_of_the_users_add(shape: Fraction) -> None:
 
 def test_less_noise_hides_less() -> None:
     mechanism = SplitAndMix(rate=0.01, levels=100, modulus=1 << 24, messages=12, honest=1000)
-    found = [sdp.amplify(mechanism, users=users).epsilon(delta=1e-6).upper for users in (2000, 1000, 800, 500)]
+    found = [
+        sdp.amplify(mechanism, users=users, effort="quick").epsilon(delta=1e-6).upper
+        for users in (2000, 1000, 800, 500)
+    ]
     assert found == sorted(found)
     assert found[0] == pytest.approx(1.0, abs=1e-5)
     assert found[1] <= 1.0
@@ -232,7 +235,7 @@ def test_a_sum_that_may_wrap_around_is_refused() -> None:
     mechanism = SplitAndMix(rate=0.1, levels=10, modulus=1 << 12, messages=4, honest=100)
     assert mechanism.reading.wrap_chance(300) <= WRAP_CHANCE
     with pytest.raises(NotApplicable, match=r"a sum of 400 users may wrap around modulo 4096 .* larger modulus\."):
-        sdp.amplify(mechanism, users=400)
+        sdp.amplify(mechanism, users=400, effort="quick")
     with pytest.raises(ValueError, match=r"^SplitAndMix: a sum of 400 users may wrap around"):
         mechanism.estimate(mechanism.encode(np.full(400, 0.5), rng=np.random.default_rng(0)))
 
@@ -257,7 +260,7 @@ def test_a_design_has_room_for_twice_the_users() -> None:
     for users in (300, 10_000, 1_000_000):
         mechanism = SplitAndMix(**next(SplitAndMix.designs({}, users, 1.0, 1e-8, 1)))
         assert mechanism.reading.wrap_chance(2 * users) <= WRAP_CHANCE
-        assert sdp.amplify(mechanism, users=2 * users).epsilon(delta=1e-8).upper <= 1.0
+        assert sdp.amplify(mechanism, users=2 * users, effort="quick").epsilon(delta=1e-8).upper <= 1.0
         expected = SplitAndMix(**next(SplitAndMix.designs({"users": 9 * users}, users, 1.0, 1e-8, 1)))
         assert expected.reading.wrap_chance(18 * users) <= WRAP_CHANCE
         assert expected.honest == users

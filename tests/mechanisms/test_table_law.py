@@ -42,8 +42,8 @@ def test_the_exact_table_of_randomized_response_has_its_law(options: int) -> Non
     assert mine.exact is not None
     assert published.exact is not None
     assert sorted(mine.exact, key=str) == sorted(_put_together(published.exact), key=str)
-    assert sdp.amplify(_OnlyLaw(law), 200).epsilon(1e-6).upper == pytest.approx(
-        sdp.amplify(krr, 200).epsilon(1e-6).upper, rel=1e-12
+    assert sdp.amplify(_OnlyLaw(law), 200, effort="quick").epsilon(1e-6).upper == pytest.approx(
+        sdp.amplify(krr, 200, effort="quick").epsilon(1e-6).upper, rel=1e-12
     )
 
 
@@ -187,7 +187,7 @@ def test_a_class_of_ones_own_is_assembled_from_the_parts() -> None:
     """Ratio 2, β = 1/4; 30,000 users counted within six standard errors (a false alarm in 1e8, the seed is fixed)."""
     mine = Thirds()
     assert (mine.variation_ratio().p, mine.variation_ratio().beta) == (2.0, 0.25)
-    value = sdp.amplify(mine, 1_000).epsilon(1e-6)
+    value = sdp.amplify(mine, 1_000, effort="quick").epsilon(1e-6)
     assert value.lower is not None
     assert 0 < value.lower <= value.upper < 0.7
     held = np.repeat([0, 1, 2], [5_000, 10_000, 15_000])

@@ -265,8 +265,8 @@ def test_caps_are_hit_as_often_as_stated(mechanism: PrivUnit | PrivUnitOptimized
 def test_amplification(kind: Any) -> None:
     """The certified ε of 10,000 users, not above any ε0-LDP randomizer's; an attack only where its law is exact."""
     mechanism = kind(3.0, 256)
-    value = sdp.amplify(mechanism, 10_000).epsilon(1e-6)
-    general = sdp.amplify(sdp.VariationRatio.of_ldp(3.0), 10_000).epsilon(1e-6)
+    value = sdp.amplify(mechanism, 10_000, effort="quick").epsilon(1e-6)
+    general = sdp.amplify(sdp.VariationRatio.of_ldp(3.0), 10_000, effort="quick").epsilon(1e-6)
     assert value.certified
     assert value.guarantee
     assert (value.lower is None) == (kind is not PrivHS)
@@ -275,7 +275,7 @@ def test_amplification(kind: Any) -> None:
 
 def test_half_spaces_are_as_tight_as_one_sign() -> None:
     """x against −x is binary randomized response: guarantee and attack are those of Harmony, another mechanism."""
-    ours, theirs = (sdp.amplify(kind(2.0, 5), 3_000).epsilon(1e-6) for kind in (PrivHS, sdp.Harmony))
+    ours, theirs = (sdp.amplify(kind(2.0, 5), 3_000, effort="quick").epsilon(1e-6) for kind in (PrivHS, sdp.Harmony))
     assert ours.upper == pytest.approx(theirs.upper, rel=1e-9)
     assert ours.lower == pytest.approx(theirs.lower, rel=1e-9)
 

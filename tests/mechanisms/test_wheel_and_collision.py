@@ -152,7 +152,7 @@ def test_large_instances(mechanism: Wheel | Collision) -> None:
     assert wire.shape == (300, -(-mechanism.message_bits // 8))
     assert mechanism.message_bits == (mechanism.arcs.places ** (mechanism.arcs.hashing.width + 1) - 1).bit_length()
     np.testing.assert_array_equal(mechanism.unpack(wire), messages)
-    epsilon = amplify(mechanism, 100_000).epsilon(1e-6)
+    epsilon = amplify(mechanism, 100_000, effort="quick").epsilon(1e-6)
     assert 0 < epsilon.lower <= epsilon.upper < mechanism.epsilon
 
 

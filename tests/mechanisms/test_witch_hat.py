@@ -135,10 +135,10 @@ def test_a_pair_covers_the_real_protocol() -> None:
             for first, second in ((a, b), (b, a))
             for others in combinations_with_replacement(range(4), 2)
         )
-        value = sdp.amplify(mechanism, 3, pair=(points[a], points[b])).delta(math.log(ratio))
+        value = sdp.amplify(mechanism, 3, pair=(points[a], points[b]), effort="quick").delta(math.log(ratio))
         assert value.lower is not None
         assert value.lower * (1 - 1e-9) <= float(truth) <= value.upper * (1 + 1e-12)
-        near = sdp.amplify(mechanism, 3, diameter=(b - a) * 2 / 3).delta(math.log(ratio))
+        near = sdp.amplify(mechanism, 3, diameter=(b - a) * 2 / 3, effort="quick").delta(math.log(ratio))
         assert near.upper >= float(truth)
 
 
@@ -165,12 +165,14 @@ def test_farther_points_are_worse_against_the_brim() -> None:
 def test_near_numbers_are_better_protected() -> None:
     mechanism = sdp.WitchHat(3.0, scale=0.5)
     users, delta = 20_000, 1e-6
-    values = [sdp.amplify(mechanism, users, pair=(0.0, x)).epsilon(delta).upper for x in (1e-15, 0.05, 0.2)]
+    values = [
+        sdp.amplify(mechanism, users, pair=(0.0, x), effort="quick").epsilon(delta).upper for x in (1e-15, 0.05, 0.2)
+    ]
     assert values == sorted(values)
     assert values[0] < 1e-9
-    assert sdp.amplify(mechanism, users, diameter=0.2).epsilon(delta).upper >= values[2]
-    assert sdp.amplify(mechanism, users, diameter=9.0).epsilon(delta).upper == pytest.approx(
-        sdp.amplify(mechanism, users).epsilon(delta).upper
+    assert sdp.amplify(mechanism, users, diameter=0.2, effort="quick").epsilon(delta).upper >= values[2]
+    assert sdp.amplify(mechanism, users, diameter=9.0, effort="quick").epsilon(delta).upper == pytest.approx(
+        sdp.amplify(mechanism, users, effort="quick").epsilon(delta).upper
     )
 
 

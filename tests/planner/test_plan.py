@@ -46,7 +46,7 @@ def test_the_best_is_a_plan_that_is_ready(tmp_path: Path) -> None:
     assert again.population == "voters"
     assert again.task == Frequency(["<yes>", "no"])
     assert again.promise["standard_error"] == best.standard_error
-    assert sdp.amplify(again.mechanism, 20_000).epsilon(1e-6).upper <= 1.0
+    assert sdp.amplify(again.mechanism, 20_000, effort="quick").epsilon(1e-6).upper <= 1.0
 
 
 def test_the_command_prints_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def test_every_offer_meets_the_target(name: str, shared_folder: Path) -> None:
     for offer in ranking.offers:
         plan = Plan.parse(offer.plan.text())
         assert plan.mechanism.document() == offer.mechanism.document()
-        value = amplify(plan.mechanism, goal.users).epsilon(goal.target.delta)
+        value = amplify(plan.mechanism, goal.users, effort="quick").epsilon(goal.target.delta)
         assert value.certified
         assert value.upper <= goal.target.epsilon
         assert value.upper == pytest.approx(offer.proof.upper, rel=1e-9)
@@ -92,7 +92,7 @@ def test_a_plan_is_calibrated_as_calibrate_does() -> None:
     (trial,) = trials(goal, "krr")
     (offer,) = trial.run()
     assert isinstance(offer, Offer)
-    found = calibrate(catalogue.kind_of("krr"), users=20_000, epsilon=1.0, delta=1e-6, options=9)
+    found = calibrate(catalogue.kind_of("krr"), users=20_000, epsilon=1.0, delta=1e-6, options=9, effort="quick")
     assert offer.mechanism.epsilon == pytest.approx(found.value, rel=1e-4)
 
 
@@ -102,7 +102,7 @@ def test_rounds_share_the_target() -> None:
     (trial,) = trials(goal, "oue")
     (offer,) = trial.run()
     assert isinstance(offer, Offer)
-    curve = amplify(offer.mechanism, goal.users)
+    curve = amplify(offer.mechanism, goal.users, effort="quick")
     assert compose(curve, 3).epsilon(1e-6).upper <= 1.0 < compose(curve, 4).epsilon(1e-6).upper
     assert offer.plan.rounds == 3
 
@@ -194,7 +194,9 @@ def test_good_settings_are_chosen() -> None:
     (offer,) = trial.run()
     assert isinstance(offer, Offer)
     every = [
-        calibrate(HadamardResponse, users=50_000, epsilon=1.0, delta=1e-8, options=16, blocks=blocks).mechanism
+        calibrate(
+            HadamardResponse, users=50_000, epsilon=1.0, delta=1e-8, options=16, blocks=blocks, effort="quick"
+        ).mechanism
         for blocks in (1, 2, 4, 8)
     ]
     best = min(goal.task.standard_error(mechanism, 50_000) for mechanism in every)
@@ -237,7 +239,7 @@ def test_settings_that_a_guess_was_wrong_about_are_passed_over() -> None:
     """One coin a counter cannot hide a hundred users over three rounds, though a guess takes it; four can."""
     goal = Goal(Frequency(10), 100, Target(1.0, 1e-4), rounds=3)
     with pytest.raises(NotApplicable):
-        calibrate(BalcerCheu, epsilon=1.0, delta=1e-4, users=100, rounds=3, options=10, coins=1)
+        calibrate(BalcerCheu, epsilon=1.0, delta=1e-4, users=100, rounds=3, options=10, coins=1, effort="quick")
     (outcome,) = run(trials(goal, "balcer-cheu"))
     assert isinstance(outcome, Offer)
     assert outcome.mechanism.settings()["coins"] > 1

@@ -51,7 +51,7 @@ def test_half_and_a_tenth(rounds: int) -> None:
     """The certified ε of all rounds at the plan's δ, with so many users."""
     half, tenth = turnouts(dataclasses.replace(PLAN, rounds=rounds))
     for found, share, users in ((half, "half", 500), (tenth, "a tenth", 100)):
-        curve = amplify(PLAN.mechanism, users)
+        curve = amplify(PLAN.mechanism, users, effort="quick")
         expected = (curve if rounds == 1 else compose(curve, rounds)).epsilon(1e-6).upper
         assert (found.share, found.users, found.epsilon) == (share, users, expected)
         assert found.words == f"ε = {rounded_up(expected, 4)}"
@@ -60,7 +60,7 @@ def test_half_and_a_tenth(rounds: int) -> None:
 def test_colluding_users_are_taken_off_whoever_comes() -> None:
     """As many as the plan says; where nobody else is left, nothing is proved, and that is said."""
     half, tenth = turnouts(dataclasses.replace(PLAN, colluding=100))
-    assert half.epsilon == amplify(PLAN.mechanism, 500, colluding=100).epsilon(1e-6).upper
+    assert half.epsilon == amplify(PLAN.mechanism, 500, colluding=100, effort="quick").epsilon(1e-6).upper
     assert (tenth.epsilon, tenth.words) == (None, "no central ε")
     assert tenth.reason == "amplify: colluding must be below users = 100, got 100."
 
@@ -95,7 +95,7 @@ def test_the_winners_are_shown_with_fewer_users() -> None:
     told = ranking.document()["fewer_users"]
     assert set(told) == {"krr", "pure-dump"}
     for offer in ranking.winners:
-        half, tenth = (amplify(offer.mechanism, users).epsilon(1e-6).upper for users in (10_000, 2_000))
+        half, tenth = (amplify(offer.mechanism, users, effort="quick").epsilon(1e-6).upper for users in (10_000, 2_000))
         assert 1.0 < half < tenth
         assert [(each["users"], each["epsilon"]) for each in told[offer.name]] == [(10_000, half), (2_000, tenth)]
         at = "ε above 700" if math.isinf(tenth) else f"ε = {rounded_up(tenth, 4)}"
@@ -125,7 +125,7 @@ def test_the_target_is_met_with_the_minimum_of_whom_some_collude(name: str) -> N
         minimum=5000, colluding=500,
     )  # fmt: skip
     best = ranking.best
-    at_least = amplify(best.mechanism, 5000, colluding=500).epsilon(1e-6)
+    at_least = amplify(best.mechanism, 5000, colluding=500, effort="quick").epsilon(1e-6)
     assert at_least.certified
     assert 0.99 < at_least.upper <= 1.0
     assert at_least.upper == pytest.approx(best.proof.upper, rel=1e-9)
@@ -141,7 +141,7 @@ def test_the_target_is_met_with_the_minimum_of_whom_some_collude(name: str) -> N
 def test_a_minimum_is_calibrated_as_calibrate_does() -> None:
     """The same local ε."""
     best = plan(Frequency(9), 2e4, 1, 1e-6, mechanism="krr", minimum=5000, colluding=500).best
-    found = calibrate(KRR, options=9, users=5000, colluding=500, epsilon=1.0, delta=1e-6)
+    found = calibrate(KRR, options=9, users=5000, colluding=500, epsilon=1.0, delta=1e-6, effort="quick")
     assert best.mechanism.epsilon == pytest.approx(found.value, rel=1e-4)
 
 

@@ -84,9 +84,9 @@ def test_equal_ratios_share_lines() -> None:
 
 
 def test_identical_inputs_and_bare_parameters() -> None:
-    assert amplify(identical(), 1000).epsilon(1e-6).upper < 1e-12
+    assert amplify(identical(), 1000, effort="quick").epsilon(1e-6).upper < 1e-12
     bare = of_parameters(math.e, 0.3, 3.0)
-    value = amplify(bare, 1000).epsilon(1e-6)
+    value = amplify(bare, 1000, effort="quick").epsilon(1e-6)
     assert 0 < value.upper < 1
     assert value.upper == amplify(bare.variation_ratio(), 1000, bound="variation-ratio").epsilon(1e-6).upper
 
@@ -107,6 +107,6 @@ def test_inputs_that_can_hardly_be_told_apart(
     mechanism: HasNeighbours, users: int, delta: float, first: float, second: float
 ) -> None:
     """Small distances, many grid points: no digit is lost, and the attack stays below."""
-    value = amplify(mechanism, users, pair=(first, second)).epsilon(delta)
+    value = amplify(mechanism, users, pair=(first, second), effort="quick").epsilon(delta)
     assert 0 <= value.upper < 0.04
     assert value.lower is None or value.lower <= value.upper

@@ -87,6 +87,6 @@ def test_the_leader_may_change() -> None:
 @pytest.mark.parametrize("bad", [[-0.1], [math.nan], [math.inf], [[0.1, 0.2]]])
 def test_nonsense_is_refused(bad: object) -> None:
     """One sentence for what is no row of ε."""
-    curve = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100)
+    curve = sdp.amplify(sdp.KRR(epsilon=1.0, options=4), 100, effort="quick")
     with pytest.raises(ValueError, match="epsilons must be a row of finite numbers"):
         curve.profile(bad)  # type: ignore[arg-type]

@@ -52,10 +52,10 @@ def assert_data(thing: Any) -> None:
 def test_curves_of_every_example(name: str) -> None:
     """Made twice they are equal; for other users they are not."""
     for mechanism in EXAMPLES[name]:
-        curve = sdp.amplify(mechanism, USERS)
+        curve = sdp.amplify(mechanism, USERS, effort="quick")
         assert_data(curve)
-        assert curve == sdp.amplify(mechanism, USERS)
-        assert curve != sdp.amplify(mechanism, USERS + 1)
+        assert curve == sdp.amplify(mechanism, USERS, effort="quick")
+        assert curve != sdp.amplify(mechanism, USERS + 1, effort="quick")
 
 
 @pytest.mark.parametrize("randomizer", [*FIRST, *PARAMETERS])
@@ -78,14 +78,14 @@ def test_curves_of_every_mechanism_and_bound(randomizer: Any) -> None:
             assert again(curve.source.attack) == curve.source.attack
 
 
-CURVE = sdp.amplify(sdp.KRR(2.0, 8), 500)
+CURVE = sdp.amplify(sdp.KRR(2.0, 8), 500, effort="quick")
 
 
 @pytest.mark.parametrize(
     "curve",
     [
         sdp.compose(CURVE, 5),
-        sdp.compose([CURVE, sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 300)]),
+        sdp.compose([CURVE, sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 300, effort="quick")]),
         sdp.subsample(CURVE, 5000),
         sdp.poisson(sdp.KRR(1.0, 4), 2000, 0.1, bound="optimal"),
         sdp.gaussian_limit(CURVE),

@@ -70,7 +70,7 @@ def test_never_above_the_exact_curve(users: int, bound: str) -> None:
 
 def test_the_curve_and_the_privacy_curve_say_the_same() -> None:
     """At the ε it was made from, δ is the engine's own; the advantage is δ(0) to the bit; in between it is above."""
-    curve = amplify(VariationRatio.of_ldp(2.0), 2000)
+    curve = amplify(VariationRatio.of_ldp(2.0), 2000, effort="quick")
     found = trade_off(curve, points=60, precise=True)
     assert found.advantage() == curve.delta(0.0).upper
     for epsilon in found.epsilons[::7].tolist():
@@ -92,7 +92,7 @@ def test_the_fast_way_is_a_little_lower() -> None:
 
 def test_the_polygon_is_the_same_curve() -> None:
     """Knots in floats agree with the lines, and give the same δ."""
-    found = trade_off(amplify(VariationRatio.of_ldp(3.0), 300), points=80)
+    found = trade_off(amplify(VariationRatio.of_ldp(3.0), 300, effort="quick"), points=80)
     polygon = found.knots()
     assert np.allclose(polygon.fnr(X), found.fnr(X), rtol=0, atol=1e-13)
     for epsilon in (0.0, 0.2, 0.9):
@@ -112,7 +112,7 @@ def test_a_loose_delta_at_zero_is_drawn_tight() -> None:
 def test_infinite_ratio() -> None:
     """p = ∞: a mass that no ε removes stays visible at fpr = 0."""
     parameters = VariationRatio(math.inf, 1.0, 4.0)
-    curve = amplify(parameters, 12)
+    curve = amplify(parameters, 12, effort="quick")
     exact = shuffled_trade_off(parameters.pair(0.0), 12)
     found = trade_off(curve, points=100)
     assert np.all(found.fnr(X) <= exact.fnr(X) + 1e-14)

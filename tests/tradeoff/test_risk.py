@@ -19,7 +19,7 @@ CASES = [(VariationRatio.of_ldp(1.0), 40), (VariationRatio.of_ldp(3.0), 200), (V
 def test_the_power_of_the_best_test(parameters: VariationRatio, users: int, fpr: float) -> None:
     """The bound is above the exact pair's power and, optimised over ε, within 0.1% of it."""
     exact = float(shuffled_trade_off(parameters.pair(0.0), users).tpr(fpr))
-    risk = AttackRisk(amplify(parameters, users)).tpr(fpr)
+    risk = AttackRisk(amplify(parameters, users, effort="quick")).tpr(fpr)
     assert exact <= risk.value * (1 + 1e-13)
     assert risk.value <= exact * 1.001
     assert risk.certified
@@ -29,7 +29,7 @@ def test_the_power_of_the_best_test(parameters: VariationRatio, users: int, fpr:
 def test_a_known_trade_off_guides_the_search() -> None:
     """The same numbers to 1e-4, never below the exact pair's."""
     parameters = VariationRatio.of_ldp(2.0)
-    curve = amplify(parameters, 100)
+    curve = amplify(parameters, 100, effort="quick")
     exact = shuffled_trade_off(parameters.pair(0.0), 100)
     guided, plain = AttackRisk(curve, trade_off(curve)), AttackRisk(curve)
     for fpr in (1e-5, 0.01, 0.5, 0.9):
@@ -39,12 +39,12 @@ def test_a_known_trade_off_guides_the_search() -> None:
 
 def test_the_ends() -> None:
     """At FPR 0 nothing can be told where p is finite; at 1 everything is rejected."""
-    risk = AttackRisk(amplify(VariationRatio.of_ldp(1.0), 50))
+    risk = AttackRisk(amplify(VariationRatio.of_ldp(1.0), 50, effort="quick"))
     assert risk.tpr(0.0).value == 0.0
     assert risk.tpr(1.0).value == 1.0
     revealing = VariationRatio(math.inf, 1.0, 4.0)
     exact = shuffled_trade_off(revealing.pair(0.0), 10).tpr(0.0)
-    assert AttackRisk(amplify(revealing, 10)).tpr(0.0).value == pytest.approx(float(exact), rel=1e-9)
+    assert AttackRisk(amplify(revealing, 10, effort="quick")).tpr(0.0).value == pytest.approx(float(exact), rel=1e-9)
 
 
 @pytest.mark.parametrize(("parameters", "users"), CASES)
@@ -53,14 +53,14 @@ def test_the_bayes_risk_of_the_best_guess(parameters: VariationRatio, users: int
     """Σ min((1−π)·p, π·q) over all outcomes of the exact pair, from below and tight to 1e-11."""
     pair = shuffled_trade_off(parameters.pair(0.0), users)
     exact = float(np.minimum((1 - prior) * pair.null, prior * pair.alternative).sum())
-    found = AttackRisk(amplify(parameters, users)).bayes_risk(prior).value
+    found = AttackRisk(amplify(parameters, users, effort="quick")).bayes_risk(prior).value
     assert found <= exact + 1e-14
     assert found == pytest.approx(exact, abs=1e-11)
 
 
 def test_identities() -> None:
     """Advantage = δ(0); even prior: (1 − advantage)/2; PPV from its definition; float() of a risk."""
-    curve = amplify(VariationRatio.of_ldp(2.0), 500)
+    curve = amplify(VariationRatio.of_ldp(2.0), 500, effort="quick")
     risk = AttackRisk(curve)
     advantage = risk.advantage()
     assert float(advantage) == curve.delta(0.0).upper
@@ -73,7 +73,7 @@ def test_identities() -> None:
 
 def test_an_attack_on_a_real_dataset_attains_some() -> None:
     """Where an attack is known its advantage is shown, below the bound; many options: the two nearly agree."""
-    advantage = AttackRisk(amplify(KRR(2.0, options=64), 1000)).advantage()
+    advantage = AttackRisk(amplify(KRR(2.0, options=64), 1000, effort="quick")).advantage()
     assert advantage.attained is not None
     assert advantage.attained <= advantage.value <= 1.001 * advantage.attained
 
@@ -93,4 +93,4 @@ def test_a_gaussian_step() -> None:
 def test_bad_input(call) -> None:
     """Refused in one sentence that names who asked."""
     with pytest.raises(ValueError, match=r"AttackRisk: .* got"):
-        call(AttackRisk(amplify(VariationRatio.of_ldp(1.0), 10)))
+        call(AttackRisk(amplify(VariationRatio.of_ldp(1.0), 10, effort="quick")))

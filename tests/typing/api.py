@@ -17,7 +17,7 @@ import shuffledp as sdp
 
 mechanism = sdp.KRR(epsilon=2.0, options=128)
 assert_type(mechanism, sdp.KRR)
-curve = sdp.amplify(mechanism, users=100_000)
+curve = sdp.amplify(mechanism, users=100_000, effort="quick")
 assert_type(curve, sdp.PrivacyCurve)
 answer = curve.epsilon(delta=1e-8)
 assert_type(answer, sdp.BoundValue)
@@ -25,14 +25,14 @@ assert_type(answer.upper, float)
 assert_type(answer.lower, float | None)
 assert_type(curve.users, int)
 assert_type(curve.messages, int)
-sdp.amplify(sdp.VariationRatio(p=math.inf, beta=1.0, q=16.0), users=60_001)
+sdp.amplify(sdp.VariationRatio(p=math.inf, beta=1.0, q=16.0), users=60_001, effort="quick")
 sdp.amplify(sdp.FromTable([[0.6, 0.4], [0.4, 0.6]]), users=1e4, bound="optimal")
 assert_type(sdp.compose([curve] * 100), sdp.PrivacyCurve)
 assert_type(sdp.compose(curve, 100), sdp.PrivacyCurve)
 assert_type(sdp.group(curve, 3), sdp.PrivacyCurve)
-found = sdp.calibrate(sdp.KRR, options=128, users=100_000, epsilon=1.0, delta=1e-8)
+found = sdp.calibrate(sdp.KRR, options=128, users=100_000, epsilon=1.0, delta=1e-8, effort="quick")
 assert_type(found, sdp.Calibration)
-sdp.calibrate(sdp.KRR, options=128, users=1e5, target=sdp.Target(1.0, 1e-8))
+sdp.calibrate(sdp.KRR, options=128, users=1e5, target=sdp.Target(1.0, 1e-8), effort="quick")
 messages = mechanism.encode(np.zeros(10, dtype=np.int64))
 assert_type(mechanism.estimate(messages), sdp.Estimate)
 ranking = sdp.plan(sdp.tasks.Frequency(["red", "green"]), users=1e6, epsilon=1, delta=1e-9)
@@ -50,7 +50,7 @@ sdp.tradeoff.GaussianTradeOff(1.0)
 sdp.KRR(epsilon="two", optoins=128)  # type: ignore[call-arg, arg-type] # pyright: ignore[reportCallIssue]
 _ = sdp.amplfy  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 _ = sdp.nothing  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
-sdp.amplify(3, users=10)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+sdp.amplify(3, users=10, effort="quick")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 curve.epsilon("small")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 _ = answer.uper  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 sdp.OUE(1.0, 4).encode()  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]

@@ -113,6 +113,9 @@ def smallest_curve(
             except NotApplicable as error:
                 reason = error.reason
         refused.append((bound.name, reason))
+    if not applied and quick:
+        # What takes long is better than nothing.
+        return smallest_curve(randomizer, users, bounds, reproduce=reproduce)
     if not applied:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused)
         raise NotApplicable(NAME, f"no bound applies to {type(randomizer).__name__} ({reasons}).")

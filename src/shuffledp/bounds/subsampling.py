@@ -241,7 +241,7 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
         raise ValueError(f"poisson: rate must be above 0 and at most 1, got {argument.shown(rate)}.")
     if chance == 1:
         with argument.said_by("poisson", "amplify"):
-            return amplify(randomizer, total, bound=bound)
+            return amplify(randomizer, total, bound=bound, effort=best.QUICK)
     edges = _edges(total, chance)
     chances, outside = _chances(total, chance, edges)
     curves: dict[int, PrivacyCurve] = {}
@@ -249,7 +249,7 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
     def sampled(users: int, drawn: int) -> SubsampledCurve:
         if users not in curves:
             with argument.said_by("poisson", "amplify"):
-                curves[users] = amplify(randomizer, users, bound=bound)
+                curves[users] = amplify(randomizer, users, bound=bound, effort=best.QUICK)
             _for_all_inputs("poisson", curves[users])
         return SubsampledCurve(curves[users].source, curves[users], fmpq(drawn, total))
 

@@ -108,7 +108,7 @@ def calibrate(
     epsilon_local: float | None = None,
     bound: str = best.NAME,
     colluding: float = 0,
-    effort: str = best.QUICK,
+    effort: str = best.FULL,
     **settings: Any,
 ) -> Calibration:
     """The most useful value of one setting with which the shuffled output certainly meets a target.
@@ -160,7 +160,7 @@ def search(
     rounds: float | None = None,
     bound: str = best.NAME,
     colluding: float = 0,
-    effort: str = best.QUICK,
+    effort: str = best.FULL,
 ) -> Calibration:
     """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
     best.demand_effort(WHO, effort)

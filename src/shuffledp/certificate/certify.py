@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-
 from shuffledp import argument
 from shuffledp.bounds import BOUND_OF, best
 from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.tails import has_tails
 from shuffledp.certificate.claim import ALL_CROWDS, PROVABLE, Claim, claim_of, margins, provable
 from shuffledp.certificate.proof import Finding, Verdict
 from shuffledp.certificate.verify import verify
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
-
-EFFORT: str = inspect.signature(amplify).parameters["effort"].default
-"""As much as the package does by default."""
 
 
 def certify(
@@ -26,7 +22,7 @@ def certify(
     epsilon: float | None = None,
     bound: str = best.NAME,
     colluding: float = 0,
-    effort: str = EFFORT,
+    effort: str = best.FULL,
 ) -> Claim:
     """The claim that the shuffled messages of ``users`` users who all run ``randomizer`` are (ε, δ)-private.
 
@@ -50,6 +46,11 @@ def certify(
     delta = None if delta is None else argument.open_probability("certify", "delta", delta)
     epsilon = None if epsilon is None else argument.non_negative("certify", "epsilon", epsilon)
     honest = argument.count("certify", "users", users) - argument.count("certify", "colluding", colluding, at_least=0)
+    if has_tails(randomizer):
+        raise ValueError(
+            "certificate: where some of a law is cut and added to delta there is no second proof yet; "
+            "take a randomizer with a finite local epsilon."
+        )
     with argument.said_by("certify", "amplify"):
         curve = amplify(randomizer, users, bound=bound, colluding=colluding, effort=effort)
     value = curve.epsilon(delta) if delta is not None else curve.delta(0.0 if epsilon is None else epsilon)

@@ -79,7 +79,7 @@ def verify(claim: Claim | str | PathLike[str], notice: Callable[[str], None] = l
     >>> from shuffledp import VariationRatio
     >>> from shuffledp.certificate.certify import certify
     >>> from shuffledp.certificate.verify import verify
-    >>> print(verify(certify(VariationRatio.of_ldp(1.0), 1000, delta=1e-6)))
+    >>> print(verify(certify(VariationRatio.of_ldp(1.0), 1000, delta=1e-6, effort="quick")))
     yes: the divergence is at most delta for the only law. (binomial sums in balls; law from the parameters)
     """
     if not isinstance(claim, Claim):

@@ -10,7 +10,7 @@ import typer
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
-from shuffledp.bounds.best import NAME as BEST, QUICK
+from shuffledp.bounds.best import FULL, NAME as BEST, QUICK
 from shuffledp.bounds.subsampling import subsample
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import Claim
@@ -41,7 +41,7 @@ def command(
     rounds: Annotated[float, typer.Option(help="How many rounds the same people go through.")] = 1,
     population: Annotated[float | None, typer.Option(help="The users of each round are drawn from so many.")] = None,
     certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
-    effort: options.Effort = QUICK,
+    effort: options.Effort = FULL,
     json: options.Json = False,
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
@@ -76,7 +76,7 @@ def command(
             )
             _save(claim, certificate, value)
         document, rows = answer.document() | repeated.document(), answer.rows(repeated.rows())
-        if quick is not None:
+        if quick is not None and quick.upper > value.upper:
             document["quick"] = {"upper": quick.upper, "bound": quick.bound}
             rows.insert(1, ("quick answer", f"{show.upper(quick.upper)} ({quick.bound})"))
     if json:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shuffledp.bounds.best import QUICK
+from shuffledp.bounds.best import FULL
 from shuffledp.calibration.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
 from shuffledp.calibration.target import Target
 from shuffledp.cli import options, show
@@ -45,7 +45,7 @@ def command(
     ] = None,
     bound: options.BoundName = "best",
     colluding: options.Colluding = 0,
-    effort: options.Effort = QUICK,
+    effort: options.Effort = FULL,
     json: options.Json = False,
 ) -> None:
     """The most useful setting that meets a central target.

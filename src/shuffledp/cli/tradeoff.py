@@ -12,7 +12,7 @@ import typer
 
 from shuffledp import figure as figures
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.best import NAME as BEST
+from shuffledp.bounds.best import NAME as BEST, QUICK
 from shuffledp.calibration.calibrate import Calibration, calibrate
 from shuffledp.calibration.risk_target import RiskTarget
 from shuffledp.cli import options, show
@@ -128,7 +128,7 @@ def _shuffled_report(
         if users is None:
             raise ValueError("tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv).")
         randomizer = choice.build()
-        curve = amplify(randomizer, users, bound=bound, colluding=colluding)
+        curve = amplify(randomizer, users, bound=bound, colluding=colluding, effort=QUICK)
         honest = int(users - colluding)
     whole = trade_off(curve)
     extra |= {"users": honest, "messages": curve.messages}

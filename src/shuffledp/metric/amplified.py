@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.best import QUICK
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio
 from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
 from shuffledp.privacy.record import Record
@@ -95,12 +96,12 @@ class MechanismMetric:
 
     def __call__(self, first: Any, second: Any) -> BoundValue:
         with argument.said_by("MechanismMetric", "amplify"):
-            return amplify(self.mechanism, self.users, pair=(first, second)).epsilon(self.delta)
+            return amplify(self.mechanism, self.users, pair=(first, second), effort=QUICK).epsilon(self.delta)
 
     def within(self, diameter: float) -> BoundValue:
         """The largest value of any two inputs at most this far apart."""
         with argument.said_by("MechanismMetric", "amplify"):
-            return amplify(self.mechanism, self.users, diameter=diameter).epsilon(self.delta)
+            return amplify(self.mechanism, self.users, diameter=diameter, effort=QUICK).epsilon(self.delta)
 
     def matrix(self, inputs: Sequence[Any]) -> NDArray[np.float64]:
         """The values of every two of these inputs."""

@@ -9,6 +9,7 @@ from fractions import Fraction
 from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.all_crowds import AllCrowdsBound
 from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.best import QUICK
 from shuffledp.testing import brute_force, oracle, report_oracle
 from shuffledp.testing.case import Case, with_table
 from shuffledp.testing.check import EXACT, Check, checks
@@ -39,7 +40,7 @@ def no_bound_is_below_the_real_protocol(case: Case) -> Iterator[str]:
     for users in FEW_USERS:
         if _outcomes(case, users) > MOST_OUTCOMES:
             continue
-        curve = amplify(case.mechanism, users)
+        curve = amplify(case.mechanism, users, effort=QUICK)
         for ratio in FEW_RATIOS:
             if case.mechanism.messages_per_user > 1:
                 truth = report_oracle.worst_divergence(report_oracle.laws_of(case.table), users, ratio)

@@ -43,7 +43,7 @@ class FromDensity(Tabulated):
     >>> f"{mechanism.epsilon:.3f}", mechanism.message_bits
     ('1.096', 6)
     >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
-    '0.0315'
+    '0.0261'
     """
 
     density: Callable[[Any, Floats], Floats]

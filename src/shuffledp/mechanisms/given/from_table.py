@@ -39,7 +39,7 @@ class FromTable(Tabulated):
     >>> f"{mechanism.epsilon:.4f}"
     '1.0986'
     >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
-    '0.0434'
+    '0.0385'
     """
 
     matrix: Floats

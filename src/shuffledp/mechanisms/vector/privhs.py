@@ -64,7 +64,7 @@ class PrivHS(Mechanism):
     >>> f"{mechanism.variation_ratio().beta:.4f}"
     '0.4621'
     >>> f"{sdp.amplify(mechanism, users=10_000).epsilon(delta=1e-6).upper:.4f}"
-    '0.0432'
+    '0.0357'
     """
 
     epsilon: float
