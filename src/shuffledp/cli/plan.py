@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from shuffledp import argument, figure as figures
+from shuffledp.bounds.best import QUICK
 from shuffledp.cli import options
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerFile
@@ -72,6 +73,7 @@ def command(
             "shuffler draws the noise)."
         ),
     ] = LOCAL,
+    effort: options.Effort = QUICK,
     out: Annotated[Path | None, typer.Option(help="Write the plan, for `shuffledp collect`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw error against bits to this file.")] = None,
     json: options.Json = False,
@@ -88,7 +90,7 @@ def command(
         asked, users, epsilon, delta, rounds=rounds, max_bits=max_bits, max_messages=max_messages,
         local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, rests_on=rests_on,
         minimum=minimum, colluding=colluding, settings=_settings(mechanism, set_), workers=None, progress=Bars(),
-        target_distances=None if target_distances is None else _distances(target_distances),
+        target_distances=None if target_distances is None else _distances(target_distances), effort=effort,
     )  # fmt: skip
     # Where the plan is to be written and there is none, that is an error; a table alone says so below itself.
     best = ranking.chosen if out is None else ranking.best

@@ -45,12 +45,14 @@ class Recipe:
     """The most rows of one person."""
     colluding: int = 0
     """How many of the rows hide nobody: all that the users have who collude."""
+    effort: str = QUICK
+    """Which bounds are looked at."""
 
     @classmethod
     def of(cls, plan: Plan, users: int, per_person: int = 1) -> Self:
         """The recipe of a plan in which this many users take part."""
         mechanism = json.dumps(plan.mechanism.document(), sort_keys=True)
-        return cls(mechanism, users, plan.bound, per_person, plan.colluding * per_person)
+        return cls(mechanism, users, plan.bound, per_person, plan.colluding * per_person, plan.effort)
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -58,7 +60,7 @@ class Recipe:
         mechanism = json.dumps(document["mechanism"], sort_keys=True)
         return cls(
             mechanism, document["users"], document["bound"], document.get("per_person", 1),
-            document.get("colluding", 0),
+            document.get("colluding", 0), document.get("effort", QUICK),
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
@@ -70,12 +72,13 @@ class Recipe:
             "per_person": self.per_person,
             # Only where there are any: stored curves are found by what this says, and older ones say nothing of it.
             **({"colluding": self.colluding} if self.colluding else {}),
+            **({} if self.effort == QUICK else {"effort": self.effort}),
         }
 
     def curve(self) -> PrivacyCurve:
         """The privacy of such a collection, for a person with all her rows."""
         mechanism = catalogue.read(json.loads(self.mechanism))
-        each = amplify(mechanism, self.users, bound=self.bound, colluding=self.colluding, effort=QUICK)
+        each = amplify(mechanism, self.users, bound=self.bound, colluding=self.colluding, effort=self.effort)
         return group(each, self.per_person)
 
 

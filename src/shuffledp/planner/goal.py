@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from shuffledp import argument
+from shuffledp.bounds.best import QUICK, demand_effort
 from shuffledp.calibration.target import Target
 from shuffledp.document import average_text
 from shuffledp.mechanisms import catalogue, visitor
@@ -90,12 +91,15 @@ class Goal:
     """How many of those hide nobody."""
     target_distances: DistanceMatrix | None = None
     """What every two values are promised, where near ones are promised more than far ones."""
+    effort: str = QUICK
+    """Which bounds the promise may come from: those that take milliseconds, or all."""
 
     def __post_init__(self) -> None:
         if self.rests_on not in RESTS:
             raise ValueError(
                 f"{WHO}: rests-on must be {LOCAL}, {SHUFFLER} or {NOISE}, got {argument.shown(self.rests_on)}."
             )
+        demand_effort(WHO, self.effort)
         object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
         minimum, colluding = demand_honest(self.users, self.minimum, self.colluding)
         object.__setattr__(self, "minimum", minimum)

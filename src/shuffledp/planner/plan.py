@@ -8,10 +8,11 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from shuffledp import argument
+from shuffledp.bounds.best import QUICK, demand_effort
 from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import LOCAL, Goal, Limits
 from shuffledp.planner.pair_promise import promised
-from shuffledp.planner.ranking import Ranking, run, trials, workers_for
+from shuffledp.planner.ranking import Ranking, looked_at_again, run, trials, workers_for
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.progress import Progress
 from shuffledp.tasks.task import Task
@@ -34,6 +35,7 @@ def plan(
     colluding: float = 0,
     settings: Mapping[str, Any] | None = None,
     target_distances: DistanceMatrix | ArrayLike | None = None,
+    effort: str = QUICK,
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Ranking:
@@ -47,8 +49,10 @@ def plan(
     local ε even from the shuffler; "shuffler", the best that rests on the shuffler alone, whose messages tell the true
     value to whoever links them to their sender; or "shuffler-noise", where the shuffler also draws the noise. The
     target is met even if only ``minimum`` users take part, of whom ``colluding`` hide nobody, while errors are for all
-    ``users``. ``workers`` processes share the work; None takes as many as are worth starting, which a script may do
-    only below ``if __name__ == "__main__"``. ``progress`` is told how far it is.
+    ``users``. Mechanisms are compared by bounds that take milliseconds; with ``effort`` "full" the best ones that keep
+    a local ε are then calibrated by all bounds, which leaves room for less noise. ``workers`` processes share the work;
+    None takes as many as are worth starting, which a script may do only below ``if __name__ == "__main__"``.
+    ``progress`` is told how far it is.
 
     A mechanism that is a table, such as "padded-exponential" on a local metric, is taken as it is: ``settings`` are its
     own, and nothing is searched. With it ``target_distances`` may promise every two values an ε of their own, one row
@@ -67,11 +71,14 @@ def plan(
     with argument.said_by("plan", "Target"):
         target = Target(epsilon, delta)
     pairs = promised(target_distances)
+    demand_effort("plan", effort)
     goal = Goal(task, users, target, rounds, limits, population, rests_on, minimum, colluding, pairs)  # type: ignore[arg-type]
     waiting = trials(goal, mechanism, settings)
     outcomes = []
-    with (Progress() if progress is None else progress).step("calibrating", len(waiting)) as advance:
+    told = Progress() if progress is None else progress
+    with told.step("calibrating", len(waiting)) as advance:
         for outcome in run(waiting, workers_for(waiting) if workers is None else workers):
             outcomes.append(outcome)
             advance(1)
-    return Ranking.of(goal, outcomes)
+    ranking = Ranking.of(goal, outcomes)
+    return ranking if effort == QUICK else looked_at_again(ranking, waiting, told)

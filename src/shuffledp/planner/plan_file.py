@@ -13,7 +13,8 @@
 
 ``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local.
 Where the target is to hold with fewer users, of whom some collude, ``minimum`` and ``colluding`` say how many. Where
-every two values are promised an ε of their own, ``target_distances`` has a row of them for each value. All
+every two values are promised an ε of their own, ``target_distances`` has a row of them for each value. ``effort`` is
+"full" where bounds that take seconds were looked at. All
 settings that are in force are written down, so that a plan runs as it was planned whatever later defaults are; and
 which version wrote it. ``check`` is a SHA-256 of the rest: a file that was changed since is refused, and one that is
 written by hand needs none. Version 1, which named the mechanism's task and not the users', is still read.
@@ -32,6 +33,7 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds.amplify import bound_names
+from shuffledp.bounds.best import QUICK, demand_effort
 from shuffledp.document import average_text, rounded_up, settings_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -50,12 +52,13 @@ SHARED = ("format", "version", "task", "mechanism", "population", "users", "roun
           "promise")  # fmt: skip
 FIELDS = {
     1: (*SHARED, "domain"),
-    VERSION: (*SHARED, "software", "minimum", "colluding", "target_distances", "ledger", "check"),
+    VERSION: (*SHARED, "software", "minimum", "colluding", "target_distances", "effort", "ledger", "check"),
 }
 """What a file of each version holds."""
 OPTIONAL = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
 LATER: dict[str, Any] = {
     "software": {}, "ledger": {}, "check": None, "minimum": None, "colluding": 0, "target_distances": None,
+    "effort": QUICK,
 }  # fmt: skip
 """What a file of version 2 may leave out besides."""
 NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds")
@@ -116,12 +119,15 @@ class Plan(Readable):
     """How many of those tell the analyst what they sent, and hide nobody."""
     target_distances: DistanceMatrix | None = None
     """What every two values are promised after shuffling, at δ; None where all are promised the same."""
+    effort: str = QUICK
+    """Which bounds the promise comes from: "quick" ones, or "full", all of them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
             raise TypeError(f"plan: task must be a task, such as tasks.Frequency(10), got {self.task!r}.")
         if not isinstance(self.mechanism, Mechanism):
             raise TypeError(f"plan: mechanism must be a mechanism, such as KRR(2.0, 10), got {self.mechanism!r}.")
+        demand_effort("plan", self.effort)
         for name in ("bound", "population"):
             text = getattr(self, name)
             if not isinstance(text, str) or not text.strip():
@@ -207,6 +213,7 @@ class Plan(Readable):
             **({} if self.minimum is None else {"minimum": self.minimum}),
             **({"colluding": self.colluding} if self.colluding else {}),
             **({} if self.target_distances is None else {"target_distances": self.target_distances.matrix.tolist()}),
+            **({} if self.effort == QUICK else {"effort": self.effort}),
             **({"ledger": dict(self.ledger)} if self.ledger else {}),
         }
 
@@ -271,6 +278,7 @@ class Plan(Readable):
             minimum=fields.get("minimum"),
             colluding=fields.get("colluding", 0),
             target_distances=fields.get("target_distances"),
+            effort=fields.get("effort", QUICK),
             **{name: fields[name] for name in NUMBERS_AND_NAMES},
         )
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp import argument
+from shuffledp.bounds.best import FULL
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner import overview
 from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planner.trial import NEAR_BEST, Offer, Refusal, Trial
 from shuffledp.planner.turnout import Turnout, turnouts
+from shuffledp.progress import Progress
 from shuffledp.readable import html_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MOST_AGAIN, IN_REACH = 3, 1.25
+"""How many are calibrated by all bounds, and up to which error: these may change places."""
 TRIALS_OF_A_WORKER = 8
 """Starting a process takes as long as a trial or two."""
 
@@ -229,6 +233,23 @@ class Ranking:
             "caveat": goal.task.caveat([offer.mechanism for offer in self.offers]),
             "refused": [{"name": refusal.name, "reason": refusal.reason} for refusal in self.refusals],
         }
+
+
+def looked_at_again(ranking: Ranking, waiting: Sequence[Trial], progress: Progress) -> Ranking:
+    """The same ranking, where the best that keep a local ε are calibrated by all bounds, however long these take."""
+    goal = replace(ranking.goal, effort=FULL)
+    local = [offer for offer in ranking.offers if offer.keeps_local]
+    names = [offer.name for offer in local[:MOST_AGAIN] if offer.standard_error <= IN_REACH * local[0].standard_error]
+    found: list[Offer | Refusal] = [offer for offer in ranking.offers if offer.name not in names]
+    again = [replace(trial, goal=goal) for trial in waiting if trial.name in names]
+    with progress.step("looking at every crowd", len(again)) as advance:
+        for trial in again:
+            found += trial.run()
+            advance(1)
+    kept = {offer.name for offer in found}
+    # What takes long may fail where the quick bounds did not.
+    found += [offer for offer in local if offer.name not in kept]
+    return Ranking.of(goal, [*found, *ranking.refusals])
 
 
 def _order(offer: Offer) -> tuple[float, int, int, str]:

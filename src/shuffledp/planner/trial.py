@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.best import QUICK
 from shuffledp.calibration.calibrate import Calibration, guess, search
 from shuffledp.composition.sequential import compose
 from shuffledp.document import rounded_up
@@ -130,6 +129,7 @@ class Offer:
             minimum=goal.minimum,
             colluding=goal.colluding,
             target_distances=goal.target_distances,
+            effort=goal.effort,
             promise={
                 "standard_error": self.standard_error,
                 "central_standard_error": goal.yardstick.standard_error,
@@ -235,7 +235,7 @@ class Trial:
     def _met(self, made: Mechanism, name: str, value: float) -> Calibration:
         """A mechanism, if its certified curve meets the target."""
         goal, target = self.goal, self.goal.target
-        once = amplify(made, goal.fewest, colluding=goal.colluding, effort=QUICK)
+        once = amplify(made, goal.fewest, colluding=goal.colluding, effort=goal.effort)
         curve = once if goal.rounds == 1 else compose(once, goal.rounds)
         reached = target.reached(curve)
         if not target.met(reached):
@@ -349,7 +349,7 @@ class Trial:
         for _ in range(MOST_LOWERINGS):
             found = search(
                 build, most, self.goal.target, users=self.goal.fewest, rounds=self.goal.rounds,
-                colluding=self.goal.colluding, effort=QUICK,
+                colluding=self.goal.colluding, effort=self.goal.effort,
             )  # fmt: skip
             cap, local = self.goal.limits.epsilon_local, found.mechanism.local_epsilon
             if cap is None or local is None or local <= cap or tuning.name != "epsilon":

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.bounds.amplify import amplify
-from shuffledp.bounds.best import QUICK
 from shuffledp.composition.sequential import compose
 from shuffledp.document import epsilon_is
 from shuffledp.errors import NumericalError
@@ -45,7 +44,7 @@ def turnouts(plan: Plan) -> tuple[Turnout, ...]:
 
 def _turnout(plan: Plan, share: str, users: int) -> Turnout:
     try:
-        curve = amplify(plan.mechanism, users, bound=plan.bound, colluding=plan.colluding, effort=QUICK)
+        curve = amplify(plan.mechanism, users, bound=plan.bound, colluding=plan.colluding, effort=plan.effort)
         if not curve.guarantee:
             return Turnout(share, users, None, f"The plan's bound {plan.bound} is no guarantee.")
         every = curve if plan.rounds == 1 else compose(curve, plan.rounds)
