@@ -63,7 +63,7 @@ def test_every_mechanism_of_the_catalogue(name: str) -> None:
     """The largest local ε meets the target, 0.1% more misses it."""
     kind = all_mechanisms()[name]
     users, epsilon, delta = 3_000, 0.25, 1e-6
-    found = sdp.calibrate(kind, users=users, epsilon=epsilon, delta=delta, **numbers(name))
+    found = sdp.calibrate(kind, users=users, epsilon=epsilon, delta=delta, **numbers(name), effort="quick")
     assert_calibrated(found, users, epsilon, delta)
     assert found.value > epsilon
     beyond: Any = kind(found.value * MORE, **numbers(name))  # type: ignore[call-arg]
@@ -83,7 +83,7 @@ def test_every_other_setting_that_a_mechanism_lists(name: str, tuning: Tuning) -
     """Dummies, flips, coins: the value meets the target; the next one misses it, unless it is the end of the search."""
     kind, users, epsilon, delta = all_mechanisms()[name], 2_000, 0.5, 1e-5
     settings = {key: value for key, value in numbers(name).items() if key != tuning.name}
-    found = sdp.calibrate(kind, find=tuning.name, users=users, epsilon=epsilon, delta=delta, **settings)
+    found = sdp.calibrate(kind, find=tuning.name, users=users, epsilon=epsilon, delta=delta, **settings, effort="quick")
     made: Any = kind(**settings, **{tuning.name: found.value})
     assert sdp.amplify(made, users, effort="quick").epsilon(delta).upper <= epsilon
     if found.limit:
@@ -204,7 +204,7 @@ def test_a_target_beyond_all_values_says_where_it_stopped() -> None:
 def test_what_cannot_be_done_is_one_sentence(arguments: dict[str, Any], sentence: str) -> None:
     """Impossible targets and bad arguments are a ValueError with the reason."""
     with pytest.raises(ValueError, match=sentence):
-        sdp.calibrate(sdp.KRR, delta=1e-9, **arguments)
+        sdp.calibrate(sdp.KRR, delta=1e-9, **arguments, effort="quick")
 
 
 def test_a_finished_mechanism_leaves_only_users_to_find() -> None:

@@ -69,7 +69,7 @@ def test_a_bound_that_is_no_guarantee_is_refused() -> None:
     """Nothing is calibrated to the published pair where it is not an upper bound."""
     published = {"find": "users", "target": RiskTarget(advantage=0.05), "bound": "variation-ratio-published"}
     with pytest.raises(ValueError, match="must be a guarantee"):
-        calibrate(KRR(2.0, options=64), **published)
+        calibrate(KRR(2.0, options=64), **published, effort="quick")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_each_kind_of_target_says_what_it_reached() -> None:
 def test_a_target_is_given_once(arguments: dict, sentence: str) -> None:
     """As an object or in short form."""
     with pytest.raises(ValueError, match=sentence):
-        calibrate(KRR, options=4, users=100, **arguments)
+        calibrate(KRR, options=4, users=100, **arguments, effort="quick")
     with pytest.raises(TypeError, match="expected Target"):
         calibrate(KRR, options=4, users=100, target=(1.0, 1e-6), effort="quick")
 
@@ -160,4 +160,4 @@ def test_values_that_are_too_large_for_a_mechanism_end_the_search() -> None:
             raise ValueError("Timid: epsilon must be at most 3.")
         return KRR(local, 4)
 
-    assert calibrate(build, users=10**6, epsilon=1.0, delta=1e-6).value == pytest.approx(3.0, rel=1e-3)
+    assert calibrate(build, users=10**6, epsilon=1.0, delta=1e-6, effort="quick").value == pytest.approx(3.0, rel=1e-3)

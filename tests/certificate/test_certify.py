@@ -61,7 +61,7 @@ def test_a_bound_without_a_second_proof_gives_way_to_one_that_has() -> None:
 def test_one_target(target: dict[str, float]) -> None:
     """Exactly one of the two."""
     with pytest.raises(ValueError, match="give either delta"):
-        certify(sdp.KRR(1.0, 4), 100, **target)
+        certify(sdp.KRR(1.0, 4), 100, **target, effort="quick")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_the_gaussian_limit_is_labelled() -> None:
 @pytest.mark.parametrize("rounds", [1, 50])
 def test_the_gaussian_limit_is_the_closed_form(rounds: int) -> None:
     """δ(ε) to ten digits, and close to the composed curve where there are many users."""
-    curve = sdp.compose(sdp.amplify(sdp.KRR(epsilon=1.0, options=10), 10**7), rounds)
+    curve = sdp.compose(sdp.amplify(sdp.KRR(epsilon=1.0, options=10), 10**7, effort="quick"), rounds)
     limit = sdp.gaussian_limit(curve)
     epsilon = limit.epsilon(1e-6).upper
     assert float(gaussian_delta(limit.mu, epsilon)) == pytest.approx(1e-6, rel=1e-9)

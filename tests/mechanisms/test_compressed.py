@@ -5,6 +5,7 @@ Each chi-square test raises a false alarm with probability 1e-7; seeds are fixed
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 from fractions import Fraction
@@ -224,7 +225,7 @@ def test_a_central_target_is_met_by_calibration() -> None:
     """calibrate takes a function of the local ε, and finds what it finds for the randomizer itself."""
     target: dict[str, Any] = {"users": 100_000, "epsilon": 0.1, "delta": 1e-8}
     plain = sdp.calibrate(sdp.RAPPOR, options=100, bound="variation-ratio", **target)
-    found = sdp.calibrate(lambda epsilon: Compressed(sdp.RAPPOR(epsilon, 100)), **target)
+    found = sdp.calibrate(lambda epsilon: Compressed(sdp.RAPPOR(epsilon, 100)), **target, effort="quick")
     assert isinstance(found.mechanism, Compressed)
     assert found.epsilon.upper <= 0.1
     assert found.value == pytest.approx(plain.value, rel=2e-3)
@@ -253,6 +254,27 @@ def test_a_capped_acceptance_keeps_the_promises_exactly() -> None:
         assert_fits(np.bincount(seeds[:, 0], minlength=SEEDS), 20_000 * np.array([float(p) for p in laws[1]]))
         with pytest.raises(ValueError, match=r"^Compressed: the randomizer is private only up to δ"):
             compressed.variation_ratio()
+
+
+def test_seeds_that_are_private_up_to_delta_are_amplified() -> None:
+    """Gaussian noise by a seed: its local (ε, δ) holds exactly for the expanded table, and δ counts about twice."""
+    gaussian = sdp.Gaussian(4.0)
+    compressed = Compressed(gaussian)
+    reference, promise = compressed.given, compressed.promise
+    assert isinstance(reference, ApproximateReference)
+    assert compressed.local_epsilon is None
+    rows = [list(row) for row in gaussian.law.table.fractions()]
+    for row, other in itertools.permutations(rows, 2):
+        assert both_ways(row, other, reference.replacement_epsilon) <= Fraction(reference.replacement_delta)
+    value = sdp.amplify(compressed, 100_000, effort="quick").epsilon(1e-6)
+    pure = sdp.amplify(sdp.VariationRatio.of_ldp(promise.replacement_epsilon), 100_000, bound="all-crowds")
+    assert value.bound == "all-crowds"
+    assert value.upper == pytest.approx(pure.epsilon(1e-6).upper, rel=1e-3)
+    values = np.random.default_rng(4).random(20_000)
+    found = compressed.estimate(compressed.encode(values, rng=np.random.default_rng(5)))
+    assert abs(float(found.value[0]) - values.mean()) < 5 * math.sqrt(float(found.variance[0]))
+    with pytest.raises(ValueError, match="no bound applies to Compressed"):
+        sdp.amplify(Compressed(Spiked(), prg=ToyGenerator("even")), 1000, effort="quick")
 
 
 def test_what_it_is_made_of_is_data() -> None:

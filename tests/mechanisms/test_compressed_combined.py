@@ -99,12 +99,12 @@ def test_tables_of_fractions_finer_than_words() -> None:
         assert abs(Fraction(float(found)) - wanted) <= wanted / 2**50
 
 
-def test_a_table_that_gives_a_value_away_has_no_reference_law() -> None:
-    """What one input may send and another never does has no largest ratio the other way."""
-    table = sdp.FromTable([[0.5, 0.5], [1.0, 0.0]])
-    assert table.reference is None
-    with pytest.raises(TypeError, match=r"^Compressed: expected a randomizer that gives its reference law"):
-        Compressed(table)
+def test_a_table_that_gives_a_value_away_too_often_is_refused() -> None:
+    """What one input may send and another never does has no largest ratio the other way: it counts to δ."""
+    with pytest.raises(ValueError, match=r"^Compressed: needs δ \+ C·β_G \+ rounding below 1/4"):
+        Compressed(sdp.FromTable([[0.5, 0.5], [1.0, 0.0]]))
+    seldom = Compressed(sdp.FromTable([[0.59, 0.4, 0.01], [0.4, 0.6, 0.0]]))
+    assert 0.01 <= seldom.promise.replacement_delta < 0.03
 
 
 @pytest.mark.parametrize(("epsilon", "grid"), [(1.0, 1), (0.5, 2), (4.0, 1024), (1e-6, 65_536), (30.0, 700)])

@@ -150,7 +150,7 @@ def test_a_zero_against_a_probability_has_no_finite_ratio() -> None:
 
 
 def test_nothing_in_common_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is no message that all inputs may send"):
+    with pytest.raises(ValueError, match="no message is sent by all inputs often enough"):
         amplify(FromTable([[1.0, 0.0], [0.0, 1.0]]), 100, effort="quick")
 
 

@@ -47,7 +47,7 @@ PROTOCOLS = [*KNOWN, *RANDOM]
 
 
 def delta_of(mechanism: Any, users: int, ratio: Fraction, **more: Any) -> Any:
-    return sdp.amplify(mechanism, users, **more).delta(math.log(ratio))
+    return sdp.amplify(mechanism, users, **more, effort="quick").delta(math.log(ratio))
 
 
 @pytest.mark.parametrize("mechanism", KNOWN, ids=repr)
@@ -330,7 +330,7 @@ def test_large_instances_work() -> None:
         held = values % mechanism.options
         wire = mechanism.pack(mechanism.encode(held))
         assert len(mechanism.estimate(mechanism.unpack(wire)).value) == mechanism.options
-        assert 0 < sdp.amplify(mechanism, users=10**9).epsilon(1e-9).upper < 1
+        assert 0 < sdp.amplify(mechanism, users=10**9, effort="quick").epsilon(1e-9).upper < 1
 
 
 # --- what the protocols' own papers say ---------------------------------------------------------------------------
@@ -387,7 +387,7 @@ def test_printed_guarantees_say_where_they_do_not_apply() -> None:
     ):
         with pytest.raises(NotApplicable, match=reason):
             sdp.amplify(mechanism, users, bound="protocol-published").epsilon(1e-6)
-    best = sdp.amplify(sdp.PureDUMP(options=16), 10**5)
+    best = sdp.amplify(sdp.PureDUMP(options=16), 10**5, effort="quick")
     assert best.epsilon(1e-6).bound == "optimal"
     assert float(sdp.PureDUMP(options=16).published_epsilon(10**5, arb("1e-6"))) > best.epsilon(1e-6).upper
 

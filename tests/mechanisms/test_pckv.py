@@ -129,7 +129,7 @@ def test_estimates_and_means_on_a_crowd() -> None:
 def test_a_million_keys() -> None:
     mechanism = PCKV(1.0, 10**6, 8)
     assert mechanism.message_bits == 21
-    curve = amplify(mechanism, 10**5)
+    curve = amplify(mechanism, 10**5, effort="quick")
     value = curve.epsilon(1e-8)
     assert 0 < value.lower <= value.upper < 1e-3
     messages = mechanism.encode(np.array([[[999_999, 0.5]]] * 1000), rng=np.random.default_rng(1))

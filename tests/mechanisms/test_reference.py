@@ -24,7 +24,7 @@ every_example = pytest.mark.parametrize("mechanism", [pytest.param(one, id=name)
 def test_these_mechanisms_give_a_reference_law() -> None:
     """Where it is natural: uniform, independent bits, or what is likeliest of each message; no other has a table."""
     found = {name for name, kind in all_mechanisms().items() if kind.examples()[0].reference is not None}
-    assert found == {*WITH_REFERENCE, "privunit-g", "privhs"}
+    assert found == {*WITH_REFERENCE, "gaussian", "privunit-g", "privhs"}
 
 
 @every_example

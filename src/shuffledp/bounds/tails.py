@@ -149,5 +149,8 @@ def tail_curve(bound: Bound, randomizer: Randomizer, users: int, finite: Privacy
     assert isinstance(randomizer, HasTails)
     curve = TailCurve(bound.source(users), bound, randomizer, finite)
     if finite is None and curve._cut(LEVELS[0]) is None:
-        raise NotApplicable(bound.name, "there is no message that all inputs may send.")
+        raise NotApplicable(
+            bound.name,
+            "nothing is left once it is cut: no message is sent by all inputs often enough.",
+        )
     return curve

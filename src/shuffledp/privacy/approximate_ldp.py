@@ -10,7 +10,7 @@ from flint import arb, fmpq
 
 from shuffledp import argument
 from shuffledp.errors import NotApplicable
-from shuffledp.numerics.ball import precision, rational, round_up
+from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.privacy.cut_randomizer import CutRandomizer
 from shuffledp.privacy.others import BITS, Others
 from shuffledp.privacy.pair import HidingPair
@@ -42,12 +42,18 @@ class ApproximateLDP(Randomizer, HasTails, Record):
         delta = argument.open_probability(_WHO, "delta", self.delta)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
-        most = (1 - 1 / self.ratio) / 4
-        if rational(delta) > most:
+        most = self.most_delta(epsilon)
+        if delta > most:
             raise ValueError(
-                f"{_WHO}: delta must be at most (1 - exp(-epsilon))/4 = {float(arb(most)):.6g} for epsilon = "
-                f"{epsilon!r}, got {delta!r}; more of it needs a larger epsilon."
+                f"{_WHO}: delta must be at most (1 - exp(-epsilon))/4 = {most:.6g} for epsilon = {epsilon!r}, got "
+                f"{delta!r}; more of it needs a larger epsilon."
             )
+
+    @staticmethod
+    def most_delta(epsilon: float) -> float:
+        """The largest δ0 for which the theorem holds, rounded down."""
+        with precision(BITS):
+            return round_down((1 - (-arb(epsilon)).exp()) / 4)
 
     @cached_property
     def ratio(self) -> fmpq:

@@ -22,6 +22,9 @@ from shuffledp.mechanisms.parts.seed import SeedExpansion, SeedLaw, SeedReading,
 from shuffledp.mechanisms.parts.seed_guarantee import Promise, SeedGuarantee
 from shuffledp.mechanisms.parts.user_values import ValuesOf
 from shuffledp.numerics.ball import precision, round_up
+from shuffledp.privacy.approximate_ldp import ApproximateLDP
+from shuffledp.privacy.cut_randomizer import CutRandomizer
+from shuffledp.privacy.randomizer import HasTails
 from shuffledp.sampling.prg import PseudorandomGenerator, Seeds, generator
 from shuffledp.sampling.random import WORD, RandomSource
 
@@ -32,7 +35,7 @@ MOST_TRIES = 1 << 32
 
 
 @dataclass(frozen=True)
-class Compressed(Mechanism):
+class Compressed(Mechanism, HasTails):
     """Send a seed that a generator expands to a message: draw seeds until one's message is accepted for the value.
 
     A seed s stands for y = R_∅(G(s)), a draw from the reference law ρ; it is accepted with probability
@@ -162,6 +165,23 @@ class Compressed(Mechanism):
         )  # fmt: skip
 
     @property
+    def has_tails(self) -> bool:
+        """Where the seeds are private only up to δ."""
+        return not self.guarantee.pure
+
+    def without_tails(self, share: float) -> CutRandomizer | None:
+        """All that is known of seeds that are private up to δ, by themselves."""
+        delta = self.promise.replacement_delta
+        if delta > ApproximateLDP.most_delta(self.epsilon):
+            return None
+        return ApproximateLDP(self.epsilon, delta).without_tails(share)
+
+    @property
+    def local_epsilon(self) -> float | None:
+        """None where a seed alone is private only up to δ."""
+        return self.epsilon if self.guarantee.pure else None
+
+    @property
     def promise(self) -> Promise:
         """The guarantees of the seeds that are sent, under the ``assumption``."""
         return self.guarantee.seeds
@@ -244,6 +264,7 @@ class Compressed(Mechanism):
         from shuffledp.mechanisms.frequency.rappor import RAPPOR
         from shuffledp.mechanisms.frequency.subset import Subset
         from shuffledp.mechanisms.given.from_table import FromTable
+        from shuffledp.mechanisms.mean.gaussian import Gaussian
         from shuffledp.mechanisms.mean.laplace import Laplace
         from shuffledp.mechanisms.metric.planar_laplace import PlanarLaplace
         from shuffledp.mechanisms.vector.duchi import Duchi
@@ -254,6 +275,7 @@ class Compressed(Mechanism):
             cls(Subset(1.0, 8), prg="chacha20"),
             cls(FromTable([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]]), prg="shake128"),
             cls(Laplace(1.0, -2.0, 3.0, 50), prg="shake128"),
+            cls(Gaussian(2.0, -2.0, 3.0), prg="shake128"),
             cls(PlanarLaplace(2.0, columns=3), prg="shake128"),
             cls(Duchi(2.0, 200)),
             cls(Repeated(PrivHS(0.5, 2), 2), prg="shake128"),

@@ -19,6 +19,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.table_law import CutTable, TableLaw
+from shuffledp.mechanisms.parts.tailed_reference import PointReference
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.mechanisms.parts.user_values import RealNumber
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
@@ -174,6 +175,10 @@ class Gaussian(Mechanism, HasTails):
     @cached_property
     def reading(self) -> NoisyPointReading:
         return NoisyPointReading(self.low, self.high, self.steps, self.noise.reach, self.noise.variance)
+
+    @cached_property
+    def reference(self) -> PointReference:
+        return PointReference(self.law.table, self.low, self.high)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         messages = np.empty(len(values), dtype=np.int64)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp.array import Array, Bytes, Floats
+from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
@@ -136,9 +137,8 @@ class SeedLaw(Law):
     def variation_ratio(self) -> VariationRatio:
         missed = self.guarantee.seeds.replacement_delta
         if missed:
-            raise ValueError(
-                f"{self.who}: the randomizer is private only up to δ = {missed:.3g}, so there is no largest ratio to "
-                f"amplify; use its local guarantee."
+            raise NotApplicable(
+                self.who, f"the randomizer is private only up to δ = {missed:.3g}, so there is no largest ratio."
             )
         return self.guarantee.variation_ratio(self.inner.variation_ratio())
 

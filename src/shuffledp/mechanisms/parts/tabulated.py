@@ -15,6 +15,7 @@ from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.table_law import CutTable, TableLaw
 from shuffledp.mechanisms.parts.table_reading import TableReading
 from shuffledp.mechanisms.parts.table_reference import TableReference
+from shuffledp.mechanisms.parts.tailed_reference import TailedReference
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
@@ -71,9 +72,9 @@ class Tabulated(Mechanism, HasTails):
         return TableReading(type(self).__name__, self.executed)
 
     @cached_property
-    def reference(self) -> TableReference | None:
-        """None where one input may send what another never does."""
-        return TableReference(self.executed) if math.isfinite(self.law.epsilon) else None
+    def reference(self) -> TableReference:
+        finite = math.isfinite(self.law.epsilon)
+        return TableReference(self.executed) if finite else TailedReference(self.executed)
 
     @property
     def has_tails(self) -> bool:
