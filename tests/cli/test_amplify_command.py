@@ -215,3 +215,19 @@ def test_bad_input_is_one_sentence(arguments: list[str], part: str, form: list[s
 def test_the_good_command_is_good() -> None:
     """The list of bad inputs starts from a command that works."""
     assert run(*sound()).status == 0
+
+
+def test_an_answer_says_which_randomizers_it_holds_for() -> None:
+    local = answer(*ANY_LDP, *DELTA)
+    assert local["holds_for"] == "any randomizer with these ratios among all users, both ways"
+    raw = answer("amplify", "--p", "4", "--beta", "0.5", "--q", "4", "--users", "1000", *DELTA)
+    assert raw["holds_for"] == "any randomizer with these parameters; q need hold one way only"
+    upto = answer("amplify", "--epsilon-local", "1", "--delta-local", "1e-9", "--users", "1000", *DELTA)
+    assert upto["holds_for"] == "any (1, 1e-09)-LDP randomizer"
+    assert upto["bound"] == "all-crowds"
+
+
+def test_a_local_delta_needs_a_local_epsilon() -> None:
+    outcome = run("amplify", "--delta-local", "1e-9", "--users", "1000", *DELTA)
+    assert outcome.status == 2
+    assert outcome.err == "shuffledp: amplify: --delta-local needs --epsilon-local.\n"

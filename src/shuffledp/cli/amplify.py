@@ -131,6 +131,7 @@ class Answer:
             **said,
             "note": self.curve.note,
             "parameters": self._parameters(),
+            **({"holds_for": self.subject.holds_for} if self.subject.holds_for else {}),
         }
         if isinstance(self.randomizer, Mechanism):
             document["mechanism"] = {"name": self.randomizer.name, **self.randomizer.settings()}
@@ -154,6 +155,7 @@ class Answer:
             ("theorem", value.theorem),
             ("certificate", _certificate(value)),
             *self._shown_parameters(),
+            *([("holds for", self.subject.holds_for)] if self.subject.holds_for else []),
         ]  # fmt: skip
 
     def _shown_parameters(self) -> list[tuple[str, str]]:

@@ -144,7 +144,7 @@ def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> M
     if takes_epsilon(kind) and epsilon_local is None:
         raise ValueError(f"{name}: --mechanism needs --epsilon-local.")
     if not takes_epsilon(kind) and epsilon_local is not None:
-        why = "its table says it" if kind.built_from_table else "it has no local ε, dummies hide its messages"
+        why = "its table says it" if kind.built_from_table else "it takes no local ε"
         raise ValueError(f"{name}: {why}; leave --epsilon-local out.")
     known = {field.name: field for field in settings(kind)}
     unknown = [key for key in given if key not in known]

@@ -64,6 +64,10 @@ class ApproximateLDP(Randomizer, HasTails, Record):
     def has_tails(self) -> bool:
         return True
 
+    @property
+    def holds_for(self) -> str:
+        return f"any ({self.epsilon:g}, {self.delta:g})-LDP randomizer"
+
     def without_tails(self, share: float) -> CutRandomizer:
         del share
         return CutLDP(self)

@@ -86,6 +86,11 @@ class Randomizer(ABC):
             return {}
 
     @property
+    def holds_for(self) -> str:
+        """Which randomizers an answer is about, in words, where it is not one alone."""
+        return ""
+
+    @property
     def assumption(self) -> str:
         """What its privacy rests on besides mathematics, such as an unbroken cipher; empty where there is nothing."""
         return ""

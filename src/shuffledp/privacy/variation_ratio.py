@@ -115,6 +115,12 @@ class VariationRatio(Randomizer, Record):
         q0, q1 = (rational(max(q, self.p)) for q in self.q_pair)
         return (of_ratios(rational(self.p), q0, q1, None if self.at_maximum else rational(self.beta)),)
 
+    @property
+    def holds_for(self) -> str:
+        if self.local:
+            return "any randomizer with these ratios among all users, both ways"
+        return "any randomizer with these parameters; q need hold one way only"
+
     def describe(self) -> dict[str, float]:
         """The parameters by name, defaults filled in."""
         q0, q1 = self.q_pair
