@@ -38,7 +38,8 @@ ROUNDING = 1e-12
 SEARCH_SHARPNESS = 1e-3
 OF_THE_LOSS = 0.02
 """How sharply the worst crowd is looked for, as a share of what the lost users cost."""
-FEW_DIRECTIONS = 48
+FEW_DIRECTIONS, FEW_CHANCES = 48, 6000
+"""How many directions, and probabilities in all of them, may be looked at hundreds of times."""
 HEAVY = 10.0
 """Standard deviations of the sum that one message may weigh."""
 WORTH_IT = 5e-4
@@ -165,7 +166,8 @@ class AllCrowdsCurve(PrivacyCurve):
 
     @property
     def tells_many(self) -> bool:
-        return len(self.directions) <= FEW_DIRECTIONS
+        looked_at = sum(way.others.view.hiding.size for way in self.directions)
+        return len(self.directions) <= FEW_DIRECTIONS and looked_at <= FEW_CHANCES
 
     def may_beat(self, epsilon: float, delta: float) -> bool:
         """Not if a constant crowd, in floats, has no smaller δ at an ε that is hardly smaller.

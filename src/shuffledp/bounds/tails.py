@@ -26,7 +26,7 @@ LEAST = 1e-300
 MOST_LOOKS = 8
 ENOUGH = 2e-3
 """Where what is cut is no more of δ than this, another cut would hardly do better."""
-LEVELS = (1e-4, 1e-7, 1e-10, 1e-14)
+LEVELS = (1e-4, 1e-7, 1e-11)
 """What is cut where δ is asked for at many ε."""
 ROOM = 1e-6
 

@@ -259,7 +259,8 @@ class WorstCrowd:
             """Whether a piece is settled; else it waits."""
             nonlocal settled
             found, largest = self._bounded(corners, counts)
-            above = float(np.max(found - seen - room))
+            # Where floats were not sure, neither is known to be finite.
+            above = float(np.max(found - seen - room)) if (found < math.inf).all() else math.inf
             if above <= 0:
                 settled = np.maximum(settled, found)
             elif len(corners) == self.kinds:

@@ -259,7 +259,9 @@ class CutTable(CutRandomizer):
     def blankets(self) -> Sequence[HidingPair]:
         """Every pair of rows against the least of each column: the cut of either is that of its own direction."""
         rows = self.table.units
-        return [self._hidden_by(a, b, rows.min(axis=0)) for a, b in combinations(range(len(rows)), 2)]
+        found = [self._hidden_by(a, b, rows.min(axis=0)) for a, b in combinations(range(len(rows)), 2)]
+        # A table that is its own mirror image has every pair twice.
+        return list({frozenset((pair.classes, pair.back)): pair for pair in found}.values())
 
     def pair(self, a: int, b: int, third: int) -> HidingPair:
         """Two rows where everybody else has a third one: what user 1 sends rarely is not seen."""
