@@ -396,3 +396,10 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert shown.status == 0
     assert "all-crowds" in shown.out
     assert json.loads(Path(claim).read_text("utf-8"))["bound"] == "all-crowds"
+
+
+def test_what_is_cut_has_no_second_proof() -> None:
+    for randomizer in (sdp.Gaussian(4.0), sdp.FromTable([[0.5, 0.5, 0.0], [0.5, 0.4, 0.1]])):
+        for bound in ("best", "optimal"):
+            with pytest.raises(ValueError, match="certificate: where some of a law is cut"):
+                certify(randomizer, 1000, delta=0.2, effort="quick", bound=bound)

@@ -243,7 +243,7 @@ def test_vectors_of_several_runs_are_moved_as_by_one() -> None:
 def test_a_liar_finds_the_seed_it_needs(mechanism: Mechanism) -> None:
     """No seed does more than the randomizer's messages do, and among a few hundred one does as much.
 
-    But for vectors, where hardly any seed stands for what the wire of vectors would take.
+    But for vectors, and for noise without an end, where hardly any seed stands for what the wire would take.
     """
     assert isinstance(mechanism, Compressed)
     seeds = np.random.default_rng(2).integers(0, 256, (400, mechanism.message_bytes), dtype=np.uint8)
@@ -252,7 +252,8 @@ def test_a_liar_finds_the_seed_it_needs(mechanism: Mechanism) -> None:
     most = moved(mechanism.randomizer, found)
     assert mechanism.influence is not None
     assert most <= mechanism.influence * (1 + 1e-9)
-    assert most == pytest.approx(mechanism.influence, rel=1e-9) or isinstance(mechanism.randomizer, sdp.Repeated)
+    far = isinstance(mechanism.randomizer, sdp.Repeated | sdp.Gaussian)
+    assert far or most == pytest.approx(mechanism.influence, rel=1e-9)
 
 
 def test_seeds_of_vectors_move_no_more_than_the_wire_of_vectors() -> None:

@@ -46,16 +46,12 @@ def certify(
     delta = None if delta is None else argument.open_probability("certify", "delta", delta)
     epsilon = None if epsilon is None else argument.non_negative("certify", "epsilon", epsilon)
     honest = argument.count("certify", "users", users) - argument.count("certify", "colluding", colluding, at_least=0)
-    if has_tails(randomizer):
-        raise ValueError(
-            "certificate: where some of a law is cut and added to delta there is no second proof yet; "
-            "take a randomizer with a finite local epsilon."
-        )
     with argument.said_by("certify", "amplify"):
         curve = amplify(randomizer, users, bound=bound, colluding=colluding, effort=effort)
     value = curve.epsilon(delta) if delta is not None else curve.delta(0.0 if epsilon is None else epsilon)
     if bound != best.NAME:
         return proved_claim(randomizer, honest, value, epsilon=epsilon, delta=delta)
+    _demand_no_tails(randomizer)
     other = provable(randomizer, honest, value, epsilon=epsilon, delta=delta)
     if effort == best.FULL and value.bound not in PROVABLE and value.guarantee:
         # Somebody's own bound or an exact one may be the best, with that of all crowds between it and the rest.
@@ -72,6 +68,7 @@ def proved_claim(
     randomizer: Randomizer, users: int, value: BoundValue, *, epsilon: float | None = None, delta: float | None = None
 ) -> Claim:
     """``claim_of``, for the worst of all crowds with the least margin that its second proof needs; or a sentence."""
+    _demand_no_tails(randomizer)
     if value.bound != ALL_CROWDS:
         return claim_of(randomizer, users, value, epsilon=epsilon, delta=delta)
     finding: Finding | None = None
@@ -82,6 +79,14 @@ def proved_claim(
             return claim
     assert finding is not None
     raise ValueError(f"certificate: no second proof of {ALL_CROWDS} was found: {finding.reason}")
+
+
+def _demand_no_tails(randomizer: Randomizer) -> None:
+    if has_tails(randomizer):
+        raise ValueError(
+            "certificate: where some of a law is cut and added to delta there is no second proof yet; "
+            "take a randomizer with a finite local epsilon."
+        )
 
 
 def _of_all_crowds(randomizer: Randomizer, users: int, epsilon: float | None, delta: float | None) -> BoundValue | None:
