@@ -121,7 +121,7 @@ def test_a_table_is_read_from_csv(tmp_path: Path) -> None:
         (["--mechanism", "krr", "--epsilon-local", "-1", "--set", "options=4"], "epsilon must be above 0"),
         (["--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--p", "3"], "does not go with --p"),
         (["--mechanism", "table", "--epsilon-local", "1"], "mechanism must be one of"),
-        (["--mechanism", "pure-dump", "--epsilon-local", "1", "--set", "options=4"], "it has no local ε"),
+        (["--mechanism", "pure-dump", "--epsilon-local", "1", "--set", "options=4"], "it takes no local ε"),
         (["--mechanism", "pure-dump"], "setting options is missing"),
         (["--mechanism", "pure-dump", "--set", "options=4", "--set", "share=0"], "share must be above 0"),
         (["--mechanism", "cheu-zhilyaev", "--set", "options=4", "--set", "flip=0.5"], "flip must be below 1/2"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shuffledp import VariationRatio, amplify
-from shuffledp.tradeoff.gaussian import GaussianTradeOff
+from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.noisy_step import LeastSquares, Logistic, NoisyStep
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tradeoff.md").read_text(encoding="utf-8")

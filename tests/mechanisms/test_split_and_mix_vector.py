@@ -57,7 +57,7 @@ def test_two_coordinates_by_enumeration(change: tuple[int, int]) -> None:
 
 def test_much_noise_is_nearly_normal() -> None:
     """Within a tenth of the exact Gaussian deviation."""
-    from shuffledp.tradeoff.gaussian import gaussian_delta
+    from shuffledp.tradeoff.gaussian_trade_off import gaussian_delta
 
     for epsilon in (0.5, 1.0, 3.0):
         exact = float(gaussian_delta(np.array(1 / 4.5), epsilon))

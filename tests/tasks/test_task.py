@@ -27,7 +27,7 @@ def mechanisms_of(name: str) -> list[Mechanism]:
             target = goal.target
             designs = kind.designs(goal.task.facts, goal.users, target.epsilon, target.delta, goal.rounds)
             # Noise that the shuffler draws does not grow with the users.
-            designed = next((design for design in designs if design["honest"]), None)
+            designed = next((design for design in designs if design.get("honest", True)), None)
             searched = trial._known() | next(trial._variants())
             made = kind(**designed) if designed else trial._guessed(searched)
             goal.task.standard_error(made, 10)

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 import shuffledp as sdp
 from shuffledp import VariationRatio, amplify, compose, privacy_curve, trade_off
 from shuffledp.numerics.ball import precision
-from shuffledp.tradeoff.gaussian import GaussianTradeOff
+from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff, reach
 from shuffledp.tradeoff.shuffled import shuffled_trade_off
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff

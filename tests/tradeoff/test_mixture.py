@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.tradeoff.gaussian import GaussianTradeOff
+from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.mixture import (
     advanced,
     averaged,

@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from shuffledp.tradeoff.gaussian import GaussianTradeOff
+from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.noisy_step import Gradient, LeastSquares, Logistic, NoisyStep, OwnGradient
 
 FIGURES = [

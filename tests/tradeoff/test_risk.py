@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shuffledp import KRR, AttackRisk, VariationRatio, amplify, privacy_curve, trade_off
-from shuffledp.tradeoff.gaussian import GaussianTradeOff
+from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.shuffled import shuffled_trade_off
 
 CASES = [(VariationRatio.of_ldp(1.0), 40), (VariationRatio.of_ldp(3.0), 200), (VariationRatio(math.inf, 1.0, 4.0), 30)]

@@ -20,7 +20,7 @@ from shuffledp.tradeoff.divergence import (
     renyi,
     total_variation,
 )
-from shuffledp.tradeoff.gaussian import GaussianTradeOff, gaussian_delta
+from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff, gaussian_delta
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, lowest
 
 from ..oracle.tradeoff import delta_of_curve, inverse, symmetrised, tradeoff_curve, value_at

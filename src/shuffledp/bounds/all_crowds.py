@@ -36,6 +36,7 @@ LEFT = 12.0
 """What is beyond the last step is planned this many e-folds below δ."""
 ROUNDING = 1e-12
 SEARCH_SHARPNESS = 1e-3
+PROFILE_SHARPNESS = 5e-5
 OF_THE_LOSS = 0.02
 """How sharply the worst crowd is looked for, as a share of what the lost users cost."""
 FEW_DIRECTIONS, FEW_CHANCES = 48, 6000
@@ -241,7 +242,7 @@ class AllCrowdsCurve(PrivacyCurve):
         """δ from above and from below, less sharply than one value alone."""
         if epsilon >= self.largest:
             return 0.0, 0.0
-        upper, lower = self._worst(min(epsilon, LARGEST_EPSILON), SEARCH_SHARPNESS)
+        upper, lower = self._worst(min(epsilon, LARGEST_EPSILON), PROFILE_SHARPNESS)
         return upper, 0.0 if epsilon > LARGEST_EPSILON else lower
 
 

@@ -172,7 +172,7 @@ class RiskTarget(CurveTarget):
 
 def _wrong_guess(distance: float, prior: float) -> float:
     # Needs scipy, which an import of the package does without.
-    from shuffledp.tradeoff.gaussian import gaussian_delta
+    from shuffledp.tradeoff.gaussian_trade_off import gaussian_delta
 
     smaller = min(prior, 1 - prior)
     return smaller * (1 - float(gaussian_delta(np.array(distance), math.log((1 - smaller) / smaller))))

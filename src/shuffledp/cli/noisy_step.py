@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shuffledp.cli.randomizer import settings_of
-from shuffledp.tradeoff.gaussian import GaussianTradeOff
+from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.noisy_step import Gradient, LeastSquares, Logistic, NoisyStep
 
 KINDS: dict[str, tuple[Callable[..., Gradient], tuple[str, ...]]] = {

@@ -10,7 +10,7 @@ import numpy as np
 from shuffledp.calibration.target import Target
 from shuffledp.numerics.root import find_crossing
 from shuffledp.tasks.task import Sensitivity
-from shuffledp.tradeoff.gaussian import gaussian_delta
+from shuffledp.tradeoff.gaussian_trade_off import gaussian_delta
 
 LEAST_DISTANCE, MOST_DISTANCE = 1e-9, 1e3
 

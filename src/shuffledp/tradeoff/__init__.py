@@ -9,7 +9,7 @@ from shuffledp.tradeoff.divergence import (
     renyi as renyi,
     total_variation as total_variation,
 )
-from shuffledp.tradeoff.gaussian import GaussianTradeOff as GaussianTradeOff
+from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff as GaussianTradeOff
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff as GuaranteedTradeOff, trade_off as trade_off
 from shuffledp.tradeoff.mixture import (
     advanced as advanced,

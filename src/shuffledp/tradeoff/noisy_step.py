@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.numerics.special import expit, ndtr
-from shuffledp.tradeoff.gaussian import gaussian_delta
+from shuffledp.tradeoff.gaussian_trade_off import gaussian_delta
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, TradeOff
 

@@ -60,7 +60,7 @@ def privacy_curve(trade_off: TradeOff, users: int = 1) -> TradeOffCurve:
     """The privacy curve of a trade-off curve, so that it composes and compares; ``users`` is only carried along.
 
     >>> import shuffledp as sdp
-    >>> from shuffledp.tradeoff.gaussian import GaussianTradeOff
+    >>> from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
     >>> sdp.privacy_curve(GaussianTradeOff(1.0)).epsilon(delta=1e-5).upper < 4.378
     True
     """

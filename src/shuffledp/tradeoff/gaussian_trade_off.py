@@ -40,7 +40,7 @@ class GaussianTradeOff(TradeOff):
     Requires: μ ≥ 0 and finite.
     Returns: the exact curve in floats.
 
-    >>> from shuffledp.tradeoff.gaussian import GaussianTradeOff
+    >>> from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
     >>> print(f"{float(GaussianTradeOff(1.0).fnr(0.05)):.4f}")
     0.7405
     """
