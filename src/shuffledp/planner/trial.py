@@ -11,6 +11,7 @@ from typing import Any
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.calibrate import Calibration, guess, search
+from shuffledp.composition.schedule import Schedule
 from shuffledp.composition.sequential import compose
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
@@ -240,7 +241,9 @@ class Trial:
         reached = target.reached(curve)
         if not target.met(reached):
             raise NotApplicable(self.kind.__name__, f"it reaches {target.text(reached)}")
-        return Calibration(name, value, made, curve, reached, target, "", goal.fewest)
+        return Calibration(
+            name, value, made, curve, reached, target, "", goal.fewest, Schedule(goal.fewest, rounds=goal.rounds)
+        )
 
     def _best_settled(self) -> Calibration:
         """The first of the choices that can be certified."""
