@@ -11,7 +11,7 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds import best
-from shuffledp.calibration.search import Search
+from shuffledp.calibration.search import Found, Search
 from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
 from shuffledp.composition.schedule import WHO as SCHEDULE, Schedule, exact_rate
 from shuffledp.composition.sequential import compose
@@ -33,6 +33,9 @@ AROUND = (USERS, ROUNDS, OF)
 """What is not a setting of the randomizer itself."""
 LOCAL_EPSILON = Mechanism.tuning[0]
 """How the local ε of a randomizer that does not say so itself is searched."""
+
+FIRST_FACTOR, MOST_FACTORS, NEAR_ENOUGH = 1.002, 4, 1e-3
+"""By how much coins raise ε over a sample of their mean size, how often that is looked at anew, and until when."""
 
 Builder = Callable[[float], Randomizer]
 """A randomizer from the value of the setting that is searched."""
@@ -188,24 +191,66 @@ def search(
     """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
     best.demand_effort(WHO, effort)
     given = {"users": users, "rounds": rounds, "of": of, "rate": rate}
-    deployment, quick = _prepared(build, tuning, target, given, bound, colluding, best.QUICK)
-    if bound != best.NAME or effort == best.QUICK:
-        result = quick.run()
-    else:
-        # What takes seconds is asked for only near where the rest has led.
-        _, full = _prepared(build, tuning, target, given, bound, colluding, best.FULL)
-        try:
-            known = quick.run()
-        except NotApplicable:
-            result = full.run()
-        else:
-            result = full.beyond(known)
+    asked = _Asked(build, tuning, given, bound, colluding, effort)
+    coins = rate is not None and isinstance(target, Target)
+    result = asked.by_coins(target) if coins else asked.found(target, given)
+    deployment = asked.prepared(target, given, effort)[0]
     schedule = deployment.schedule_at(result.value)
     value = schedule.expected if tuning is USERS else result.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name
     made, honest = build(result.value), schedule.expected - deployment.colluding
     seen = deployment.known(made, schedule, effort) if schedule.is_sampled else None
     return Calibration(setting, value, made, result.curve, result.reached, target, result.limit, honest, schedule, seen)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is searched, and how hard."""
+
+    build: Builder
+    tuning: Tuning
+    given: Mapping[str, Any]
+    bound: str
+    colluding: float
+    effort: str
+
+    def prepared(self, target: CurveTarget, given: Mapping[str, Any], effort: str) -> tuple[_Deployment, Search]:
+        return _prepared(self.build, self.tuning, target, given, self.bound, self.colluding, effort)
+
+    def found(self, target: CurveTarget, given: Mapping[str, Any]) -> Found:
+        """The value, first by what takes milliseconds; what takes seconds is asked for only near where that has led."""
+        _, quick = self.prepared(target, given, best.QUICK)
+        if self.bound != best.NAME or self.effort == best.QUICK:
+            return quick.run()
+        _, full = self.prepared(target, given, best.FULL)
+        try:
+            known = quick.run()
+        except NotApplicable:
+            return full.run()
+        return full.beyond(known)
+
+    def by_coins(self, target: CurveTarget) -> Found:
+        """The value where coins decide who comes: searched for samples of their mean size, and proved for the coins.
+
+        The curve of the coins takes many times as long, and is a nearly constant factor above.
+        """
+        assert isinstance(target, Target), "other targets are searched by the coins' own curve"
+        deployment, _ = self.prepared(target, self.given, self.effort)
+        fixed = {**self.given, "fixed_size": True}
+        factor, met = FIRST_FACTOR, None
+        for _ in range(MOST_FACTORS):
+            near = self.found(Target(target.epsilon / factor, target.delta), fixed)
+            curve = deployment.curve(near.value)
+            reached = target.reached(curve)
+            if target.met(reached):
+                met = Found(near.value, curve, reached, near.limit)
+                if near.limit or reached.upper > target.epsilon * (1 - NEAR_ENOUGH):
+                    break
+            assert isinstance(near.reached, BoundValue)
+            factor = max(1.0, reached.upper / near.reached.upper) * (1 + NEAR_ENOUGH / 4)
+        if met is None:
+            raise NotApplicable(WHO, f"no {self.tuning.name} is proved to give {target}.")
+        return met
 
 
 def guess(
@@ -237,7 +282,7 @@ def _prepared(
     """What is run and how its setting is searched; a sentence where they do not go together."""
     lost = argument.count(WHO, "colluding", colluding, at_least=0)
     named = tuning.name if tuning in AROUND else None
-    if named is not None and given[named] is not None:
+    if named is not None and given.get(named) is not None:
         raise ValueError(f"{WHO}: {named} is what is searched for, got {named} = {given[named]!r} too.")
     if given["rate"] is not None:
         if tuning is USERS:
@@ -277,13 +322,16 @@ class _Deployment:
 
     def schedule_at(self, value: float) -> Schedule:
         """Who takes part; where users are searched, those who do not collude are counted."""
-        searched = {}
+        searched: dict[str, Any] = {}
         if self.tuning is USERS:
             searched = {"users": int(value) + self.colluding}
         elif self.tuning in AROUND:
             searched = {self.tuning.name: int(value)}
+        given = {**self.given, **searched}
+        fixed = given.pop("fixed_size", False)
         with argument.said_by(WHO, SCHEDULE):
-            return Schedule(**{**self.given, **searched})
+            schedule = Schedule(**given)
+        return Schedule(schedule.expected, schedule.of, rounds=schedule.rounds) if fixed else schedule
 
     def curve(self, value: float) -> PrivacyCurve:
         """The privacy of all rounds together."""
