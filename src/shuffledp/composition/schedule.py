@@ -146,7 +146,8 @@ class Schedule:
 
         ``colluding`` people of all who may be drawn tell what they sent, and whether they were drawn.
         """
-        return compose(self._once(randomizer, bound, colluding, effort), self.rounds)
+        once = self._once(randomizer, bound, colluding, effort)
+        return once if self.rounds == 1 else compose(once, self.rounds)
 
     def known(
         self,
@@ -161,7 +162,7 @@ class Schedule:
             once = amplify(randomizer, self.expected, bound=bound, colluding=colluding, effort=effort)
         else:
             once = self._coins(randomizer, bound, colluding, effort, secret=False)
-        return compose(once, self.rounds)
+        return once if self.rounds == 1 else compose(once, self.rounds)
 
     def _once(self, randomizer: Randomizer, bound: BoundChoice, colluding: float, effort: str) -> PrivacyCurve:
         if self.rate is not None:
