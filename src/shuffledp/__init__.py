@@ -21,6 +21,7 @@ from shuffledp.auditing.empirical import AuditResult as AuditResult, audit as au
 from shuffledp.bounds.amplify import amplify as amplify
 from shuffledp.bounds.bound import Bound as Bound
 from shuffledp.bounds.compare import Comparison as Comparison, compare as compare
+from shuffledp.bounds.schedule import Schedule as Schedule
 from shuffledp.bounds.subsampling import poisson as poisson, subsample as subsample
 from shuffledp.calibration.calibrate import Calibration as Calibration, calibrate as calibrate
 from shuffledp.calibration.risk_target import RiskTarget as RiskTarget
@@ -35,7 +36,6 @@ from shuffledp.collection.report import Report as Report
 from shuffledp.composition.gaussian_limit import gaussian_limit as gaussian_limit
 from shuffledp.composition.group import group as group
 from shuffledp.composition.renyi import renyi as renyi
-from shuffledp.composition.schedule import Schedule as Schedule
 from shuffledp.composition.sequential import compose as compose
 from shuffledp.errors import (
     NotApplicable as NotApplicable,

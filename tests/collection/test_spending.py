@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from shuffledp.bounds.schedule import Schedule
 from shuffledp.collection import spending
 from shuffledp.collection.account import account_of
 from shuffledp.collection.chain import extended, verified
 from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon
 from shuffledp.collection.ledger import Ledger
 from shuffledp.composition.dots import Dots, fingerprint
-from shuffledp.composition.schedule import Schedule
 from tests.collection import new_ledger, plan_of
 from tests.collection.test_ledger import DIGEST, alone
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import KRR, amplify, collection, verify
+from shuffledp.bounds.schedule import Schedule
 from shuffledp.collection.collect import collect
 from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
 from shuffledp.composition.group import group
-from shuffledp.composition.schedule import Schedule
 from shuffledp.planner.plan_file import Plan
 from shuffledp.tasks import Frequency
 from tests.cli import run

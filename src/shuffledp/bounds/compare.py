@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp import argument, figure as figures
 from shuffledp.bounds import BOUNDS
-from shuffledp.composition.schedule import Schedule
+from shuffledp.bounds.schedule import Schedule
 from shuffledp.document import epsilon_is, epsilon_text, rounded_down
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer

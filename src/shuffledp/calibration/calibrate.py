@@ -11,9 +11,9 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds import best
+from shuffledp.bounds.schedule import WHO as SCHEDULE, Schedule, exact_rate
 from shuffledp.calibration.search import Found, Search
 from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
-from shuffledp.composition.schedule import WHO as SCHEDULE, Schedule, exact_rate
 from shuffledp.composition.sequential import compose
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.mechanism import Mechanism

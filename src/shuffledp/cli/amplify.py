@@ -11,12 +11,12 @@ import typer
 from shuffledp import argument
 from shuffledp.bounds.amplify import bound_names, chosen_inputs
 from shuffledp.bounds.best import FULL, NAME as BEST, QUICK
+from shuffledp.bounds.schedule import CONDITION, Schedule
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import Claim
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
-from shuffledp.composition.schedule import CONDITION, Schedule
 from shuffledp.document import json_text, settings_text
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve

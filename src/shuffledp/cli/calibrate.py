@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from shuffledp.bounds.best import FULL
+from shuffledp.bounds.schedule import CONDITION
 from shuffledp.calibration.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
 from shuffledp.calibration.target import Target
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
-from shuffledp.composition.schedule import CONDITION
 from shuffledp.document import json_text, settings_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism

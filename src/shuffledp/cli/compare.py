@@ -17,10 +17,10 @@ from rich.text import Text
 
 from shuffledp import figure as figures
 from shuffledp.bounds.compare import ComparedBound, Comparison, compare
+from shuffledp.bounds.schedule import CONDITION
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars, waiting
 from shuffledp.cli.randomizer import Choice
-from shuffledp.composition.schedule import CONDITION
 from shuffledp.document import json_text
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer

@@ -14,8 +14,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from shuffledp import argument
+from shuffledp.bounds.schedule import WHO, Schedule
 from shuffledp.cli.randomizer import Choice
-from shuffledp.composition.schedule import WHO, Schedule
 from shuffledp.mechanisms import visitor
 
 PARTICIPANTS = "How many users take part, the one to protect included."

@@ -12,13 +12,13 @@ import typer
 
 from shuffledp import argument, figure as figures
 from shuffledp.bounds.best import NAME as BEST, QUICK
+from shuffledp.bounds.schedule import CONDITION, Schedule
 from shuffledp.calibration.calibrate import Calibration, calibrate
 from shuffledp.calibration.risk_target import RiskTarget
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
-from shuffledp.composition.schedule import CONDITION, Schedule
 from shuffledp.document import json_text
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve

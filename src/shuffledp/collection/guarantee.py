@@ -11,10 +11,10 @@ from typing import Any, Self
 
 from shuffledp import argument
 from shuffledp.bounds.best import QUICK
+from shuffledp.bounds.schedule import CONDITION, WHO as SCHEDULE, Schedule
 from shuffledp.certificate.certify import proved_claim
 from shuffledp.certificate.claim import Claim
 from shuffledp.composition.group import group
-from shuffledp.composition.schedule import CONDITION, WHO as SCHEDULE, Schedule
 from shuffledp.composition.sequential import compose
 from shuffledp.document import epsilon_is
 from shuffledp.errors import ShuffledpError

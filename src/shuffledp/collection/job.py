@@ -62,9 +62,9 @@ class Start:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``document``."""
-        names = ("round", "column", "input", "users", "ledger")
-        plan = Plan.parse(json.dumps(document["plan"]))
-        return cls(plan, *(document[name] for name in names), document.get("draws", False))
+        names = ("round", "column", "input", "users", "ledger", "draws")
+        told = {"draws": False} | document
+        return cls(Plan.parse(json.dumps(told["plan"])), *(told[name] for name in names))
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure
+from shuffledp.bounds.schedule import CONDITION
 from shuffledp.collection.ask import NODES, document_of, questions_of
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
 from shuffledp.collection.ledger import Standing
-from shuffledp.composition.schedule import CONDITION
 from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up, settings_text
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.metric.amplification import MetricVariationRatio

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from shuffledp import argument
 from shuffledp.bounds.best import QUICK, demand_effort
+from shuffledp.bounds.schedule import Schedule
 from shuffledp.calibration.target import Target
-from shuffledp.composition.schedule import Schedule
 from shuffledp.document import average_text
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
-from shuffledp.composition.schedule import CONDITION
+from shuffledp.bounds.schedule import CONDITION
 from shuffledp.document import average_text, epsilon_is, rounded_up
 from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planner.trial import Offer

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from shuffledp import argument
 from shuffledp.bounds.best import QUICK, demand_effort
+from shuffledp.bounds.schedule import Schedule
 from shuffledp.calibration.target import Target
-from shuffledp.composition.schedule import Schedule
 from shuffledp.planner.goal import LOCAL, Goal, Limits
 from shuffledp.planner.pair_promise import promised
 from shuffledp.planner.ranking import Ranking, looked_at_again, run, trials, workers_for

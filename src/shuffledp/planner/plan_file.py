@@ -35,7 +35,7 @@ from typing import Any
 from shuffledp import argument
 from shuffledp.bounds.amplify import bound_names
 from shuffledp.bounds.best import QUICK, demand_effort
-from shuffledp.composition.schedule import Schedule
+from shuffledp.bounds.schedule import Schedule
 from shuffledp.document import average_text, rounded_up, settings_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp import argument
 from shuffledp.bounds.best import FULL
-from shuffledp.composition.schedule import CONDITION
+from shuffledp.bounds.schedule import CONDITION
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner import overview

@@ -13,7 +13,7 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
-from shuffledp.composition.schedule import CONDITION
+from shuffledp.bounds.schedule import CONDITION
 from shuffledp.document import epsilon_is
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import SimulatedReading

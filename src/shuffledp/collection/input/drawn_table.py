@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from shuffledp.bounds.schedule import Schedule
 from shuffledp.collection.input.contribution import Selection, changed
 from shuffledp.collection.input.table import RowCount, Table
-from shuffledp.composition.schedule import Schedule
 from shuffledp.sampling import secret_sample
 from shuffledp.sampling.random import WORD, KeyedSource
 
