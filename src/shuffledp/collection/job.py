@@ -63,7 +63,7 @@ class Start:
     def read(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``document``."""
         names = ("round", "column", "input", "users", "ledger", "draws")
-        told = {"draws": False} | document
+        told = {"draws": False, **document}
         return cls(Plan.parse(json.dumps(told["plan"])), *(told[name] for name in names))
 
 

@@ -1,0 +1,180 @@
+"""Collections of a secret sample: drawn from the job's key, the same on both engines, or taken as it was drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shuffledp import collection
+from shuffledp.bounds.schedule import CONDITION, Schedule
+from shuffledp.collection import job as jobs
+from shuffledp.collection.collect import InputChanged, collect
+from shuffledp.collection.engine.engine import Engine
+from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
+from shuffledp.collection.input.contribution import BoundedTable
+from shuffledp.collection.input.drawn_table import DrawnTable
+from shuffledp.collection.input.file_table import FileTable
+from shuffledp.collection.manifest import Manifest
+from shuffledp.planner.plan_file import Plan
+from shuffledp.testing.engine_check import KEY, messages_in
+from tests.cli import run
+from tests.collection import data_of, expected_messages, new_ledger, plan_of, write_table
+
+ROWS = 3000
+FIXED: dict[str, Any] = {"users": 300, "out_of": ROWS}
+COINS: dict[str, Any] = {"users": 300, "out_of": ROWS, "rate": "10%"}
+SAMPLES = pytest.mark.parametrize("sample", [FIXED, COINS], ids=["fixed", "coins"])
+
+
+def sampled_plan(sample: dict[str, Any], **changes: Any) -> Plan:
+    return plan_of("krr", **(sample | changes))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS))
+
+
+def drawn_values(plan: Plan, table: Path, key: bytes) -> list[str]:
+    """The values of those who are drawn, looked up another way."""
+    drawn = DrawnTable.of(FileTable(table), ROWS, plan.schedule, key)
+    marks = np.unpackbits(drawn.selection.bits, count=ROWS, bitorder="little").astype(bool)
+    values: list[str] = np.array(pq.read_table(table)["value"].to_pylist())[marks].tolist()
+    return values
+
+
+@SAMPLES
+def test_the_messages_are_those_of_who_was_drawn(
+    engine: Engine, sample: dict[str, Any], table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every engine encodes the same people for the same key, and nobody else."""
+    monkeypatch.setattr(jobs.os, "urandom", lambda count: KEY[:count])
+    plan = sampled_plan(sample)
+    report = collect(plan, table, "value", out=tmp_path / "out", engine=engine)
+    values = drawn_values(plan, table, KEY)
+    assert report.guarantee.users == len(values) == Manifest.read(tmp_path / "out" / "messages").users
+    numbers = plan.column("value").values(pa.array(values))
+    wanted = sorted(row.tobytes() for row in expected_messages(plan.mechanism, numbers, KEY))
+    assert messages_in(tmp_path / "out" / "messages", plan.mechanism.message_bytes) == wanted
+
+
+@SAMPLES
+def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tmp_path: Path) -> None:
+    """JSON, words and the ledger: out of how many, and what is left if it is known."""
+    plan = sampled_plan(sample, rounds=2 if sample is FIXED else 1)
+    new_ledger(tmp_path / "ledger")
+    report = collect(plan, table, "value", out=tmp_path / "out", ledger=tmp_path / "ledger")
+    told = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["guarantee"]
+    assert (told["of"], told["condition"]) == (ROWS, CONDITION)
+    assert told.get("rate") == ("0.1" if sample is COINS else None)
+    schedule = plan.schedule
+    assert told["epsilon"]["upper"] == schedule.each_round().curve(plan.mechanism, effort="quick").epsilon(1e-6).upper
+    known = schedule.known(plan.mechanism, effort="quick").epsilon(1e-6).upper
+    assert told["if_known"]["epsilon_all_rounds"] == pytest.approx(known)
+    assert known > told["epsilon_all_rounds"]
+    statement = report.statement()
+    assert f"This {CONDITION}; if it is known, a user who was drawn is promised ε = " in statement
+    assert ("and over 2 rounds ε = " in statement) == (sample is FIXED)
+    assert "condition" in dict(report.summary())
+    (entry,) = report.standing.entries if report.standing is not None else ()
+    assert (entry.document()["of"], entry.document().get("rate")) == (ROWS, told.get("rate"))
+    assert Recipe.read(entry.recipe.document()) == entry.recipe
+    assert not (tmp_path / "out" / "certificate.json").exists()
+
+
+def test_the_share_is_that_of_the_rows_that_are_there(table: Path, tmp_path: Path) -> None:
+    """300 out of 3,000 where 6,000 were planned is a larger share: refused, unless that was allowed."""
+    plan = sampled_plan(FIXED | {"out_of": 2 * ROWS}, epsilon=0.045)
+    assert Guarantee(plan, 300, 1, 2 * ROWS).kept
+    with pytest.raises(TooWeak, match="300 users took part out of 3000 where 300 were planned"):
+        collect(plan, table, "value", out=tmp_path / "out")
+    report = collect(plan, table, "value", out=tmp_path / "out", allow_weaker=True)
+    assert report.guarantee.schedule == Schedule(300, ROWS)
+
+
+@SAMPLES
+def test_a_sample_that_was_drawn(sample: dict[str, Any], tmp_path: Path) -> None:
+    """Nobody is drawn again; of fewer than planned the share stays and the crowd shrinks."""
+    plan = sampled_plan(sample)
+    table = write_table(tmp_path / "drawn.parquet", value=data_of("krr", 290))
+    report = collect(plan, table, "value", out=tmp_path / "out", drawn=True)
+    assert report.guarantee.users == 290
+    assert report.guarantee.schedule == (Schedule(290, 2900) if sample is FIXED else plan.schedule)
+    few = Guarantee(plan, 30).schedule
+    assert (few.expected, few.of) == (30, 300)
+    assert few.share == plan.schedule.share
+
+
+def test_only_plans_of_samples_take_one(table: Path, tmp_path: Path) -> None:
+    """One sentence, and nothing is written."""
+    with pytest.raises(ValueError, match="collect: --drawn is for plans whose users are drawn"):
+        collect(plan_of("krr"), table, "value", out=tmp_path / "out", drawn=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_coins_that_draw_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is collected, and nothing is left behind."""
+    plan = sampled_plan({"users": 1, "out_of": 2, "rate": "0.5"}, epsilon=9.0)
+    table = write_table(tmp_path / "data.parquet", value=data_of("krr", 2))
+    for number in range(256):
+        key = number.to_bytes(32, "big")
+        try:
+            DrawnTable.of(FileTable(table), 2, plan.schedule, key)
+        except ValueError:
+            break
+    monkeypatch.setattr(jobs.os, "urandom", lambda count: key[:count])
+    with pytest.raises(InputChanged, match="the coins drew nobody"):
+        collect(plan, table, "value", out=tmp_path / "out", allow_weaker=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_users_are_bounded_before_they_are_drawn(tmp_path: Path) -> None:
+    """A person with several rows is one of those who may be drawn."""
+    users = pa.array([row // 2 for row in range(ROWS)])
+    path = write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS), user=users)
+    plan = sampled_plan(FIXED | {"out_of": ROWS // 2})
+    bounded = BoundedTable(FileTable(path), "user", 1)
+    drawn = DrawnTable.of(bounded, ROWS // 2, plan.schedule, KEY)
+    assert sum(len(batch) for batch in drawn.batches(plan.column("value"), 100)) == 300 == drawn.used
+    report = collect(plan, path, "value", out=tmp_path / "out", user="user")
+    assert report.guarantee.schedule == Schedule(300, ROWS // 2)
+
+
+def test_encoders_toss_coins_and_draw_no_fixed_number(table: Path, tmp_path: Path) -> None:
+    """Who sees only some cannot draw a fixed number of all; the estimator's guarantee is that of the sample."""
+    plan = sampled_plan(COINS)
+    users = collection.encode(plan, table, "value", out=tmp_path / "coins.messages")
+    assert 200 < users < 400
+    collection.shuffle([tmp_path / "coins.messages"], out=tmp_path / "shuffled", plan=plan)
+    report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
+    assert (report.guarantee.users, report.guarantee.schedule) == (users, plan.schedule)
+    with pytest.raises(ValueError, match="say so by --drawn"):
+        collection.encode(sampled_plan(FIXED), table, "value", out=tmp_path / "fixed.messages")
+    few = write_table(tmp_path / "few.parquet", value=data_of("krr", 300))
+    assert collection.encode(sampled_plan(FIXED), few, "value", out=tmp_path / "fixed.messages", drawn=True) == 300
+
+
+def test_the_command(table: Path, tmp_path: Path) -> None:
+    """``collect`` draws, ``--drawn`` does not; exit codes and JSON."""
+    path = tmp_path / "plan.json"
+    sampled_plan(FIXED).save(path)
+    given = ("collect", str(path), "--input", str(table), "--column", "value", "--no-ledger")
+    outcome = run(*given, "--out", str(tmp_path / "one"), "--json")
+    document = json.loads(outcome.out)
+    assert (outcome.status, document["users"], document["guarantee"]["of"]) == (0, 300, ROWS)
+    outcome = run(*given, "--out", str(tmp_path / "two"), "--drawn")
+    assert outcome.status == 0
+    assert "3,000 of 300 planned" in outcome.out
+    assert "drawn " not in outcome.out
+    plan_of("krr").save(path)
+    outcome = run(*given, "--out", str(tmp_path / "three"), "--drawn")
+    assert (outcome.status, outcome.err) == (
+        2,
+        "shuffledp: collect: --drawn is for plans whose users are drawn out of more people (--of).\n",
+    )
