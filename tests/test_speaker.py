@@ -83,7 +83,7 @@ CROWD = {"--users": "50", "--delta": "1e-2"}
 COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "amplify": (
         {"--epsilon-local": "1", **CROWD},
-        ("--epsilon-local", "--users", "--delta", "--colluding", "--rounds", "--population", "--bound"),
+        ("--epsilon-local", "--users", "--delta", "--colluding", "--rounds", "--of", "--bound"),
     ),
     "compare": ({"--epsilon-local": "1", **CROWD}, ("--epsilon-local", "--users", "--delta", "--colluding")),
     "calibrate": (

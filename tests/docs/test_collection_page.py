@@ -29,9 +29,10 @@ def test_every_command_of_the_page_works(
     colours = pa.array(["red", "green", "blue"] * 200)
     write_table(Path("data.parquet"), colour=colours, who=pa.array(range(600)))
     write_table(Path("mine.csv"), colour=colours)
+    write_table(Path("everybody.parquet"), choice=pa.array([number % 8 for number in range(100_000)]))
     Path("yours.messages").touch()
     commands = [line.partition("#")[0].split() for kind, text in BLOCKS if not kind for line in text.splitlines()]
-    assert {command[1] for command in commands} == {"collect", "encode", "shuffle", "estimate", "ledger"}
+    assert {command[1] for command in commands} == {"plan", "collect", "encode", "shuffle", "estimate", "ledger"}
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
     for _, *arguments in commands:
         if arguments[0] == "estimate":
