@@ -85,14 +85,17 @@ COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
         {"--epsilon-local": "1", **CROWD},
         ("--epsilon-local", "--users", "--delta", "--colluding", "--rounds", "--of", "--bound"),
     ),
-    "compare": ({"--epsilon-local": "1", **CROWD}, ("--epsilon-local", "--users", "--delta", "--colluding")),
+    "compare": (
+        {"--epsilon-local": "1", **CROWD},
+        ("--epsilon-local", "--users", "--delta", "--colluding", "--of", "--rounds"),
+    ),
     "calibrate": (
         {"--mechanism": "krr", "--set": "options=4", "--epsilon": "1", **CROWD},
-        ("--users", "--epsilon", "--delta", "--colluding", "--rounds", "--bound"),
+        ("--users", "--epsilon", "--delta", "--colluding", "--rounds", "--of", "--bound"),
     ),
     "tradeoff": (
         {"--epsilon-local": "1", "--users": "50"},
-        ("--epsilon-local", "--users", "--fpr", "--prior", "--colluding", "--bound"),
+        ("--epsilon-local", "--users", "--fpr", "--prior", "--colluding", "--of", "--rounds", "--bound"),
     ),
     "audit": (
         {"--mechanism": "krr", "--set": "options=4", "--epsilon-local": "1", "--samples": "200"},
@@ -105,6 +108,7 @@ COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
             "--epsilon",
             "--delta",
             "--rounds",
+            "--of",
             "--max-bits",
             "--high",
             "--local-epsilon-at-most",
