@@ -132,7 +132,7 @@ def _shuffled_report(
     else:
         if around["users"] is None and around["rate"] is None:
             raise ValueError(
-                "tradeoff: give --users, or --of and --rate, or a target (--tpr, --advantage, --bayes-risk or --ppv)."
+                "tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv), or --of and --rate."
             )
         schedule = options.schedule_of("tradeoff", **around)
         randomizer = choice.build()
