@@ -52,7 +52,8 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
-    chosen, book = Plan.load(plan), kept("collect", ledger, no_ledger)
+    chosen = Plan.load(plan)
+    book = kept("collect", ledger, no_ledger, chosen)
     with running(engine, Bars(), master) as started:
         report = collect(
             chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, engine=started, ledger=book,
@@ -102,7 +103,7 @@ def shuffle(
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
     # Without a plan nobody knows what the messages give away.
-    book = None if plan is None else kept("shuffle", ledger, no_ledger)
+    book = None if plan is None else kept("shuffle", ledger, no_ledger, Plan.load(plan))
     messages = collection.shuffle(
         inputs, out=out, plan=plan, ledger=book, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
     )
@@ -130,7 +131,7 @@ def release(
     json: options.Json = False,
 ) -> None:
     """The shuffler's role day by day: release what is over today. All days are promised, and paid for, once."""
-    book = kept("release", ledger, no_ledger)
+    book = kept("release", ledger, no_ledger, Plan.load(plan))
     done = collection.release(
         inputs or [], plan=plan, day=day, state=state, out=out, ledger=book, allow_weaker=allow_weaker,
         round_number=round_number, progress=Bars(),
@@ -158,7 +159,8 @@ def estimate(
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
-    chosen, book = Plan.load(plan), kept("estimate", ledger, no_ledger)
+    chosen = Plan.load(plan)
+    book = kept("estimate", ledger, no_ledger, chosen)
     report = collection.estimate(
         chosen, messages, out=out, ledger=book, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
     )

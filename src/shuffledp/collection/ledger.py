@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +24,7 @@ from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
 from shuffledp.collection.ledger_file import LedgerFile
 from shuffledp.collection.spending import Spending
 from shuffledp.collection.witness import Witness, data_directory
+from shuffledp.planner.plan_file import Plan
 from shuffledp.version import __version__
 
 WHO = "ledger"
@@ -50,6 +52,8 @@ class Standing:
     """Where the ledger stood."""
     accepted: tuple[str, ...] = ()
     """When the ledger was found to be another than the one last seen, and accepted as it was."""
+    warnings: tuple[str, ...] = ()
+    """A sentence for each thing that somebody should look at: a name that is new, a budget that is spent."""
 
     @property
     def left(self) -> float | None:
@@ -112,6 +116,14 @@ class Ledger:
 
         self._write(decide)
 
+    def mistakable(self, population: str) -> list[str]:
+        """A sentence where a population's name is nearly that of another one."""
+        account = self._read()
+        name = account.known(population)
+        near = account.like(name)
+        words = f"{WHO}: {name!r} and {near!r} are two populations; if they are the same people, use one name."
+        return [words] if near else []
+
     def set_budget(self, population: str, epsilon: float, delta: float) -> None:
         """Give a population a budget, in place of the one it had."""
         epsilon = argument.positive_finite(WHO, "epsilon", epsilon)
@@ -139,18 +151,27 @@ class Ledger:
         self._write(decide)
 
     def settle(self, id_: str, guarantee: Guarantee, digest: str) -> None:
-        """The messages named by ``digest`` are about to be seen: the reservation becomes those who really came."""
+        """The messages named by ``digest`` are about to be seen: the reservation becomes those who really came.
+
+        Fewer users count more than was reserved, more count less. Saying the same again changes nothing.
+        """
         self._spending.learn(guarantee)
 
         def decide(account: Account) -> list[Payload]:
             before = self._entry(account, id_)
-            if before.state == RELEASED:
-                if before.digest == digest:
-                    return []
-                raise LedgerFailed(f"{WHO}: collection {id_} was already released, with other messages.")
             if account.known(guarantee.plan.population) != before.population:
                 raise LedgerFailed(f"{WHO}: collection {id_} was reserved for the population {before.population!r}.")
+            if before.state == RELEASED:
+                if before.digest != digest:
+                    raise LedgerFailed(f"{WHO}: collection {id_} was already released, with other messages.")
+                if not _no_weaker(guarantee.recipe, before.recipe):
+                    raise LedgerFailed(
+                        f"{WHO}: collection {id_} was already settled with {before.users} users, and under another "
+                        f"promise than that of {guarantee.users}; what was given cannot be written anew."
+                    )
+                return []
             self._afford(account, before.population, guarantee.recipe, before)
+            self._prepare(account, before.population, guarantee.recipe, before)
             return [_settlement(id_, guarantee, digest)]
 
         self._write(decide)
@@ -212,7 +233,9 @@ class Ledger:
             delta = argument.open_probability(WHO, "delta", delta)
         account = self._read()
         wanted = sorted(account.populations) if population is None else [account.known(population)]
-        return [self._standing(account, name, delta) for name in wanted]
+        found = [self._standing(account, name, delta) for name in wanted]
+        self._keep_curves(account)
+        return found
 
     def _standing(self, account: Account, population: str, delta: float | None) -> Standing:
         entries, budget = account.of(population), account.budgets.get(population)
@@ -221,7 +244,37 @@ class Ledger:
         recipes = [entry.recipe for entry in entries]
         epsilon = self._spending.epsilon(recipes, delta, account.curves)
         spent = epsilon if budget is None else self._spending.epsilon(recipes, budget.delta, account.curves)
-        return Standing(population, entries, budget, epsilon, delta, spent, account.head, account.accepted)
+        warnings = _new_name(account, population) if entries else []
+        if budget is not None and spent >= budget.epsilon:
+            warnings.append(_is_spent(budget, spent))
+        return Standing(
+            population, entries, budget, epsilon, delta, spent, account.head, account.accepted, tuple(warnings)
+        )
+
+    def warnings(self, plan: Plan, *, ahead: bool = False) -> list[str]:
+        """What to look at before a plan is collected: its population's name, and what is left of the budget.
+
+        ``ahead`` also adds up what the population will have given after all rounds of the plan.
+        """
+        account, name = self._read(), normal_name(plan.population)
+        if name not in account.populations:
+            return [account.unknown(name)]
+        found, budget = _new_name(account, name), account.budgets.get(name)
+        if budget is None:
+            return found
+        recipes = [entry.recipe for entry in account.of(name)]
+        spent = self._spending.epsilon(recipes, budget.delta, account.curves)
+        if spent >= budget.epsilon:
+            found.append(_is_spent(budget, spent))
+        elif ahead:
+            guarantee = Guarantee(plan, plan.fewest)
+            self._spending.learn(guarantee)
+            after = [*recipes, *[guarantee.recipe] * plan.rounds]
+            total = self._spending.epsilon(after, budget.delta, account.curves)
+            if total > budget.epsilon:
+                found.append(f"{WHO}: this plan {_would_bring(budget, spent, total)}.")
+        self._keep_curves(account)
+        return found
 
     # --- accepting --------------------------------------------------------------------------------------------
 
@@ -286,6 +339,18 @@ class Ledger:
                 self._witness.remember(head)
                 return
 
+    def _keep_curves(self, account: Account) -> None:
+        """Store what a reader had to compute, if that can be done at once: no answer depends on it."""
+        hashes, contents = self._spending.computed(account.curves)
+        if not contents:
+            return
+        payloads = [_event(accounts.CURVES, curves=hashes)] if hashes else []
+        with suppress(LedgerFailed):
+            head = self._file.extend(account.head, payloads, contents, wait=False)
+            if head is not None:
+                self._spending.kept()
+                self._witness.remember(head)
+
     # --- deciding ---------------------------------------------------------------------------------------------
 
     def _entry(self, account: Account, id_: str) -> Entry:
@@ -299,6 +364,7 @@ class Ledger:
         if plan.ledger:
             self._demand(account, Head.read("plan", plan.ledger), "plan")
         self._afford(account, population, guarantee.recipe)
+        self._prepare(account, population, guarantee.recipe)
         return _event(
             accounts.RESERVE, id=id_, population=population, task=plan.task.name, recipe=guarantee.recipe.document(),
             epsilon=told(guarantee.value.upper), delta=plan.delta, software=__version__,
@@ -319,10 +385,14 @@ class Ledger:
         if reserved is not None and total <= spent:
             return
         raise TooWeak(
-            f"{WHO}: this collection would bring {population!r} from ε = {spent:.6g} to {total:.6g} at "
-            f"δ = {budget.delta:g}, above the budget {budget.epsilon:g}; nothing was "
+            f"{WHO}: this collection {_would_bring(budget, spent, total)}; nothing was "
             f"{'released' if reserved else 'collected'}."
         )
+
+    def _prepare(self, account: Account, population: str, recipe: Recipe, reserved: Entry | None = None) -> None:
+        """Have what a later look needs of each collection, before anything is locked."""
+        others = [entry.recipe for entry in account.of(population) if entry != reserved]
+        self._spending.prepare([*others, recipe], account.curves)
 
     def _demand(self, account: Account, head: Head, who: str) -> None:
         if not account.contains(head):
@@ -336,6 +406,32 @@ def _event(kind: str, **payload: Any) -> Payload:
     return {"kind": kind, "time": datetime.now(UTC).isoformat(timespec="seconds"), **payload}
 
 
+def _would_bring(budget: Budget, spent: float, total: float) -> str:
+    return (
+        f"would bring {budget.population!r} from ε = {spent:.6g} to {total:.6g} at δ = {budget.delta:g}, above the "
+        f"budget {budget.epsilon:g}"
+    )
+
+
+def _is_spent(budget: Budget, spent: float) -> str:
+    return (
+        f"{WHO}: the budget of {budget.population!r} is spent: ε = {spent:.6g} of {budget.epsilon:g} at "
+        f"δ = {budget.delta:g}."
+    )
+
+
+def _new_name(account: Account, population: str) -> list[str]:
+    """A sentence where nothing was collected under this name before, and other people have given."""
+    if not account.is_new(population):
+        return []
+    near = account.like(population)
+    other = f"if {near!r} are the same people" if near else "if these people have another name in it"
+    return [
+        f"{WHO}: nothing was collected from {population!r} before in {account.place}; {other}, what they gave under "
+        f"that name is not added up with this."
+    ]
+
+
 def _settlement(id_: str, guarantee: Guarantee, digest: str) -> Payload:
     return _event(
         accounts.SETTLE, id=id_, recipe=guarantee.recipe.document(), epsilon=told(guarantee.value.upper),
@@ -344,6 +440,10 @@ def _settlement(id_: str, guarantee: Guarantee, digest: str) -> Payload:
 
 
 def _no_weaker(given: Recipe, booked: Recipe) -> bool:
-    """Whether what was booked counts at least what is given: the same, with as many users or more."""
-    users = {"users": None}
-    return given.document() | users == booked.document() | users and given.users >= booked.users
+    """Whether what was booked counts at least what is given: the same, with as many users or more.
+
+    Of people who are drawn, more are a larger share: only as many count the same.
+    """
+    if given.drawn_from is not None:
+        return given == booked
+    return replace(given, users=booked.users) == booked and given.users >= booked.users
