@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sqlite3
 from decimal import Decimal
 from pathlib import Path
@@ -28,10 +29,11 @@ class Drawn(Guarantee):
 
     drawn_from: int | None = None
     rate: str | None = None
+    drawn: int | None = None
 
     @property
     def recipe(self) -> Recipe:
-        return dataclasses.replace(super().recipe, drawn_from=self.drawn_from, rate=self.rate)
+        return dataclasses.replace(super().recipe, drawn_from=self.drawn_from, rate=self.rate, drawn=self.drawn)
 
 
 def drawn(users: int = USERS, of: int = 10 * USERS, rate: str | None = None, **changes: Any) -> Drawn:
@@ -77,6 +79,27 @@ def test_colluding_people_know_whether_they_were_drawn() -> None:
     coins = curve_of_entry(Drawn(plan, 400, drawn_from=4000, rate="0.1").recipe)
     expected = sdp.poisson(KRR, 3900, Decimal("0.1"), bound="variation-ratio")
     assert coins.delta(0.01).upper == expected.delta(0.01).upper
+
+
+def test_who_was_drawn_and_stayed_away_was_drawn(tmp_path: Path) -> None:
+    """Half came: they hide each other, but whoever comes for sure was drawn as often as before."""
+    recipe = dataclasses.replace(drawn(users=500).recipe, drawn=1000)
+    assert Recipe.read(recipe.document()) == recipe
+    inside = sdp.amplify(KRR, 500, effort="quick")
+    for epsilon in (0.0, 0.01, 0.05):
+        exact = 0.1 * inside.delta(math.log1p(math.expm1(epsilon) / 0.1)).upper
+        assert curve_of_entry(recipe).delta(epsilon).upper == pytest.approx(exact, rel=1e-6)
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger.reserve("a", drawn())
+    with pytest.raises(LedgerFailed, match="reserved for 1000 people drawn from 10000, and must be settled as such"):
+        ledger.settle("a", drawn(users=500), DIGEST)
+    with pytest.raises(LedgerFailed, match="must be settled as such"):
+        ledger.settle("a", Guarantee(drawn().plan, USERS), DIGEST)
+    came = Drawn(drawn().plan, 500, drawn_from=10 * USERS, drawn=USERS)
+    ledger.settle("a", came, DIGEST)
+    (standing,) = ledger.standings("test", 1e-6)
+    assert standing.epsilon == curve_of_entry(recipe).epsilon(1e-6).upper
+    assert standing.epsilon > curve_of_entry(drawn().recipe).epsilon(1e-6).upper
 
 
 @pytest.mark.parametrize(

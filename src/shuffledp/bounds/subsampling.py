@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
@@ -226,9 +225,7 @@ class PoissonCurve(PrivacyCurve):
         return self._value(found.upper, found.upper - found.lower)
 
 
-def poisson(
-    randomizer: Randomizer, population: float, rate: float | Decimal, *, bound: BoundChoice = best.NAME
-) -> PrivacyCurve:
+def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: BoundChoice = best.NAME) -> PrivacyCurve:
     """The curve of one round in which each of ``population`` people takes part with probability ``rate``.
 
     ``randomizer`` and ``bound`` are as in ``amplify``; who takes part is decided independently and nobody learns it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -57,6 +57,8 @@ class Recipe:
     """How many people they were drawn from at random, where nobody learns who was; None where all were asked."""
     rate: str | None = None
     """An exact decimal: the chance with which each of those takes part, by a coin; None where their number is fixed."""
+    drawn: int | None = None
+    """How many were drawn, where their number is fixed and not all of them came; None where as many came."""
 
     @classmethod
     def of(cls, plan: Plan, users: int, per_person: int = 1) -> Self:
@@ -71,6 +73,7 @@ class Recipe:
         return cls(
             mechanism, document["users"], document["bound"], document.get("per_person", 1),
             document.get("colluding", 0), document.get("effort", QUICK), document.get("of"), document.get("rate"),
+            document.get("drawn"),
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
@@ -85,7 +88,27 @@ class Recipe:
             **({} if self.effort == QUICK else {"effort": self.effort}),
             **({} if self.drawn_from is None else {"of": self.drawn_from}),
             **({} if self.rate is None else {"rate": self.rate}),
+            **({} if self.drawn is None else {"drawn": self.drawn}),
         }
+
+    @property
+    def asked(self) -> int:
+        """How many were drawn, whether they came or not: whoever stays away makes nobody else less likely to be."""
+        return self.users if self.drawn is None else max(self.drawn, self.users)
+
+    def covers(self, other: Recipe) -> bool:
+        """Whether this counts at least what the other does: the same, with as many users or fewer.
+
+        Of people who are drawn, more are a larger share: only as many count the same.
+        """
+        if self.drawn_from is not None:
+            return self == other
+        return replace(other, users=self.users) == self and other.users >= self.users
+
+    def drawn_alike(self, settled: Recipe) -> bool:
+        """Whether what a reservation is settled with was drawn as it says: no fewer, though fewer may have come."""
+        same = (self.drawn_from, self.rate) == (settled.drawn_from, settled.rate)
+        return same and (self.drawn_from is None or self.rate is not None or settled.asked >= self.asked)
 
 
 def flipped(users: int, of: int, rate: Decimal) -> int:
@@ -106,11 +129,13 @@ def curve_of_entry(recipe: Recipe) -> PrivacyCurve:
         raise ValueError(f"ledger: people who are drawn have one row each, got up to {recipe.per_person}.")
     if recipe.rate is None:
         each = amplify(mechanism, recipe.users, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
-        return subsample(each, recipe.drawn_from)
+        # Those who came hide each other; each of all people was drawn with the chance of those who were asked.
+        return subsample(each.sent_by(recipe.asked, recipe.colluding), recipe.drawn_from)
     # Those who collude tell whether they take part: the coins of all others hide each other.
-    rate = Decimal(recipe.rate)
-    coins = flipped(recipe.users, recipe.drawn_from, rate) - recipe.colluding
-    return poisson(mechanism, coins, rate, bound=recipe.bound)
+    coins = flipped(recipe.users, recipe.drawn_from, Decimal(recipe.rate)) - recipe.colluding
+    # Numbers of every exact type are taken as they are.
+    exact: Any = Decimal(recipe.rate)
+    return poisson(mechanism, coins, exact, bound=recipe.bound)
 
 
 @dataclass(frozen=True)

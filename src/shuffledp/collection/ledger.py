@@ -11,13 +11,13 @@ import os
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from shuffledp import argument
-from shuffledp.collection import account as accounts
+from shuffledp.collection import account as accounts, caution
 from shuffledp.collection.account import RELEASED, RESERVED, Account, Budget, Entry, account_of, normal_name
 from shuffledp.collection.chain import Head, LedgerFailed, told
 from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
@@ -164,12 +164,18 @@ class Ledger:
             if before.state == RELEASED:
                 if before.digest != digest:
                     raise LedgerFailed(f"{WHO}: collection {id_} was already released, with other messages.")
-                if not _no_weaker(guarantee.recipe, before.recipe):
+                if not before.recipe.covers(guarantee.recipe):
                     raise LedgerFailed(
                         f"{WHO}: collection {id_} was already settled with {before.users} users, and under another "
                         f"promise than that of {guarantee.users}; what was given cannot be written anew."
                     )
                 return []
+            if not before.recipe.drawn_alike(guarantee.recipe):
+                raise LedgerFailed(
+                    f"{WHO}: collection {id_} was reserved for {before.recipe.asked} people drawn from "
+                    f"{before.recipe.drawn_from or 'no more'}, and must be settled as such: those who were drawn and "
+                    f"stayed away count as drawn."
+                )
             self._afford(account, before.population, guarantee.recipe, before)
             self._prepare(account, before.population, guarantee.recipe, before)
             return [_settlement(id_, guarantee, digest)]
@@ -200,7 +206,7 @@ class Ledger:
         def decide(account: Account) -> list[Payload]:
             nonlocal found
             for entry in account.of(account.known(guarantee.plan.population)):
-                if entry.digest == digest and _no_weaker(guarantee.recipe, entry.recipe):
+                if entry.digest == digest and entry.recipe.covers(guarantee.recipe):
                     found = entry.id
                     return []
             found = id_
@@ -244,9 +250,9 @@ class Ledger:
         recipes = [entry.recipe for entry in entries]
         epsilon = self._spending.epsilon(recipes, delta, account.curves)
         spent = epsilon if budget is None else self._spending.epsilon(recipes, budget.delta, account.curves)
-        warnings = _new_name(account, population) if entries else []
+        warnings = caution.new_name(account, population) if entries else []
         if budget is not None and spent >= budget.epsilon:
-            warnings.append(_is_spent(budget, spent))
+            warnings.append(caution.is_spent(budget, spent))
         return Standing(
             population, entries, budget, epsilon, delta, spent, account.head, account.accepted, tuple(warnings)
         )
@@ -259,20 +265,20 @@ class Ledger:
         account, name = self._read(), normal_name(plan.population)
         if name not in account.populations:
             return [account.unknown(name)]
-        found, budget = _new_name(account, name), account.budgets.get(name)
+        found, budget = caution.new_name(account, name), account.budgets.get(name)
         if budget is None:
             return found
         recipes = [entry.recipe for entry in account.of(name)]
         spent = self._spending.epsilon(recipes, budget.delta, account.curves)
         if spent >= budget.epsilon:
-            found.append(_is_spent(budget, spent))
+            found.append(caution.is_spent(budget, spent))
         elif ahead:
             guarantee = Guarantee(plan, plan.fewest)
             self._spending.learn(guarantee)
             after = [*recipes, *[guarantee.recipe] * plan.rounds]
             total = self._spending.epsilon(after, budget.delta, account.curves)
             if total > budget.epsilon:
-                found.append(f"{WHO}: this plan {_would_bring(budget, spent, total)}.")
+                found.append(f"{WHO}: this plan {caution.would_bring(budget, spent, total)}.")
         self._keep_curves(account)
         return found
 
@@ -385,7 +391,7 @@ class Ledger:
         if reserved is not None and total <= spent:
             return
         raise TooWeak(
-            f"{WHO}: this collection {_would_bring(budget, spent, total)}; nothing was "
+            f"{WHO}: this collection {caution.would_bring(budget, spent, total)}; nothing was "
             f"{'released' if reserved else 'collected'}."
         )
 
@@ -406,44 +412,8 @@ def _event(kind: str, **payload: Any) -> Payload:
     return {"kind": kind, "time": datetime.now(UTC).isoformat(timespec="seconds"), **payload}
 
 
-def _would_bring(budget: Budget, spent: float, total: float) -> str:
-    return (
-        f"would bring {budget.population!r} from ε = {spent:.6g} to {total:.6g} at δ = {budget.delta:g}, above the "
-        f"budget {budget.epsilon:g}"
-    )
-
-
-def _is_spent(budget: Budget, spent: float) -> str:
-    return (
-        f"{WHO}: the budget of {budget.population!r} is spent: ε = {spent:.6g} of {budget.epsilon:g} at "
-        f"δ = {budget.delta:g}."
-    )
-
-
-def _new_name(account: Account, population: str) -> list[str]:
-    """A sentence where nothing was collected under this name before, and other people have given."""
-    if not account.is_new(population):
-        return []
-    near = account.like(population)
-    other = f"if {near!r} are the same people" if near else "if these people have another name in it"
-    return [
-        f"{WHO}: nothing was collected from {population!r} before in {account.place}; {other}, what they gave under "
-        f"that name is not added up with this."
-    ]
-
-
 def _settlement(id_: str, guarantee: Guarantee, digest: str) -> Payload:
     return _event(
         accounts.SETTLE, id=id_, recipe=guarantee.recipe.document(), epsilon=told(guarantee.value.upper),
         digest=digest, software=__version__,
     )  # fmt: skip
-
-
-def _no_weaker(given: Recipe, booked: Recipe) -> bool:
-    """Whether what was booked counts at least what is given: the same, with as many users or more.
-
-    Of people who are drawn, more are a larger share: only as many count the same.
-    """
-    if given.drawn_from is not None:
-        return given == booked
-    return replace(given, users=booked.users) == booked and given.users >= booked.users
