@@ -135,3 +135,27 @@ def test_names_and_budgets_are_pointed_out_on_the_way(room: Path, ledger: Ledger
         warnings = json.loads(planned.out)["warnings"]
         assert planned.err == "".join(f"{one}\n" for one in warnings)
         assert words in warnings[-1]
+
+
+def test_a_round_is_set_aside_and_settled_by_a_role(room: Path, ledger: Ledger) -> None:
+    """Half of those planned for came: the reservation becomes theirs, once, whoever of the roles says so."""
+    plan_of("krr", users=ROWS, epsilon_local=0.5).save(room / "plan.json")
+    reserved = json.loads(run("ledger", "reserve", "plan.json", "--json").out)
+    (before,) = ledger.standings("test")
+    assert [entry.id for entry in before.entries] == [reserved["reservation"]]
+    assert (before.entries[0].state, before.epsilon) == ("reserved", reserved["epsilon"])
+    write_table(room / "data.csv", colour=data_of("krr", ROWS // 2))
+    assert run("encode", *COLLECT[1:-1], "--out", "a.messages").status == 0
+    words = ("shuffle", "a.messages", "--out", "shuffled", "--reservation", reserved["reservation"])
+    assert "--reservation needs --plan" in run(*words).err
+    assert run(*words, "--plan", "plan.json").status == 0
+    for out in ("result", "again"):
+        done = run("estimate", "plan.json", "--input", "shuffled", "--out", out, *words[-2:])
+        assert (done.status, done.err) == (0, "")
+        (standing,) = ledger.standings("test")
+        assert [(entry.id, entry.state, entry.users) for entry in standing.entries] == [
+            (reserved["reservation"], "released", ROWS // 2)
+        ]
+    assert standing.epsilon > before.epsilon
+    assert "there is no collection none" in run("estimate", "plan.json", "--input", "shuffled", "--out", "third",
+                                                "--reservation", "none").err  # fmt: skip

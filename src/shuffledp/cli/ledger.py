@@ -14,6 +14,7 @@ from rich.text import Text
 
 from shuffledp.cli import options, show as shown
 from shuffledp.collection.account import RESERVED
+from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger, Standing
 from shuffledp.collection.report import accepted_words, standing_document
 from shuffledp.document import json_text
@@ -118,6 +119,26 @@ def budget(
     ledger = _ledger(file)
     ledger.set_budget(population, epsilon, delta)
     warn(ledger.standings(population)[0].warnings)
+
+
+@app.command()
+def reserve(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")],
+    file: LedgerFile = None,
+    mechanism_file: options.MechanismFile = None,
+    json: options.Json = False,
+) -> None:
+    """Set a round aside, for as many users as are planned, before it begins."""
+    ledger, chosen = _ledger(file), Plan.load(plan)
+    warnings = ledger.warnings(chosen)
+    warn(warnings)
+    guarantee, id_ = Guarantee(chosen, chosen.users), Ledger.new_id()
+    ledger.reserve(id_, guarantee)
+    if json:
+        told = {"reservation": id_, "users": chosen.users, "epsilon": guarantee.value.upper, "delta": chosen.delta}
+        typer.echo(json_text(told | {"warnings": warnings}))
+    else:
+        typer.echo(f"Reserved for {chosen.users:,} users; hand --reservation {id_} to the shuffler or the estimator.")
 
 
 @app.command()

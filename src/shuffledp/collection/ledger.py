@@ -157,30 +157,7 @@ class Ledger:
         """
         self._spending.learn(guarantee)
 
-        def decide(account: Account) -> list[Payload]:
-            before = self._entry(account, id_)
-            if account.known(guarantee.plan.population) != before.population:
-                raise LedgerFailed(f"{WHO}: collection {id_} was reserved for the population {before.population!r}.")
-            if before.state == RELEASED:
-                if before.digest != digest:
-                    raise LedgerFailed(f"{WHO}: collection {id_} was already released, with other messages.")
-                if not before.recipe.covers(guarantee.recipe):
-                    raise LedgerFailed(
-                        f"{WHO}: collection {id_} was already settled with {before.users} users, and under another "
-                        f"promise than that of {guarantee.users}; what was given cannot be written anew."
-                    )
-                return []
-            if not before.recipe.drawn_alike(guarantee.recipe):
-                raise LedgerFailed(
-                    f"{WHO}: collection {id_} was reserved for {before.recipe.asked} people drawn from "
-                    f"{before.recipe.drawn_from or 'no more'}, and must be settled as such: those who were drawn and "
-                    f"stayed away count as drawn."
-                )
-            self._afford(account, before.population, guarantee.recipe, before)
-            self._prepare(account, before.population, guarantee.recipe, before)
-            return [_settlement(id_, guarantee, digest)]
-
-        self._write(decide)
+        self._write(lambda account: self._settled(account, id_, guarantee, digest))
 
     def give_back(self, id_: str) -> None:
         """Take back a reservation of a collection that never released anything."""
@@ -194,8 +171,8 @@ class Ledger:
 
         self._write(decide)
 
-    def book(self, guarantee: Guarantee, digest: str) -> str:
-        """Reserve and settle at once what a role hands on; returns the collection's id.
+    def book(self, guarantee: Guarantee, digest: str, reservation: str | None = None) -> str:
+        """Reserve and settle at once what a role hands on, or settle its ``reservation``; returns the collection's id.
 
         Messages that are already booked for the same people and under the same promise are not counted again.
         """
@@ -205,10 +182,14 @@ class Ledger:
 
         def decide(account: Account) -> list[Payload]:
             nonlocal found
+            reserved = None if reservation is None else self._entry(account, reservation)
             for entry in account.of(account.known(guarantee.plan.population)):
                 if entry.digest == digest and entry.recipe.covers(guarantee.recipe):
                     found = entry.id
                     return []
+            if reserved is not None and reserved.state == RESERVED:
+                found = reserved.id
+                return self._settled(account, reserved.id, guarantee, digest)
             found = id_
             return [self._reservation(account, id_, guarantee), _settlement(id_, guarantee, digest)]
 
@@ -376,6 +357,30 @@ class Ledger:
             epsilon=told(guarantee.value.upper), delta=plan.delta, software=__version__,
             **({} if plan.minimum is None else {"minimum": plan.minimum}),
         )  # fmt: skip
+
+    def _settled(self, account: Account, id_: str, guarantee: Guarantee, digest: str) -> list[Payload]:
+        """The settlement of a reservation; nothing, if it is already settled so."""
+        before = self._entry(account, id_)
+        if account.known(guarantee.plan.population) != before.population:
+            raise LedgerFailed(f"{WHO}: collection {id_} was reserved for the population {before.population!r}.")
+        if before.state == RELEASED:
+            if before.digest != digest:
+                raise LedgerFailed(f"{WHO}: collection {id_} was already released, with other messages.")
+            if not before.recipe.covers(guarantee.recipe):
+                raise LedgerFailed(
+                    f"{WHO}: collection {id_} was already settled with {before.users} users, and under another "
+                    f"promise than that of {guarantee.users}; what was given cannot be written anew."
+                )
+            return []
+        if not before.recipe.drawn_alike(guarantee.recipe):
+            raise LedgerFailed(
+                f"{WHO}: collection {id_} was reserved for {before.recipe.asked} people drawn from "
+                f"{before.recipe.drawn_from or 'no more'}, and must be settled as such: those who were drawn and "
+                f"stayed away count as drawn."
+            )
+        self._afford(account, before.population, guarantee.recipe, before)
+        self._prepare(account, before.population, guarantee.recipe, before)
+        return [_settlement(id_, guarantee, digest)]
 
     def _afford(self, account: Account, population: str, recipe: Recipe, reserved: Entry | None = None) -> None:
         """Refuse a collection that would exceed the budget; one that was granted may become smaller."""
