@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import QUICK
+from shuffledp.bounds.subsampling import poisson, subsample
 from shuffledp.certificate.certify import proved_claim
 from shuffledp.certificate.claim import Claim
 from shuffledp.composition.group import group
@@ -21,6 +24,9 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
+
+COIN_DEVIATIONS = 6.0
+"""So many standard deviations below the mean are not explained by coins: some who were drawn did not come."""
 
 
 class TooWeak(ShuffledpError):
@@ -47,6 +53,12 @@ class Recipe:
     """How many of the rows hide nobody: all that the users have who collude."""
     effort: str = QUICK
     """Which bounds are looked at."""
+    drawn_from: int | None = None
+    """How many people they were drawn from at random, where nobody learns who was; None where all were asked."""
+    rate: str | None = None
+    """An exact decimal: the chance with which each of those takes part, by a coin; None where their number is fixed."""
+    drawn: int | None = None
+    """How many were drawn, where their number is fixed and not all of them came; None where as many came."""
 
     @classmethod
     def of(cls, plan: Plan, users: int, per_person: int = 1) -> Self:
@@ -60,7 +72,8 @@ class Recipe:
         mechanism = json.dumps(document["mechanism"], sort_keys=True)
         return cls(
             mechanism, document["users"], document["bound"], document.get("per_person", 1),
-            document.get("colluding", 0), document.get("effort", QUICK),
+            document.get("colluding", 0), document.get("effort", QUICK), document.get("of"), document.get("rate"),
+            document.get("drawn"),
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
@@ -73,13 +86,56 @@ class Recipe:
             # Only where there are any: stored curves are found by what this says, and older ones say nothing of it.
             **({"colluding": self.colluding} if self.colluding else {}),
             **({} if self.effort == QUICK else {"effort": self.effort}),
+            **({} if self.drawn_from is None else {"of": self.drawn_from}),
+            **({} if self.rate is None else {"rate": self.rate}),
+            **({} if self.drawn is None else {"drawn": self.drawn}),
         }
 
-    def curve(self) -> PrivacyCurve:
-        """The privacy of such a collection, for a person with all her rows."""
-        mechanism = catalogue.read(json.loads(self.mechanism))
-        each = amplify(mechanism, self.users, bound=self.bound, colluding=self.colluding, effort=self.effort)
-        return group(each, self.per_person)
+    @property
+    def asked(self) -> int:
+        """How many were drawn, whether they came or not: whoever stays away makes nobody else less likely to be."""
+        return self.users if self.drawn is None else max(self.drawn, self.users)
+
+    def covers(self, other: Recipe) -> bool:
+        """Whether this counts at least what the other does: the same, with as many users or fewer.
+
+        Of people who are drawn, more are a larger share: only as many count the same.
+        """
+        if self.drawn_from is not None:
+            return self == other
+        return replace(other, users=self.users) == self and other.users >= self.users
+
+    def drawn_alike(self, settled: Recipe) -> bool:
+        """Whether what a reservation is settled with was drawn as it says: no fewer, though fewer may have come."""
+        same = (self.drawn_from, self.rate) == (settled.drawn_from, settled.rate)
+        return same and (self.drawn_from is None or self.rate is not None or settled.asked >= self.asked)
+
+
+def flipped(users: int, of: int, rate: Decimal) -> int:
+    """How many people flipped a coin: all, unless fewer users came than coins explain, so that some never would."""
+    mean = of * Fraction(rate)
+    return of if users >= mean - COIN_DEVIATIONS * math.sqrt(mean) else math.floor(users / Fraction(rate))
+
+
+def curve_of_entry(recipe: Recipe) -> PrivacyCurve:
+    """The privacy of one collection, for a person with all her rows: the only place where an entry becomes a curve."""
+    mechanism = catalogue.read(json.loads(recipe.mechanism))
+    if recipe.drawn_from is None and recipe.rate is None:
+        each = amplify(mechanism, recipe.users, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
+        return group(each, recipe.per_person)
+    if recipe.drawn_from is None:
+        raise ValueError('ledger: a "rate" needs "of", the number of people who flip the coin.')
+    if recipe.per_person > 1:
+        raise ValueError(f"ledger: people who are drawn have one row each, got up to {recipe.per_person}.")
+    if recipe.rate is None:
+        each = amplify(mechanism, recipe.users, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
+        # Those who came hide each other; each of all people was drawn with the chance of those who were asked.
+        return subsample(each.sent_by(recipe.asked, recipe.colluding), recipe.drawn_from)
+    # Those who collude tell whether they take part: the coins of all others hide each other.
+    coins = flipped(recipe.users, recipe.drawn_from, Decimal(recipe.rate)) - recipe.colluding
+    # Numbers of every exact type are taken as they are.
+    exact: Any = Decimal(recipe.rate)
+    return poisson(mechanism, coins, exact, bound=recipe.bound)
 
 
 @dataclass(frozen=True)
@@ -105,7 +161,7 @@ class Guarantee:
                 f"collect: {self.users} {self._who} took part, and the plan takes {self.plan.colluding} users to "
                 f"collude, who hide nobody: that leaves nobody; nothing was released."
             )
-        curve = self.recipe.curve()
+        curve = curve_of_entry(self.recipe)
         if not curve.guarantee:
             raise ValueError(f"collect: the plan's bound {self.plan.bound} is no guarantee; plan with another one.")
         return curve
