@@ -101,6 +101,7 @@ from shuffledp.privacy.curve import PrivacyCurve as PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer as Randomizer
 from shuffledp.privacy.value import BoundValue as BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio as VariationRatio
+from shuffledp.tradeoff.divergence import divergence as divergence
 from shuffledp.tradeoff.guaranteed import trade_off as trade_off
 from shuffledp.tradeoff.risk import AttackRisk as AttackRisk
 from shuffledp.tradeoff.trade_off_curve import privacy_curve as privacy_curve

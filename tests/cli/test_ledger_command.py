@@ -40,7 +40,9 @@ def test_a_ledger_from_its_creation_on(room: Path) -> None:
     assert run("ledger").out == run("ledger", "show").out
     assert "test: nothing was collected (no budget)" in run("ledger").out
     assert "did you mean 'others'?" in run("ledger", "budget", "other", "--epsilon", "1", "--delta", "1e-6").err
-    assert run("ledger", "register", "other").status == 0
+    similar = run("ledger", "register", "other")
+    assert (similar.status, similar.out) == (0, "")
+    assert similar.err.startswith("ledger: 'other' and 'others' are two populations;")
     assert run("ledger", "budget", "TEST", "--epsilon", "4", "--delta", "1e-4").status == 0
     assert run(*COLLECT, "out").status == 0
     shown = run("ledger", "show", "--population", "test", "--delta", "1e-6").out
@@ -108,3 +110,52 @@ def test_no_ledger_is_kept_where_none_is_wanted(room: Path) -> None:
     assert run("shuffle", "a.parquet", "--out", "shuffled", "--plan", "plan.json", "--no-ledger").status == 0
     assert run("estimate", "plan.json", "--input", "shuffled", "--out", "result", "--no-ledger").status == 0
     assert not Ledger.default_path().exists()
+
+
+def test_names_and_budgets_are_pointed_out_on_the_way(room: Path, ledger: Ledger) -> None:
+    """One sentence on standard error, and the same in JSON; nothing is refused that was not."""
+    assert run("ledger", "register", "members").err == ""
+    assert run(*COLLECT, "out").err == ""
+    plan_of("krr", users=ROWS, population="members", **CHEAP).save(room / "plan.json")
+    done = run(*COLLECT, "second", "--json")
+    (said,) = json.loads(done.out)["ledger"]["warnings"]
+    assert (done.status, done.err) == (0, f"{said}\n")
+    assert "nothing was collected from 'members' before" in said
+    tight = run("ledger", "budget", "test", "--epsilon", "0.1", "--delta", "1e-6")
+    assert tight.status == 0
+    assert "the budget of 'test' is spent: ε = 0.5 of 0.1 at δ = 1e-06." in tight.err
+    shown = run("ledger", "show", "--population", "test", "--json")
+    assert json.loads(shown.out)["populations"][0]["warnings"] == [tight.err.strip()] == [shown.err.strip()]
+    asked = ("plan", "--task", "frequency", "--domain", "4", "--users", "2000", "--epsilon", "1", "--delta", "1e-6",
+             "--mechanism", "krr", "--json", "--population")  # fmt: skip
+    assert json.loads(run(*asked, "test").out)["warnings"] == [tight.err.strip()]
+    assert run("ledger", "budget", "members", "--epsilon", "0.6", "--delta", "1e-6").err == f"{said}\n"
+    for name, words in (("members", "this plan would bring 'members' from ε = 0.5 to "), ("membres", "did you mean")):
+        planned = run(*asked, name)
+        warnings = json.loads(planned.out)["warnings"]
+        assert planned.err == "".join(f"{one}\n" for one in warnings)
+        assert words in warnings[-1]
+
+
+def test_a_round_is_set_aside_and_settled_by_a_role(room: Path, ledger: Ledger) -> None:
+    """Half of those planned for came: the reservation becomes theirs, once, whoever of the roles says so."""
+    plan_of("krr", users=ROWS, epsilon_local=0.5).save(room / "plan.json")
+    reserved = json.loads(run("ledger", "reserve", "plan.json", "--json").out)
+    (before,) = ledger.standings("test")
+    assert [entry.id for entry in before.entries] == [reserved["reservation"]]
+    assert (before.entries[0].state, before.epsilon) == ("reserved", reserved["epsilon"])
+    write_table(room / "data.csv", colour=data_of("krr", ROWS // 2))
+    assert run("encode", *COLLECT[1:-1], "--out", "a.messages").status == 0
+    words = ("shuffle", "a.messages", "--out", "shuffled", "--reservation", reserved["reservation"])
+    assert "--reservation needs --plan" in run(*words).err
+    assert run(*words, "--plan", "plan.json").status == 0
+    for out in ("result", "again"):
+        done = run("estimate", "plan.json", "--input", "shuffled", "--out", out, *words[-2:])
+        assert (done.status, done.err) == (0, "")
+        (standing,) = ledger.standings("test")
+        assert [(entry.id, entry.state, entry.users) for entry in standing.entries] == [
+            (reserved["reservation"], "released", ROWS // 2)
+        ]
+    assert standing.epsilon > before.epsilon
+    assert "there is no collection none" in run("estimate", "plan.json", "--input", "shuffled", "--out", "third",
+                                                "--reservation", "none").err  # fmt: skip

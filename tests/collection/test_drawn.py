@@ -105,10 +105,13 @@ def test_a_sample_that_was_drawn(sample: dict[str, Any], tmp_path: Path) -> None
     table = write_table(tmp_path / "drawn.parquet", value=data_of("krr", 290))
     report = collect(plan, table, "value", out=tmp_path / "out", drawn=True)
     assert report.guarantee.users == 290
-    assert report.guarantee.schedule == (Schedule(290, 2900) if sample is FIXED else plan.schedule)
-    few = Guarantee(plan, 30).schedule
-    assert (few.expected, few.of) == (30, 300)
-    assert few.share == plan.schedule.share
+    assert report.guarantee.schedule == plan.schedule
+    recipe = report.guarantee.recipe
+    assert (recipe.users, recipe.drawn) == ((290, 300) if sample is FIXED else (300, None))
+    few = Guarantee(plan, 30)
+    assert (few.recipe.users, few.recipe.drawn_from) == ((30, ROWS) if sample is FIXED else (30, 300))
+    assert few.schedule.share == plan.schedule.share
+    assert few.value.upper > report.guarantee.value.upper
 
 
 def test_only_plans_of_samples_take_one(table: Path, tmp_path: Path) -> None:

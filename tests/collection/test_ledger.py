@@ -16,7 +16,7 @@ from shuffledp import KRR, amplify
 from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon
+from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon, curve_of_entry
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.ledger import Ledger
 from shuffledp.document import rounded_up
@@ -40,7 +40,7 @@ def test_entries_tell_their_privacy_again(tmp_path: Path) -> None:
     (standing,) = Ledger(tmp_path / "ledger.sqlite").standings("test", delta=1e-7)
     (entry,) = standing.entries
     direct = amplify(KRR(epsilon=2.0, options=4), 5000, effort="quick")
-    assert entry.recipe.curve().epsilon(1e-7).upper == direct.epsilon(1e-7).upper
+    assert curve_of_entry(entry.recipe).epsilon(1e-7).upper == direct.epsilon(1e-7).upper
     assert standing.epsilon == direct.epsilon(1e-7).upper
     assert entry.epsilon == direct.epsilon(1e-6).upper
     assert (entry.state, entry.released, standing.budget, standing.left) == ("reserved", None, None, None)

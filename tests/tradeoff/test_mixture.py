@@ -13,6 +13,7 @@ from shuffledp.tradeoff.mixture import (
     averaged,
     exchanged,
     exchanged_bound,
+    highest,
     mixed,
     mixed_unequally,
     subsampled,
@@ -60,18 +61,45 @@ def test_joint_concavity_holds_for_random_mixtures() -> None:
         assert np.all(found.fnr(X) <= truth.fnr(X) + 1e-12)
 
 
-def test_unequal_weights() -> None:
-    """Proposition B.1 at one threshold: never above the truth; equal weights give Lemma 3.1."""
-    rng = np.random.default_rng(2)
-    for _ in range(300):
-        laws = random_laws(rng, 4)
-        a, b = rng.random(2)
-        four = tuple(tuple(PiecewiseTradeOff(laws[i], laws[2 + j]) for j in (0, 1)) for i in (0, 1))
-        found = mixed_unequally(four, a, b)
-        truth = PiecewiseTradeOff((1 - a) * laws[0] + a * laws[1], (1 - b) * laws[2] + b * laws[3])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 2), (1, 3), (3, 2), (5, 4)])
+def test_unequal_weights(rows: int, columns: int) -> None:
+    """Proposition B.1 for any number of parts: never above the truth, and no joint law has a smaller δ at its ε."""
+    rng = np.random.default_rng(rows + 10 * columns)
+    for _ in range(60):
+        laws = random_laws(rng, rows + columns)
+        first, second = laws[:rows], laws[rows:]
+        a, b = rng.dirichlet(np.ones(rows)), rng.dirichlet(np.ones(columns))
+        table = [[PiecewiseTradeOff(p, q) for q in second] for p in first]
+        truth = PiecewiseTradeOff(a @ first, b @ second)
+        epsilon = float(rng.uniform(-0.5, 1.0))
+        found = mixed_unequally(table, a, b, epsilon=epsilon)
         assert np.all(found.fnr(X) <= truth.fnr(X) + 1e-12)
-        same = mixed_unequally(four, a, a)
-        assert np.allclose(same.fnr(X), mixed([four[0][0], four[1][1]], [1 - a, a]).fnr(X), atol=1e-14)
+        alone = sum(a[i] * b[j] * table[i][j].delta(epsilon) for i in range(rows) for j in range(columns))
+        assert truth.delta(epsilon) <= found.delta(epsilon) + 1e-12 <= alone + 2e-12
+        if rows == columns:
+            plain = mixed([table[k][k] for k in range(rows)], a)
+            assert mixed_unequally(table, a, a, epsilon=epsilon).delta(epsilon) <= plain.delta(epsilon) + 1e-12
+
+
+def test_the_best_joint_law_of_two_parts() -> None:
+    """Two by two there is one free number: none on a fine grid is better than what was chosen."""
+    laws = random_laws(np.random.default_rng(7), 4)
+    table = [[PiecewiseTradeOff(laws[i], laws[2 + j]) for j in (0, 1)] for i in (0, 1)]
+    a, b = 0.3, 0.6
+    for epsilon in (0.0, 0.7):
+        found = mixed_unequally(table, [1 - a, a], [1 - b, b], epsilon=epsilon).delta(epsilon)
+        grid = np.linspace(max(0.0, a + b - 1), min(a, b), 501)
+        costs = [[one.delta(epsilon) for one in row] for row in table]
+        values = (1 - a - b + grid) * costs[0][0] + (b - grid) * costs[0][1] + (a - grid) * costs[1][0]
+        assert found == pytest.approx(float(np.min(values + grid * costs[1][1])), abs=1e-12)
+
+
+def test_unequal_weights_must_fit() -> None:
+    one = curve(law(1, 2), law(2, 1))
+    with pytest.raises(ValueError, match="expected a table of 2 times 1 curves"):
+        mixed_unequally([[one]], [0.5, 0.5], [1.0])
+    with pytest.raises(ValueError, match="sum to 1"):
+        mixed_unequally([[one], [one]], [0.5, 0.6], [1.0])
 
 
 @pytest.mark.parametrize("users", [3, 5])
@@ -131,6 +159,39 @@ def test_advanced_joint_concavity_by_its_conjugate() -> None:
         assert found.delta(epsilon) == pytest.approx(wanted, abs=1e-14)
     with pytest.raises(ValueError, match="different sides"):
         advanced(four, 0.4, 0.5, 0.8)
+
+
+def test_what_leans_on_the_crossed_pairs_is_chosen() -> None:
+    """Never above the truth, and at every slope at least about as good as any γ and η on a grid of their own."""
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        laws = random_laws(rng, 4)
+        w = float(rng.uniform(0.1, 0.9))
+        four = tuple(tuple(PiecewiseTradeOff(laws[i], laws[2 + j]) for j in (0, 1)) for i in (0, 1))
+        truth = PiecewiseTradeOff((1 - w) * laws[0] + w * laws[1], (1 - w) * laws[2] + w * laws[3])
+        found = advanced(four, w)
+        assert np.all(found.fnr(X) <= truth.fnr(X) + 1e-12)
+        below, above = np.linspace(0, w, 12)[:-1], np.linspace(w, 1, 12)[1:]
+        pairs = [(x, y) for x in below for y in above] + [(y, x) for x in below for y in above]
+        for epsilon in (0.0, 0.5, 1.0):
+            best = min(advanced(four, w, gamma, eta).delta(epsilon) for gamma, eta in pairs)
+            assert truth.delta(epsilon) - 1e-12 <= found.delta(epsilon) <= best + 2e-3
+    with pytest.raises(ValueError, match="both gamma and eta, or none"):
+        advanced(four, w, gamma=0.0)
+
+
+def test_the_highest_of_curves_is_the_largest_of_each() -> None:
+    """At every level, crossings included, and convex."""
+    rng = np.random.default_rng(6)
+    for _ in range(100):
+        laws = random_laws(rng, 6)
+        curves = [PiecewiseTradeOff(laws[k], laws[3 + k]) for k in range(3)]
+        found = highest(curves)
+        x = np.union1d(X, found.fpr_knots)
+        assert np.allclose(found.fnr(x), np.max([one.fnr(x) for one in curves], axis=0), atol=1e-12)
+        assert np.all(np.diff(np.diff(found.fnr_knots) / np.diff(found.fpr_knots)) >= -1e-6)
+    with pytest.raises(ValueError, match="at least one curve"):
+        highest([])
 
 
 def test_the_second_argument_may_be_averaged_at_one_level() -> None:

@@ -10,16 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from shuffledp.tradeoff.divergence import (
-    chi_square,
-    f_divergence,
-    hockey_stick,
-    kullback_leibler,
-    length,
-    power,
-    renyi,
-    total_variation,
-)
+from shuffledp.tradeoff.divergence import divergence, length
 from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff, gaussian_delta
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, lowest
 
@@ -75,7 +66,7 @@ def test_the_advantage_is_delta_at_zero(one: list[int], two: list[int]) -> None:
     for found in (
         curve.advantage(),
         curve.inverse().advantage(),
-        total_variation(curve),
+        divergence(curve, "total-variation"),
         float(np.max(curve.tpr_knots - curve.fpr_knots)),
     ):
         assert found == pytest.approx(exact, abs=1e-15)
@@ -168,27 +159,6 @@ def test_the_privacy_loss_goes_there_and_back(one: list[int], two: list[int]) ->
         assert again.delta(epsilon) == pytest.approx(tail, abs=1e-14)
 
 
-@pytest.mark.parametrize(("one", "two"), [([1, 2, 3, 6], [4, 4, 3, 1]), ([0, 2, 3, 6], [4, 4, 3, 1]), ([3, 1], [0, 4])])
-def test_divergences_are_those_of_the_laws(one: list[int], two: list[int]) -> None:
-    """KL, χ², power, Rényi, hockey-stick and total variation by their definitions, infinite ones included."""
-    first, second = law(one), law(two)
-    curve = PiecewiseTradeOff.of_laws(first, second)
-    pairs = [(float(first[y]), float(second[y])) for y in first]
-    infinite = any(p > 0 == q for p, q in pairs)
-    kl = math.inf if infinite else sum(p * math.log(p / q) for p, q in pairs if p > 0)
-    assert kullback_leibler(curve) == pytest.approx(kl, rel=1e-13)
-    chi = math.inf if infinite else sum((p - q) ** 2 / q for p, q in pairs if q > 0)
-    assert chi_square(curve) == pytest.approx(chi, rel=1e-13)
-    third = math.inf if infinite else sum(p**3 / q**2 for p, q in pairs if q > 0)
-    assert power(curve, 3) == pytest.approx(third, rel=1e-13)
-    assert renyi(curve, 3) == pytest.approx(math.log(third) / 2, rel=1e-12)
-    assert hockey_stick(curve, 1.5) == pytest.approx(sum(max(0, p - 1.5 * q) for p, q in pairs), abs=1e-15)
-    assert hockey_stick(curve, 1.5) == pytest.approx(curve.inverse().delta(math.log(1.5)), abs=1e-15)
-    assert total_variation(curve) == pytest.approx(sum(abs(p - q) for p, q in pairs) / 2, abs=1e-15)
-    with pytest.raises(ValueError, match="order must be above 1"):
-        power(curve, 1)
-
-
 @settings(max_examples=40, deadline=None)
 @given(weights, weights)
 def test_the_length_of_the_graph_is_a_divergence(one: list[int], two: list[int]) -> None:
@@ -237,14 +207,6 @@ def test_mu_is_the_smallest_gaussian_below() -> None:
     assert np.any(GaussianTradeOff(mu * 0.999).fnr(x) > curve.fnr(x))
     assert PiecewiseTradeOff.of_laws(law([0, 1]), law([1, 1])).mu() == math.inf
     assert PiecewiseTradeOff.of_laws(law([1, 1]), law([1, 1])).mu() == 0.0
-
-
-def test_gaussian_divergences() -> None:
-    """KL = μ²/2, Rényi = order·μ²/2, of a fine polygon, from below."""
-    curve = GaussianTradeOff(0.7).knots()
-    assert kullback_leibler(curve) == pytest.approx(0.245, rel=1e-4)
-    assert renyi(curve, 3.0) == pytest.approx(3 * 0.245, rel=1e-4)
-    assert f_divergence(curve, lambda s: (s - 1) ** 2, 1.0, math.inf) <= math.expm1(0.49)
 
 
 @pytest.mark.parametrize(

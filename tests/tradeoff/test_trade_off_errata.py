@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from shuffledp.tradeoff.clone_error import CloneErrors
-from shuffledp.tradeoff.divergence import kullback_leibler, total_variation
+from shuffledp.tradeoff.divergence import divergence
 from shuffledp.tradeoff.mixture import advanced, mixed_unequally
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff
 
@@ -63,15 +63,15 @@ def test_unequal_weights_do_not_share_a_level() -> None:
     """FD-12: at equal weights ours is below the printed average at one level by more than 0.02 somewhere."""
     one, two = curve([0.75, 0.25], [0.25, 0.75]), curve([0.9, 0.1], [0.1, 0.9])
     x = np.linspace(0, 1, 65)
-    found = mixed_unequally(((one, one), (two, two)), 0.5, 0.5)
+    found = mixed_unequally(((one, one), (two, two)), [0.5, 0.5], [0.5, 0.5])
     assert np.max((one.fnr(x) + two.fnr(x)) / 2 - found.fnr(x)) > 0.02
 
 
 def test_mass_where_the_first_law_has_none() -> None:
     """FD-13: (0, 1) against (½, ½): total variation ½, KL log 2, both finite."""
     one = curve([0.0, 1.0], [0.5, 0.5])
-    assert total_variation(one) == pytest.approx(0.5, abs=1e-16)
-    assert kullback_leibler(one) == pytest.approx(math.log(2), rel=1e-15)
+    assert divergence(one, "total-variation") == pytest.approx(0.5, abs=1e-16)
+    assert divergence(one, "kl") == pytest.approx(math.log(2), rel=1e-15)
 
 
 def test_the_crossed_pairs() -> None:

@@ -19,6 +19,9 @@ from shuffledp.collection.report import Report
 from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
 
+Reservation = Annotated[
+    str | None, typer.Option("--reservation", help="From `ledger reserve`: settle it with those who came.")
+]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
 Input = Annotated[Path, typer.Option("--input", help="A .parquet or .csv file, or a directory of .parquet files.")]
 ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
@@ -56,7 +59,8 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
-    chosen, book = Plan.load(plan), kept("collect", ledger, no_ledger)
+    chosen = Plan.load(plan)
+    book = kept("collect", ledger, no_ledger, chosen)
     with running(engine, Bars(), master) as started:
         report = collect(
             chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, engine=started, ledger=book,
@@ -100,17 +104,21 @@ def shuffle(
     ] = None,
     ledger: LedgerFile = None,
     no_ledger: NoLedger = False,
+    reservation: Reservation = None,
     allow_weaker: Weaker = False,
     round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
+    if reservation is not None and plan is None:
+        raise ValueError("shuffle: --reservation needs --plan.")
     # Without a plan nobody knows what the messages give away.
-    book = None if plan is None else kept("shuffle", ledger, no_ledger)
+    book = None if plan is None else kept("shuffle", ledger, no_ledger, Plan.load(plan))
     messages = collection.shuffle(
-        inputs, out=out, plan=plan, ledger=book, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
-    )
+        inputs, out=out, plan=plan, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
+        round_number=round_number, progress=Bars(),
+    )  # fmt: skip
     if json:
         typer.echo(json_text({"messages": messages, "out": str(out)}))
     else:
@@ -135,7 +143,7 @@ def release(
     json: options.Json = False,
 ) -> None:
     """The shuffler's role day by day: release what is over today. All days are promised, and paid for, once."""
-    book = kept("release", ledger, no_ledger)
+    book = kept("release", ledger, no_ledger, Plan.load(plan))
     done = collection.release(
         inputs or [], plan=plan, day=day, state=state, out=out, ledger=book, allow_weaker=allow_weaker,
         round_number=round_number, progress=Bars(),
@@ -157,16 +165,19 @@ def estimate(
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
     ledger: LedgerFile = None,
     no_ledger: NoLedger = False,
+    reservation: Reservation = None,
     allow_weaker: Weaker = False,
     round_number: Round = 1,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
-    chosen, book = Plan.load(plan), kept("estimate", ledger, no_ledger)
+    chosen = Plan.load(plan)
+    book = kept("estimate", ledger, no_ledger, chosen)
     report = collection.estimate(
-        chosen, messages, out=out, ledger=book, allow_weaker=allow_weaker, round_number=round_number, progress=Bars()
-    )
+        chosen, messages, out=out, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
+        round_number=round_number, progress=Bars(),
+    )  # fmt: skip
     _tell(report, out, json)
 
 

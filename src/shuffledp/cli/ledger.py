@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from shuffledp.cli import options, show as shown
 from shuffledp.collection.account import RESERVED
+from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger, Standing
 from shuffledp.collection.report import accepted_words, standing_document
 from shuffledp.document import json_text
@@ -30,15 +32,24 @@ app = typer.Typer(
 )
 
 
-def kept(who: str, file: Path | None, none: bool) -> Path | None:
-    """The ledger that a command keeps, looked at before any work is done; None where it shall keep none."""
+def kept(who: str, file: Path | None, none: bool, plan: Plan) -> Path | None:
+    """The ledger that a command keeps, looked at before any work is done; None where it shall keep none.
+
+    What somebody should look at before this plan is collected is said on standard error.
+    """
     if none:
         if file is not None:
             raise ValueError(f"{who}: give either --ledger or --no-ledger, not both.")
         return None
     ledger = _ledger(file)
-    ledger.head()
+    warn(ledger.warnings(plan))
     return ledger.path
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Each on a line of standard error."""
+    for sentence in sentences:
+        typer.echo(sentence, err=True)
 
 
 def _ledger(file: Path | None) -> Ledger:
@@ -76,6 +87,8 @@ def show(
     """What each population has given; all its collections count together."""
     ledger = _ledger(file)
     standings = ledger.standings(population, delta)
+    for standing in standings:
+        warn(standing.warnings)
     if json:
         typer.echo(
             json_text({"ledger": str(ledger.path), "populations": [standing_document(one) for one in standings]})
@@ -90,7 +103,9 @@ def show(
 @app.command()
 def register(population: Population, file: LedgerFile = None) -> None:
     """Make people known, so that plans may name them."""
-    _ledger(file).register(population)
+    ledger = _ledger(file)
+    ledger.register(population)
+    warn(ledger.mistakable(population))
 
 
 @app.command()
@@ -101,7 +116,29 @@ def budget(
     file: LedgerFile = None,
 ) -> None:
     """Set the most that people may be asked for."""
-    _ledger(file).set_budget(population, epsilon, delta)
+    ledger = _ledger(file)
+    ledger.set_budget(population, epsilon, delta)
+    warn(ledger.standings(population)[0].warnings)
+
+
+@app.command()
+def reserve(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")],
+    file: LedgerFile = None,
+    mechanism_file: options.MechanismFile = None,
+    json: options.Json = False,
+) -> None:
+    """Set a round aside, for as many users as are planned, before it begins."""
+    ledger, chosen = _ledger(file), Plan.load(plan)
+    warnings = ledger.warnings(chosen)
+    warn(warnings)
+    guarantee, id_ = Guarantee(chosen, chosen.users), Ledger.new_id()
+    ledger.reserve(id_, guarantee)
+    if json:
+        told = {"reservation": id_, "users": chosen.users, "epsilon": guarantee.value.upper, "delta": chosen.delta}
+        typer.echo(json_text(told | {"warnings": warnings}))
+    else:
+        typer.echo(f"Reserved for {chosen.users:,} users; hand --reservation {id_} to the shuffler or the estimator.")
 
 
 @app.command()

@@ -14,7 +14,7 @@ from shuffledp import argument, figure as figures
 from shuffledp.bounds.best import QUICK
 from shuffledp.cli import options
 from shuffledp.cli.bars import Bars
-from shuffledp.cli.ledger import LedgerFile
+from shuffledp.cli.ledger import LedgerFile, warn
 from shuffledp.cli.randomizer import settings_of, with_tables
 from shuffledp.collection.ledger import Ledger
 from shuffledp.document import json_text
@@ -88,7 +88,8 @@ def command(
     asked = from_options(task, given)
     options.schedule_of("plan", users, of, rate, rounds)
     _demand_writable(out, plot)
-    quoted = _quoted(ledger)
+    kept = _kept(ledger)
+    quoted = {} if kept is None else kept.head().document()
     ranking = plan(
         asked, users, epsilon, delta, rounds=rounds, of=of, rate=rate, max_bits=max_bits, max_messages=max_messages,
         local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, rests_on=rests_on,
@@ -102,8 +103,11 @@ def command(
         plot_to(ranking, plot)
     if out is not None and chosen is not None:
         chosen.save(out)
+    warnings = [] if kept is None or chosen is None else kept.warnings(chosen, ahead=True)
+    warn(warnings)
     if json:
-        typer.echo(json_text(ranking.document() | {"plan": None if chosen is None else chosen.document()}))
+        document = {"plan": None if chosen is None else chosen.document(), "warnings": warnings}
+        typer.echo(json_text(ranking.document() | document))
         return
     show_ranking(ranking)
     if out is not None:
@@ -122,10 +126,10 @@ def _distances(file: Path) -> DistanceMatrix:
         return DistanceMatrix.from_csv(file)
 
 
-def _quoted(file: Path | None) -> dict[str, Any]:
-    """Where the ledger stands, if there is one: the plan will be collected only with that ledger."""
+def _kept(file: Path | None) -> Ledger | None:
+    """The ledger, if there is one: the plan quotes where it stands, and will be collected only with that one."""
     ledger = Ledger(Ledger.default_path() if file is None else file)
-    return {} if file is None and not ledger.path.exists() else ledger.head().document()
+    return None if file is None and not ledger.path.exists() else ledger
 
 
 def _demand_writable(out: Path | None, plot: Path | None) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 from shuffledp.collection.chain import Event, Head, LedgerFailed, changed
 from shuffledp.collection.guarantee import Recipe
 
-CREATE, REGISTER, BUDGET, RESERVE, SETTLE, GIVE_BACK, ACCEPT = (
-    "create", "register", "budget", "reserve", "settle", "give-back", "accept",
+CREATE, REGISTER, BUDGET, RESERVE, SETTLE, GIVE_BACK, ACCEPT, CURVES = (
+    "create", "register", "budget", "reserve", "settle", "give-back", "accept", "curves",
 )  # fmt: skip
 RESERVED, RELEASED = "reserved", "released"
 
@@ -107,12 +107,27 @@ class Account:
         name = normal_name(population)
         if name in self.populations:
             return name
-        near = difflib.get_close_matches(name, self.populations, 1)
-        meant = f" did you mean {near[0]!r}?" if near else f" it knows {', '.join(sorted(self.populations))}."
-        raise LedgerFailed(
+        raise LedgerFailed(self.unknown(name))
+
+    def unknown(self, name: str) -> str:
+        """The sentence for a population that is not registered."""
+        near = self.like(name)
+        meant = f" did you mean {near!r}?" if near else f" it knows {', '.join(sorted(self.populations))}."
+        return (
             f"ledger: {self.place} knows no population {name!r};{meant} A new one is registered by "
             f"`shuffledp ledger register {name!r}`."
         )
+
+    def like(self, name: str) -> str | None:
+        """The name of another population that this one may be mistaken for; None if there is none."""
+        return next(iter(difflib.get_close_matches(name, [one for one in self.populations if one != name], 1)), None)
+
+    def is_new(self, population: str) -> bool:
+        """Whether nothing was collected from these people, or for the first time as the last thing that was, while
+        others have given before: the name may be a mistake."""
+        own = self.of(population)
+        others = len(self.entries) - len(own)
+        return others > 0 and (not own or (len(own) == 1 and list(self.entries)[-1] == own[0].id))
 
 
 @dataclass
@@ -142,7 +157,7 @@ class _Reading:
             self.given_back.add(payload["id"])
         elif event.kind == ACCEPT:
             self.accepted.append(event.time)
-        else:
+        elif event.kind != CURVES:
             raise LedgerFailed(
                 f"ledger: entry {event.number} is a {event.kind!r}, which this version does not know; use a newer one."
             )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
 from shuffledp import argument
+from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import QUICK
 from shuffledp.bounds.schedule import CONDITION, WHO as SCHEDULE, Schedule
+from shuffledp.bounds.subsampling import poisson, subsample
 from shuffledp.certificate.certify import proved_claim
 from shuffledp.certificate.claim import Claim
 from shuffledp.composition.group import group
@@ -23,8 +27,8 @@ from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
 
-CHANCE = 6.0
-"""By how many standard deviations fewer may come than coins make expect, before it is taken not to be chance."""
+COIN_DEVIATIONS = 6.0
+"""So many standard deviations below the mean are not explained by coins: some who were drawn did not come."""
 
 
 class TooWeak(ShuffledpError):
@@ -51,19 +55,18 @@ class Recipe:
     """How many of the rows hide nobody: all that the users have who collude."""
     effort: str = QUICK
     """Which bounds are looked at."""
-    out_of: int | None = None
-    """Out of how many rows these were secretly drawn; None where all take part."""
+    drawn_from: int | None = None
+    """How many people they were drawn from at random, where nobody learns who was; None where all were asked."""
     rate: str | None = None
-    """The probability of each, where a coin decided; ``users`` is then how many come on average."""
+    """An exact decimal: the chance with which each of those takes part, by a coin; None where their number is fixed."""
+    drawn: int | None = None
+    """How many were drawn, where their number is fixed and not all of them came; None where as many came."""
 
     @classmethod
-    def of(cls, plan: Plan, schedule: Schedule, per_person: int = 1) -> Self:
-        """The recipe of a round of a plan in which these users take part."""
-        mechanism, drawn = json.dumps(plan.mechanism.document(), sort_keys=True), schedule.drawn()
-        return cls(
-            mechanism, schedule.expected, plan.bound, per_person, plan.colluding * per_person, plan.effort,
-            drawn.get("of"), drawn.get("rate"),
-        )  # fmt: skip
+    def of(cls, plan: Plan, users: int, per_person: int = 1) -> Self:
+        """The recipe of a plan in which this many users take part."""
+        mechanism = json.dumps(plan.mechanism.document(), sort_keys=True)
+        return cls(mechanism, users, plan.bound, per_person, plan.colluding * per_person, plan.effort)
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -72,6 +75,7 @@ class Recipe:
         return cls(
             mechanism, document["users"], document["bound"], document.get("per_person", 1),
             document.get("colluding", 0), document.get("effort", QUICK), document.get("of"), document.get("rate"),
+            document.get("drawn"),
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
@@ -84,25 +88,55 @@ class Recipe:
             # Only where there are any: stored curves are found by what this says, and older ones say nothing of it.
             **({"colluding": self.colluding} if self.colluding else {}),
             **({} if self.effort == QUICK else {"effort": self.effort}),
-            **self.schedule.drawn(),
+            **({} if self.drawn_from is None else {"of": self.drawn_from}),
+            **({} if self.rate is None else {"rate": self.rate}),
+            **({} if self.drawn is None else {"drawn": self.drawn}),
         }
 
     @property
-    def schedule(self) -> Schedule:
-        """Who takes part."""
-        return Schedule.read({"users": self.users, "of": self.out_of, "rate": self.rate})
+    def asked(self) -> int:
+        """How many were drawn, whether they came or not: whoever stays away makes nobody else less likely to be."""
+        return self.users if self.drawn is None else max(self.drawn, self.users)
 
-    def curve(self) -> PrivacyCurve:
-        """The privacy of such a collection, for a person with all her rows; nobody learns who was drawn."""
-        return self._of(self.schedule.curve)
+    def covers(self, other: Recipe) -> bool:
+        """Whether this counts at least what the other does: the same, with as many users or fewer.
 
-    def known(self) -> PrivacyCurve:
-        """The same if everybody learns who was drawn, for a person who was."""
-        return self._of(self.schedule.known)
+        Of people who are drawn, more are a larger share: only as many count the same.
+        """
+        if self.drawn_from is not None:
+            return self == other
+        return replace(other, users=self.users) == self and other.users >= self.users
 
-    def _of(self, curve: Callable[..., PrivacyCurve]) -> PrivacyCurve:
-        mechanism = catalogue.read(json.loads(self.mechanism))
-        return group(curve(mechanism, bound=self.bound, colluding=self.colluding, effort=self.effort), self.per_person)
+    def drawn_alike(self, settled: Recipe) -> bool:
+        """Whether what a reservation is settled with was drawn as it says: no fewer, though fewer may have come."""
+        same = (self.drawn_from, self.rate) == (settled.drawn_from, settled.rate)
+        return same and (self.drawn_from is None or self.rate is not None or settled.asked >= self.asked)
+
+
+def flipped(users: int, of: int, rate: Decimal) -> int:
+    """How many people flipped a coin: all, unless fewer users came than coins explain, so that some never would."""
+    mean = of * Fraction(rate)
+    return of if users >= mean - COIN_DEVIATIONS * math.sqrt(mean) else math.floor(users / Fraction(rate))
+
+
+def curve_of_entry(recipe: Recipe) -> PrivacyCurve:
+    """The privacy of one collection, for a person with all her rows: the only place where an entry becomes a curve."""
+    mechanism = catalogue.read(json.loads(recipe.mechanism))
+    if recipe.drawn_from is None and recipe.rate is None:
+        each = amplify(mechanism, recipe.users, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
+        return group(each, recipe.per_person)
+    if recipe.drawn_from is None:
+        raise ValueError('ledger: a "rate" needs "of", the number of people who flip the coin.')
+    if recipe.per_person > 1:
+        raise ValueError(f"ledger: people who are drawn have one row each, got up to {recipe.per_person}.")
+    if recipe.rate is None:
+        each = amplify(mechanism, recipe.users, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
+        # Those who came hide each other; each of all people was drawn with the chance of those who were asked.
+        return subsample(each.sent_by(recipe.asked, recipe.colluding), recipe.drawn_from)
+    # Numbers of every exact type are taken as they are.
+    exact: Any = Decimal(recipe.rate)
+    coins = flipped(recipe.users, recipe.drawn_from, exact)
+    return poisson(mechanism, coins, exact, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
 
 
 @dataclass(frozen=True)
@@ -121,24 +155,29 @@ class Guarantee:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Who takes part in this round.
-
-        Of a sample that was drawn elsewhere, and of which fewer came than planned, as large a part of those who were
-        not drawn is taken to be out of reach, too: the share stays, the crowd shrinks.
-        """
+        """Who was to take part in this round: of a sample those who were drawn, whether they came or not."""
         planned = self.plan.schedule.each_round()
         if not planned.is_sampled:
             return Schedule(self.users)
-        if self.out_of is not None:
-            with argument.said_by("collect", SCHEDULE):
-                return replace(planned, users=None if planned.rate is not None else self.users, of=self.out_of)
-        if planned.rate is not None and self.users >= planned.expected - CHANCE * math.sqrt(planned.expected):
-            return planned
-        return planned.answered_by(self.users)
+        of = planned.of if self.out_of is None else self.out_of
+        assert of is not None, "a sample is drawn out of somebody"
+        with argument.said_by("collect", SCHEDULE):
+            if planned.rate is None:
+                return Schedule(self.users if self.out_of is not None else max(self.users, planned.expected), of)
+            coins = of if self.out_of is not None else flipped(self.users, of, Decimal(self.plan.rate or 1))
+            return replace(planned, of=coins)
 
-    @cached_property
+    @property
     def recipe(self) -> Recipe:
-        return Recipe.of(self.plan, self.schedule, self.per_person)
+        """Where coins decide, ``users`` is how many come on average: rounds of the same coins are the same."""
+        drawn, asked = self.schedule.drawn(), self.schedule.expected
+        coins = "rate" in drawn
+        return replace(
+            Recipe.of(self.plan, asked if coins else self.users, self.per_person),
+            drawn_from=drawn.get("of"),
+            rate=drawn.get("rate"),
+            drawn=asked if drawn and not coins and asked > self.users else None,
+        )
 
     def came(self, users: int) -> Guarantee:
         """The same of as many as were drawn; where coins decided, that changes no promise."""
@@ -157,7 +196,7 @@ class Guarantee:
                 f"collect: {self.users} {self._who} took part, and the plan takes {self.plan.colluding} users to "
                 f"collude, who hide nobody: that leaves nobody; nothing was released."
             )
-        curve = self.recipe.curve()
+        curve = curve_of_entry(self.recipe)
         if not curve.guarantee:
             raise ValueError(f"collect: the plan's bound {self.plan.bound} is no guarantee; plan with another one.")
         return curve
@@ -182,15 +221,15 @@ class Guarantee:
     @cached_property
     def known_epsilon(self) -> float:
         """The same of all planned rounds together, for a person who is drawn each time."""
-        return (
-            self.known
-            if self.plan.rounds == 1
-            else composed_epsilon([self._known_curve] * self.plan.rounds, self.plan.delta)
-        )
+        rounds = self.plan.rounds
+        return self.known if rounds == 1 else composed_epsilon([self._known_curve] * rounds, self.plan.delta)
 
     @cached_property
     def _known_curve(self) -> PrivacyCurve:
-        return self.recipe.known()
+        """Those who came hide each other, and nothing else does."""
+        plan, recipe = self.plan, self.recipe
+        schedule = Schedule(self.users) if self.schedule.rate is None else self.schedule
+        return schedule.known(plan.mechanism, bound=plan.bound, colluding=recipe.colluding, effort=plan.effort)
 
     @property
     def kept(self) -> bool:

@@ -10,19 +10,21 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from shuffledp import argument
-from shuffledp.collection import account as accounts
+from shuffledp.collection import account as accounts, caution
 from shuffledp.collection.account import RELEASED, RESERVED, Account, Budget, Entry, account_of, normal_name
 from shuffledp.collection.chain import Head, LedgerFailed, told
 from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
 from shuffledp.collection.ledger_file import LedgerFile
 from shuffledp.collection.spending import Spending
 from shuffledp.collection.witness import Witness, data_directory
+from shuffledp.planner.plan_file import Plan
 from shuffledp.version import __version__
 
 WHO = "ledger"
@@ -50,6 +52,8 @@ class Standing:
     """Where the ledger stood."""
     accepted: tuple[str, ...] = ()
     """When the ledger was found to be another than the one last seen, and accepted as it was."""
+    warnings: tuple[str, ...] = ()
+    """A sentence for each thing that somebody should look at: a name that is new, a budget that is spent."""
 
     @property
     def left(self) -> float | None:
@@ -112,6 +116,14 @@ class Ledger:
 
         self._write(decide)
 
+    def mistakable(self, population: str) -> list[str]:
+        """A sentence where a population's name is nearly that of another one."""
+        account = self._read()
+        name = account.known(population)
+        near = account.like(name)
+        words = f"{WHO}: {name!r} and {near!r} are two populations; if they are the same people, use one name."
+        return [words] if near else []
+
     def set_budget(self, population: str, epsilon: float, delta: float) -> None:
         """Give a population a budget, in place of the one it had."""
         epsilon = argument.positive_finite(WHO, "epsilon", epsilon)
@@ -139,21 +151,13 @@ class Ledger:
         self._write(decide)
 
     def settle(self, id_: str, guarantee: Guarantee, digest: str) -> None:
-        """The messages named by ``digest`` are about to be seen: the reservation becomes those who really came."""
+        """The messages named by ``digest`` are about to be seen: the reservation becomes those who really came.
+
+        Fewer users count more than was reserved, more count less. Saying the same again changes nothing.
+        """
         self._spending.learn(guarantee)
 
-        def decide(account: Account) -> list[Payload]:
-            before = self._entry(account, id_)
-            if before.state == RELEASED:
-                if before.digest == digest:
-                    return []
-                raise LedgerFailed(f"{WHO}: collection {id_} was already released, with other messages.")
-            if account.known(guarantee.plan.population) != before.population:
-                raise LedgerFailed(f"{WHO}: collection {id_} was reserved for the population {before.population!r}.")
-            self._afford(account, before.population, guarantee.recipe, before)
-            return [_settlement(id_, guarantee, digest)]
-
-        self._write(decide)
+        self._write(lambda account: self._settled(account, id_, guarantee, digest))
 
     def give_back(self, id_: str) -> None:
         """Take back a reservation of a collection that never released anything."""
@@ -167,8 +171,8 @@ class Ledger:
 
         self._write(decide)
 
-    def book(self, guarantee: Guarantee, digest: str) -> str:
-        """Reserve and settle at once what a role hands on; returns the collection's id.
+    def book(self, guarantee: Guarantee, digest: str, reservation: str | None = None) -> str:
+        """Reserve and settle at once what a role hands on, or settle its ``reservation``; returns the collection's id.
 
         Messages that are already booked for the same people and under the same promise are not counted again.
         """
@@ -178,10 +182,14 @@ class Ledger:
 
         def decide(account: Account) -> list[Payload]:
             nonlocal found
+            reserved = None if reservation is None else self._entry(account, reservation)
             for entry in account.of(account.known(guarantee.plan.population)):
-                if entry.digest == digest and _no_weaker(guarantee.recipe, entry.recipe):
+                if entry.digest == digest and entry.recipe.covers(guarantee.recipe):
                     found = entry.id
                     return []
+            if reserved is not None and reserved.state == RESERVED:
+                found = reserved.id
+                return self._settled(account, reserved.id, guarantee, digest)
             found = id_
             return [self._reservation(account, id_, guarantee), _settlement(id_, guarantee, digest)]
 
@@ -212,7 +220,9 @@ class Ledger:
             delta = argument.open_probability(WHO, "delta", delta)
         account = self._read()
         wanted = sorted(account.populations) if population is None else [account.known(population)]
-        return [self._standing(account, name, delta) for name in wanted]
+        found = [self._standing(account, name, delta) for name in wanted]
+        self._keep_curves(account)
+        return found
 
     def _standing(self, account: Account, population: str, delta: float | None) -> Standing:
         entries, budget = account.of(population), account.budgets.get(population)
@@ -221,7 +231,37 @@ class Ledger:
         recipes = [entry.recipe for entry in entries]
         epsilon = self._spending.epsilon(recipes, delta, account.curves)
         spent = epsilon if budget is None else self._spending.epsilon(recipes, budget.delta, account.curves)
-        return Standing(population, entries, budget, epsilon, delta, spent, account.head, account.accepted)
+        warnings = caution.new_name(account, population) if entries else []
+        if budget is not None and spent >= budget.epsilon:
+            warnings.append(caution.is_spent(budget, spent))
+        return Standing(
+            population, entries, budget, epsilon, delta, spent, account.head, account.accepted, tuple(warnings)
+        )
+
+    def warnings(self, plan: Plan, *, ahead: bool = False) -> list[str]:
+        """What to look at before a plan is collected: its population's name, and what is left of the budget.
+
+        ``ahead`` also adds up what the population will have given after all rounds of the plan.
+        """
+        account, name = self._read(), normal_name(plan.population)
+        if name not in account.populations:
+            return [account.unknown(name)]
+        found, budget = caution.new_name(account, name), account.budgets.get(name)
+        if budget is None:
+            return found
+        recipes = [entry.recipe for entry in account.of(name)]
+        spent = self._spending.epsilon(recipes, budget.delta, account.curves)
+        if spent >= budget.epsilon:
+            found.append(caution.is_spent(budget, spent))
+        elif ahead:
+            guarantee = Guarantee(plan, plan.fewest)
+            self._spending.learn(guarantee)
+            after = [*recipes, *[guarantee.recipe] * plan.rounds]
+            total = self._spending.epsilon(after, budget.delta, account.curves)
+            if total > budget.epsilon:
+                found.append(f"{WHO}: this plan {caution.would_bring(budget, spent, total)}.")
+        self._keep_curves(account)
+        return found
 
     # --- accepting --------------------------------------------------------------------------------------------
 
@@ -286,6 +326,18 @@ class Ledger:
                 self._witness.remember(head)
                 return
 
+    def _keep_curves(self, account: Account) -> None:
+        """Store what a reader had to compute, if that can be done at once: no answer depends on it."""
+        hashes, contents = self._spending.computed(account.curves)
+        if not contents:
+            return
+        payloads = [_event(accounts.CURVES, curves=hashes)] if hashes else []
+        with suppress(LedgerFailed):
+            head = self._file.extend(account.head, payloads, contents, wait=False)
+            if head is not None:
+                self._spending.kept()
+                self._witness.remember(head)
+
     # --- deciding ---------------------------------------------------------------------------------------------
 
     def _entry(self, account: Account, id_: str) -> Entry:
@@ -299,11 +351,36 @@ class Ledger:
         if plan.ledger:
             self._demand(account, Head.read("plan", plan.ledger), "plan")
         self._afford(account, population, guarantee.recipe)
+        self._prepare(account, population, guarantee.recipe)
         return _event(
             accounts.RESERVE, id=id_, population=population, task=plan.task.name, recipe=guarantee.recipe.document(),
             epsilon=told(guarantee.value.upper), delta=plan.delta, software=__version__,
             **({} if plan.minimum is None else {"minimum": plan.minimum}),
         )  # fmt: skip
+
+    def _settled(self, account: Account, id_: str, guarantee: Guarantee, digest: str) -> list[Payload]:
+        """The settlement of a reservation; nothing, if it is already settled so."""
+        before = self._entry(account, id_)
+        if account.known(guarantee.plan.population) != before.population:
+            raise LedgerFailed(f"{WHO}: collection {id_} was reserved for the population {before.population!r}.")
+        if before.state == RELEASED:
+            if before.digest != digest:
+                raise LedgerFailed(f"{WHO}: collection {id_} was already released, with other messages.")
+            if not before.recipe.covers(guarantee.recipe):
+                raise LedgerFailed(
+                    f"{WHO}: collection {id_} was already settled with {before.users} users, and under another "
+                    f"promise than that of {guarantee.users}; what was given cannot be written anew."
+                )
+            return []
+        if not before.recipe.drawn_alike(guarantee.recipe):
+            raise LedgerFailed(
+                f"{WHO}: collection {id_} was reserved for {before.recipe.asked} people drawn from "
+                f"{before.recipe.drawn_from or 'no more'}, and must be settled as such: those who were drawn and "
+                f"stayed away count as drawn."
+            )
+        self._afford(account, before.population, guarantee.recipe, before)
+        self._prepare(account, before.population, guarantee.recipe, before)
+        return [_settlement(id_, guarantee, digest)]
 
     def _afford(self, account: Account, population: str, recipe: Recipe, reserved: Entry | None = None) -> None:
         """Refuse a collection that would exceed the budget; one that was granted may become smaller."""
@@ -319,10 +396,14 @@ class Ledger:
         if reserved is not None and total <= spent:
             return
         raise TooWeak(
-            f"{WHO}: this collection would bring {population!r} from ε = {spent:.6g} to {total:.6g} at "
-            f"δ = {budget.delta:g}, above the budget {budget.epsilon:g}; nothing was "
+            f"{WHO}: this collection {caution.would_bring(budget, spent, total)}; nothing was "
             f"{'released' if reserved else 'collected'}."
         )
+
+    def _prepare(self, account: Account, population: str, recipe: Recipe, reserved: Entry | None = None) -> None:
+        """Have what a later look needs of each collection, before anything is locked."""
+        others = [entry.recipe for entry in account.of(population) if entry != reserved]
+        self._spending.prepare([*others, recipe], account.curves)
 
     def _demand(self, account: Account, head: Head, who: str) -> None:
         if not account.contains(head):
@@ -341,12 +422,3 @@ def _settlement(id_: str, guarantee: Guarantee, digest: str) -> Payload:
         accounts.SETTLE, id=id_, recipe=guarantee.recipe.document(), epsilon=told(guarantee.value.upper),
         digest=digest, software=__version__,
     )  # fmt: skip
-
-
-def _no_weaker(given: Recipe, booked: Recipe) -> bool:
-    """Whether what was booked counts at least what is given: the same, with as many users or more."""
-    if given.out_of is not None:
-        # Of a sample more people are a larger share: neither number is on the safe side.
-        return given == booked
-    users = {"users": None}
-    return given.document() | users == booked.document() | users and given.users >= booked.users

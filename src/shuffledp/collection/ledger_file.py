@@ -82,9 +82,14 @@ class LedgerFile:
             rows = [row for key in keys for row in connection.execute(query, (key,))]
         return {key: content for key, content in rows if isinstance(content, bytes)}
 
-    def extend(self, head: Head, payloads: Sequence[Mapping[str, Any]], curves: Mapping[str, bytes]) -> Head | None:
-        """Write events after this head, all or none; None, and nothing, where the ledger has gone on since."""
-        with self._writing() as connection:
+    def extend(
+        self, head: Head, payloads: Sequence[Mapping[str, Any]], curves: Mapping[str, bytes], *, wait: bool = True
+    ) -> Head | None:
+        """Write events after this head, all or none; None, and nothing, where the ledger has gone on since.
+
+        Without ``wait`` another run that is at the ledger is an error at once.
+        """
+        with self._writing(wait) as connection:
             found = connection.execute("SELECT number, hash FROM head").fetchone()
             if found != (head.entries, head.hash):
                 return None
@@ -92,22 +97,22 @@ class LedgerFile:
             _append(connection, rows)
             for key, content in curves.items():
                 connection.execute("INSERT OR REPLACE INTO curve VALUES (?, ?)", (key, content))
-        return Head(head.ledger, rows[-1][0], rows[-1][2])
+        return Head(head.ledger, rows[-1][0], rows[-1][2]) if rows else head
 
     # --- the connection ---------------------------------------------------------------------------------------
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """One state of the file, whatever others write meanwhile."""
-        with self._connected() as connection:
+        with self._connected(WAIT_SECONDS) as connection:
             connection.execute("BEGIN")
             yield connection
             connection.execute("COMMIT")
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, wait: bool = True) -> Iterator[sqlite3.Connection]:
         """One writer at a time, for as short as can be; what is written is on disk when this ends."""
-        with self._connected() as connection:
+        with self._connected(WAIT_SECONDS if wait else 0.0) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -118,11 +123,11 @@ class LedgerFile:
             connection.execute("COMMIT")
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def _connected(self, seconds: float) -> Iterator[sqlite3.Connection]:
         try:
             # Opening must not create: a ledger that is missing has to be noticed.
             address = f"{self.path.absolute().as_uri()}?mode=rw"
-            connection = sqlite3.connect(address, timeout=WAIT_SECONDS, isolation_level=None, uri=True)
+            connection = sqlite3.connect(address, timeout=seconds, isolation_level=None, uri=True)
         except sqlite3.Error as error:
             raise LedgerFailed(f"ledger: cannot open {self.path}: {error}.") from None
         with closing(connection):

@@ -411,6 +411,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "collections": [entry.document() for entry in standing.entries],
         "head": standing.head.document(),
         "accepted": list(standing.accepted),
+        "warnings": list(standing.warnings),
     }
 
 

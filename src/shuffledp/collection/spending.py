@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from shuffledp.collection.chain import canonical
-from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon
+from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon, curve_of_entry
 from shuffledp.composition.dots import LEAST, Dots, DottedCurve, fingerprint
 from shuffledp.composition.sequential import LEFT_AT_INFINITY
 from shuffledp.privacy.curve import PrivacyCurve, Source
@@ -48,6 +48,14 @@ class Spending:
             self._answers[question] = self._composed(counts, delta, vouched)
         return self._answers[question]
 
+    def prepare(self, recipes: Collection[Recipe], vouched: Mapping[str, str]) -> None:
+        """Have the dots of all of these, so that whoever writes next stores them, and nobody computes them again.
+
+        Rounds that are all alike need none.
+        """
+        if len(set(recipes)) > 1:
+            self._dots_by_recipe(recipes, vouched)
+
     def computed(self, vouched: Mapping[str, str]) -> tuple[dict[str, str], dict[str, bytes]]:
         """Dots that had to be computed here: the hashes that are not vouched for yet, and the bytes of all."""
         hashes = {key: fingerprint(content) for key, content in self._computed.items()}
@@ -83,7 +91,7 @@ class Spending:
 
 
 def _guaranteed(recipe: Recipe) -> PrivacyCurve:
-    curve = recipe.curve()
+    curve = curve_of_entry(recipe)
     if not curve.guarantee:
         raise ValueError(f"ledger: the bound {recipe.bound} is no guarantee, so that nothing can be added to it.")
     return curve

@@ -1,14 +1,6 @@
 """f-DP: trade-off functions of false positives against false negatives, and what an attacker can do."""
 
-from shuffledp.tradeoff.divergence import (
-    chi_square as chi_square,
-    f_divergence as f_divergence,
-    hockey_stick as hockey_stick,
-    kullback_leibler as kullback_leibler,
-    power as power,
-    renyi as renyi,
-    total_variation as total_variation,
-)
+from shuffledp.tradeoff.divergence import divergence as divergence, f_divergence as f_divergence
 from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff as GaussianTradeOff
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff as GuaranteedTradeOff, trade_off as trade_off
 from shuffledp.tradeoff.mixture import (
@@ -16,6 +8,7 @@ from shuffledp.tradeoff.mixture import (
     averaged as averaged,
     exchanged as exchanged,
     exchanged_bound as exchanged_bound,
+    highest as highest,
     mixed as mixed,
     mixed_unequally as mixed_unequally,
     subsampled as subsampled,

@@ -71,7 +71,12 @@ class GaussianTradeOff(TradeOff):
         # Each interval is measured in the tail that it lies in.
         inner = np.where(high < 0, ndtr(high) - ndtr(low), ndtr(-low) - ndtr(-high))
         null = np.concatenate([[ndtr(SCORES[0] - self.mu / 2)], inner, [ndtr(self.mu / 2 - SCORES[-1])]])
-        return PiecewiseTradeOff(null, null[::-1], theorem=f"{self.theorem}, through points of the curve")
+        theorem = f"{self.theorem}, through points of the curve"
+        return PiecewiseTradeOff(null, null[::-1], theorem, from_points=True)
+
+    def renyi(self, order: float) -> float:
+        """order·μ²/2."""
+        return order * self.mu**2 / 2
 
     def inverse(self) -> GaussianTradeOff:
         return self

@@ -121,6 +121,10 @@ class GuaranteedTradeOff(TradeOff):
         )
         return steep.symmetrised()
 
+    def renyi(self, order: float) -> float:
+        """That of the polygon, an upper bound: infinite unless δ vanishes at some ε."""
+        return self.knots().renyi(order)
+
     def inverse(self) -> GuaranteedTradeOff:
         return self
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shuffledp import argument
+from shuffledp.array import Floats
+from shuffledp.errors import NumericalError
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff, TradeOff
 
+LEAST_COUPLED = 1e-15
+"""Pairs that a linear program draws together less often are drawn never, or as rounding has it."""
+SLOPES = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""The ε at which γ and η are chosen; the curve is the largest over all."""
+TRIED, NARROWER, SWEEPS = 7, 0.35, 6
+"""How many γ and η are tried on each side of w, and how much nearer, and how often, around the best of them."""
+
+Matrix = Sequence[Sequence[TradeOff]]
+"""Rows are the first argument P_0, P_1, …, columns the second Q_0, Q_1, …"""
 Quadruple = tuple[tuple[TradeOff, TradeOff], tuple[TradeOff, TradeOff]]
 """Rows are the first argument P_0, P_1, columns the second Q_0, Q_1."""
 
@@ -33,39 +44,64 @@ def mixed(curves: Sequence[TradeOff], weights: Sequence[float]) -> PiecewiseTrad
     """
     if len(curves) != len(weights) or not curves:
         raise ValueError(f"mixed: expected one weight for each curve, got {len(curves)} and {len(weights)}.")
-    weights = [argument.real("mixed", "a weight", weight) for weight in weights]
-    if not all(weight >= 0 for weight in weights) or not math.isclose(sum(weights), 1.0, rel_tol=1e-9):
-        raise ValueError(f"mixed: weights must be at least 0 and sum to 1, got {weights!r}.")
+    weights = _weights("mixed", weights).tolist()
     known = [curve.knots() for curve in curves]
     return PiecewiseTradeOff(
         np.concatenate([weight * curve.null for weight, curve in zip(weights, known, strict=True)]),
         np.concatenate([weight * curve.alternative for weight, curve in zip(weights, known, strict=True)]),
         "[FDP] Lemma 3.1",
-        _all_guarantee(known),
+        *_sureness(known),
     )
 
 
-def mixed_unequally(curves: Quadruple, first: float, second: float) -> PiecewiseTradeOff:
-    """A lower curve of T((1−a)·P_0 + a·P_1, (1−b)·Q_0 + b·Q_1) for weights a = ``first`` and b = ``second``.
+def mixed_unequally(
+    curves: Matrix, first: Sequence[float], second: Sequence[float], *, epsilon: float = 0.0
+) -> PiecewiseTradeOff:
+    """A lower curve of T(Σa_i·P_i, Σb_j·Q_j) for weights a = ``first`` and b = ``second``, of any number each.
 
-    ``curves[i][j]`` is T(P_i, Q_j) or a lower curve of it.
+    ``curves[i][j]`` is T(P_i, Q_j) or a lower curve of it. Which parts are drawn together is chosen so that δ at
+    ``epsilon`` is as small as can be, the advantage by default.
 
-    Theorem: [FDP] Proposition B.1.
-    Requires: 0 ≤ a, b ≤ 1.
-    Returns: the labelled mixture over pairs (i, j) drawn together as often as the weights allow.
+    Theorem: [FDP] Proposition B.1: for every joint law π of (i, j) with marginals a and b, Lemma 3.1 holds with weights
+    π; δ(ε) of the labelled mixture is Σ π_ij·δ_ij(ε), linear in π, so that the best π is an optimal transport.
+    Requires: weights of at least 0 that sum to 1 on each side, and as many as there are rows and columns.
+    Returns: the labelled mixture over pairs (i, j) drawn by the best π, whatever ``epsilon`` a lower curve.
     Deviates: parts share a threshold; print adds the curves at one level, which is false already for equal weights
-    (docs/errata.md, FD-12).
+    (docs/errata.md, FD-12), and has two parts.
 
     >>> import shuffledp as sdp
     >>> near, far = sdp.tradeoff.GaussianTradeOff(1.0), sdp.tradeoff.GaussianTradeOff(2.0)
-    >>> both = sdp.tradeoff.mixed_unequally(((near, far), (far, near)), first=0.25, second=0.5)
+    >>> both = sdp.tradeoff.mixed_unequally([[near, far], [far, near]], first=[0.75, 0.25], second=[0.5, 0.5])
     >>> print(f"{both.advantage():.4f}")
     0.4579
     """
-    a, b = _share("mixed_unequally", "first", first), _share("mixed_unequally", "second", second)
-    both = min(a, b)
-    weights = [min(1 - a, 1 - b), b - both, a - both, both]
-    return replace(mixed([curve for row in curves for curve in row], weights), theorem="[FDP] Proposition B.1")
+    who = "mixed_unequally"
+    a, b = _weights(who, first), _weights(who, second)
+    if len(curves) != len(a) or any(len(row) != len(b) for row in curves):
+        raise ValueError(f"{who}: expected a table of {len(a)} times {len(b)} curves.")
+    costs = np.array([[curve.delta(argument.real(who, "epsilon", epsilon)) for curve in row] for row in curves])
+    together = _coupled(a, b, costs)
+    pairs = [(curves[i][j], float(together[i, j])) for i, j in np.argwhere(together > 0).tolist()]
+    found = mixed([curve for curve, _ in pairs], [weight for _, weight in pairs])
+    return replace(found, theorem="[FDP] Proposition B.1")
+
+
+def _coupled(a: Floats, b: Floats, costs: Floats) -> Floats:
+    """The joint law with marginals a and b of the least mean cost: an optimal transport, its marginals mended."""
+    from scipy.optimize import linprog
+
+    rows, columns = costs.shape
+    sums = np.vstack([np.kron(np.eye(rows), np.ones(columns)), np.kron(np.ones(rows), np.eye(columns))])
+    solved = linprog(costs.ravel(), A_eq=sums, b_eq=np.concatenate([a, b]), method="highs")
+    if not solved.success:
+        raise NumericalError(f"mixed_unequally: no joint law was found: {solved.message}")
+    found = np.where(solved.x > LEAST_COUPLED, solved.x, 0.0).reshape(rows, columns)
+    # What rounding left over is drawn independently.
+    found *= np.minimum(1.0, a / np.maximum(found.sum(axis=1), LEAST_COUPLED))[:, None]
+    found *= np.minimum(1.0, b / np.maximum(found.sum(axis=0), LEAST_COUPLED))
+    left, right = np.maximum(0.0, a - found.sum(axis=1)), np.maximum(0.0, b - found.sum(axis=0))
+    total = max(float(left.sum()), float(right.sum()))
+    return np.asarray(found + np.outer(left, right) / total if total > 0 else found)
 
 
 def exchanged(inner: TradeOff, weight: float) -> PiecewiseTradeOff:
@@ -86,7 +122,7 @@ def exchanged(inner: TradeOff, weight: float) -> PiecewiseTradeOff:
     known = inner.knots()
     null = (1 - w) * known.null + w * known.alternative
     alternative = (1 - w) * known.alternative + w * known.null
-    return PiecewiseTradeOff(null, alternative, "exact curve of an exchange", known.guarantee)
+    return PiecewiseTradeOff(null, alternative, "exact curve of an exchange", *_sureness([known]))
 
 
 def exchanged_bound(inner: TradeOff, weight: float) -> PiecewiseTradeOff:
@@ -108,14 +144,18 @@ def exchanged_bound(inner: TradeOff, weight: float) -> PiecewiseTradeOff:
     w = _exchange("exchanged_bound", weight)
     known = inner.knots()
     raised = 2 * w * known.null + (1 - 2 * w) * known.alternative
-    whole = PiecewiseTradeOff(known.null, raised, "[FDP] Proposition 6.4", known.guarantee)
+    whole = PiecewiseTradeOff(known.null, raised, "[FDP] Proposition 6.4", *_sureness([known]))
     return whole.symmetrised()
 
 
-def advanced(curves: Quadruple, weight: float, gamma: float, eta: float) -> PiecewiseTradeOff:
+def advanced(
+    curves: Quadruple, weight: float, gamma: float | None = None, eta: float | None = None
+) -> PiecewiseTradeOff:
     """A lower curve of T((1−w)·P_0 + w·P_1, (1−w)·Q_0 + w·Q_1) that also uses the crossed pairs.
 
     ``weight`` is w; ``gamma`` and ``eta`` say how much each part leans on the crossed pairs: 0 and 1 is ``mixed``.
+    Where both are left out they are chosen, for each of several slopes on its own, and the largest of the curves is
+    returned.
 
     Theorem: [FDP] Lemma 6.3 (advanced joint concavity): for γ < w < η or η < w < γ,
     Q_w − e^ε·P_w = (1−w)·[Q_0 − e^ε0·((1−γ)·P_0 + γ·P_1)] + w·[Q_1 − e^ε1·((1−η)·P_0 + η·P_1)], with
@@ -126,18 +166,32 @@ def advanced(curves: Quadruple, weight: float, gamma: float, eta: float) -> Piec
 
     >>> import shuffledp as sdp
     >>> near, far = sdp.tradeoff.GaussianTradeOff(1.0), sdp.tradeoff.GaussianTradeOff(2.0)
-    >>> crossed = sdp.tradeoff.advanced(((far, near), (near, far)), weight=0.5, gamma=0.75, eta=0.25)
+    >>> crossed = sdp.tradeoff.advanced(((far, near), (near, far)), weight=0.5)
     >>> print(f"{sdp.tradeoff.mixed([far, far], [0.5, 0.5]).advantage():.4f} {crossed.advantage():.4f}")
-    0.6827 0.4579
+    0.6827 0.3829
     """
     w = argument.open_probability("advanced", "weight", weight)
+    if gamma is None and eta is None:
+        chosen = {_Lean(curves, w).best(way * epsilon) for epsilon in SLOPES for way in (1, -1)}
+        return highest([_leaning(curves, w, *pair) for pair in sorted(chosen)])
+    if gamma is None or eta is None:
+        raise ValueError("advanced: give both gamma and eta, or none of them.")
     gamma, eta = _share("advanced", "gamma", gamma), _share("advanced", "eta", eta)
     if not (gamma < w < eta or eta < w < gamma):
         raise ValueError(
             f"advanced: gamma and eta must lie on different sides of weight = {w!r}, got {gamma!r}, {eta!r}."
         )
+    return _leaning(curves, w, gamma, eta)
+
+
+def _wides(w: float, gamma: float, eta: float) -> tuple[float, float]:
+    """e^(ε0 − ε) and e^(ε1 − ε) of the lemma."""
+    return (eta - w) / ((1 - w) * (eta - gamma)), (w - gamma) / (w * (eta - gamma))
+
+
+def _leaning(curves: Quadruple, w: float, gamma: float, eta: float) -> PiecewiseTradeOff:
     (p0q0, p0q1), (p1q0, p1q1) = curves
-    wide0, wide1 = (eta - w) / ((1 - w) * (eta - gamma)), (w - gamma) / (w * (eta - gamma))
+    wide0, wide1 = _wides(w, gamma, eta)
     parts = [
         (p0q0, (1 - w) * (1 - gamma), wide0),
         (p1q0, (1 - w) * gamma, wide0),
@@ -149,8 +203,92 @@ def advanced(curves: Quadruple, weight: float, gamma: float, eta: float) -> Piec
         np.concatenate([share * wide * curve.null for curve, share, wide in known]),
         np.concatenate([share * curve.alternative for curve, share, _ in known]),
         "[FDP] Lemma 6.3",
-        _all_guarantee([curve for curve, _, _ in known]),
+        *_sureness([curve for curve, _, _ in known]),
     )
+
+
+@dataclass(frozen=True)
+class _Lean:
+    """The choice of γ and η: any is sound, so that floats and a search on a grid do no harm."""
+
+    curves: Quadruple
+    w: float
+
+    def best(self, epsilon: float) -> tuple[float, float]:
+        """The γ and η with the smallest δ at ε, as far as a grid that grows finer tells."""
+        sides = (0.0, self.w), (self.w, 1.0)
+        found = [self._refined(epsilon, low, high) for low, high in (sides, sides[::-1])]
+        return min(found)[1]
+
+    def _refined(
+        self, epsilon: float, below: tuple[float, float], above: tuple[float, float]
+    ) -> tuple[float, tuple[float, float]]:
+        """The best with γ in one interval and η in the other."""
+        ranges, found = [below, above], (math.inf, (0.0, 0.0))
+        for _ in range(SWEEPS):
+            pairs = [(gamma, eta) for gamma in self._grid(*ranges[0]) for eta in self._grid(*ranges[1])]
+            found = min([found, *((self._delta(epsilon, *pair), pair) for pair in pairs)])
+            ranges = [
+                _around(centre, NARROWER * (high - low), limits)
+                for centre, (low, high), limits in zip(found[1], ranges, (below, above), strict=True)
+            ]
+        return found
+
+    def _grid(self, low: float, high: float) -> list[float]:
+        """Some numbers of an interval, w itself left out."""
+        return [float(x) for x in np.linspace(low, high, TRIED) if abs(x - self.w) > TRIED * np.spacing(1.0)]
+
+    def _delta(self, epsilon: float, gamma: float, eta: float) -> float:
+        (p0q0, p0q1), (p1q0, p1q1) = self.curves
+        one, two = (epsilon + math.log(wide) for wide in _wides(self.w, gamma, eta))
+        left = (1 - gamma) * p0q0.delta(one) + gamma * p1q0.delta(one)
+        right = (1 - eta) * p0q1.delta(two) + eta * p1q1.delta(two)
+        return (1 - self.w) * left + self.w * right
+
+
+def _around(centre: float, width: float, limits: tuple[float, float]) -> tuple[float, float]:
+    return max(limits[0], centre - width / 2), min(limits[1], centre + width / 2)
+
+
+def highest(curves: Sequence[TradeOff]) -> PiecewiseTradeOff:
+    """max(f, g, …): what several lower curves of one pair prove together.
+
+    ``curves`` are lower curves of the same T(P, Q), at least one; those that are no polygons count by their knots.
+
+    Returns: the largest at each level, a convex curve, corners where two of them cross included.
+
+    >>> import shuffledp as sdp
+    >>> lines = [sdp.tradeoff.GuaranteedTradeOff([0.0], [0.3]), sdp.tradeoff.GuaranteedTradeOff([0.0, 1.0], [0.5, 0.0])]
+    >>> both = sdp.tradeoff.highest(lines)
+    >>> print(f"{both.advantage():.4f} {float(both.fnr(0.01)):.4f}")
+    0.3000 0.9728
+    """
+    if not curves:
+        raise ValueError("highest: expected at least one curve, got none.")
+    known = [curve.knots() for curve in curves]
+    levels, power = known[0].fpr_knots, known[0].tpr_knots
+    for curve in known[1:]:
+        levels, power = _lower_power(levels, power, curve)
+    null, alternative = np.append([0.0], np.diff(levels)), np.append([power[0]], np.diff(power))
+    theorem = "the largest of: " + ", ".join(dict.fromkeys(curve.theorem for curve in curves))
+    return PiecewiseTradeOff(null, np.maximum(0.0, alternative), theorem, *_sureness(known))
+
+
+def _lower_power(levels: Floats, power: Floats, other: PiecewiseTradeOff) -> tuple[Floats, Floats]:
+    """Knots of the smaller of two power functions, where they cross included."""
+    x = np.union1d(levels, other.fpr_knots)
+    one, two = np.interp(x, levels, power), other.tpr(x)
+    apart = one - two
+    crosses = np.flatnonzero(apart[:-1] * apart[1:] < 0)
+    share = apart[crosses] / (apart[crosses] - apart[crosses + 1])
+    places = x[crosses] + share * np.diff(x)[crosses]
+    values = one[crosses] + share * np.diff(one)[crosses]
+    x, y = np.append(x, places), np.append(np.minimum(one, two), values)
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    # A crossing may round to a knot.
+    distinct = np.append(True, np.diff(x) > 0)
+    return x[distinct], np.maximum.accumulate(y[distinct])
 
 
 def averaged(curves: Sequence[TradeOff], weights: Sequence[float]) -> PiecewiseTradeOff:
@@ -170,12 +308,12 @@ def averaged(curves: Sequence[TradeOff], weights: Sequence[float]) -> PiecewiseT
     """
     if len(curves) != len(weights) or not curves:
         raise ValueError(f"averaged: expected one weight for each curve, got {len(curves)} and {len(weights)}.")
-    weights = [argument.real("averaged", "a weight", weight) for weight in weights]
+    weights = _weights("averaged", weights).tolist()
     known = [curve.knots() for curve in curves]
     levels = np.unique(np.concatenate([curve.fpr_knots for curve in known]))
     power = np.sum([weight * curve.tpr(levels) for weight, curve in zip(weights, known, strict=True)], axis=0)
     null, alternative = np.append([0.0], np.diff(levels)), np.append([power[0]], np.diff(power))
-    return PiecewiseTradeOff(null, np.maximum(0.0, alternative), "[FDP] Lemma 6.3", _all_guarantee(known))
+    return PiecewiseTradeOff(null, np.maximum(0.0, alternative), "[FDP] Lemma 6.3", *_sureness(known))
 
 
 def subsampled(curve: TradeOff, rate: float) -> PiecewiseTradeOff:
@@ -197,7 +335,14 @@ def subsampled(curve: TradeOff, rate: float) -> PiecewiseTradeOff:
     w = _share("subsampled", "rate", rate, up=True)
     known = curve.knots()
     raised = (1 - w) * known.null + w * known.alternative
-    return PiecewiseTradeOff(known.null, raised, "[FDP] Proposition E.1", known.guarantee).symmetrised()
+    return PiecewiseTradeOff(known.null, raised, "[FDP] Proposition E.1", *_sureness([known])).symmetrised()
+
+
+def _weights(who: str, given: Sequence[float]) -> Floats:
+    weights = [argument.real(who, "a weight", weight) for weight in given]
+    if not all(weight >= 0 for weight in weights) or not math.isclose(sum(weights), 1.0, rel_tol=1e-9):
+        raise ValueError(f"{who}: weights must be at least 0 and sum to 1, got {weights!r}.")
+    return np.array(weights) / math.fsum(weights)
 
 
 def _share(who: str, name: str, value: float, *, up: bool = False) -> float:
@@ -214,5 +359,6 @@ def _exchange(who: str, weight: float) -> float:
     return w
 
 
-def _all_guarantee(known: Sequence[PiecewiseTradeOff]) -> bool:
-    return all(curve.guarantee for curve in known)
+def _sureness(known: Sequence[PiecewiseTradeOff]) -> tuple[bool, bool]:
+    """Whether a curve made of these is a guarantee, and whether it is above the one that is meant between points."""
+    return all(curve.guarantee for curve in known), any(curve.from_points for curve in known)

@@ -18,12 +18,16 @@ from numpy.typing import ArrayLike
 
 from shuffledp import argument
 from shuffledp.array import Floats
+from shuffledp.errors import NotApplicable
 from shuffledp.numerics.hull import lower_hull
+from shuffledp.numerics.power_moment import renyi_divergence
 from shuffledp.privacy.record import Record
 
 WHO = "TradeOff"
 TOTAL_TOLERANCE = 1e-9
 """Masses that sum to 1 within this are normalised."""
+MOST_EXCESS = 600.0
+"""Where a power of a ratio comes near the largest float, logarithms are summed."""
 
 
 class TradeOff(Record, ABC):
@@ -75,6 +79,10 @@ class TradeOff(Record, ABC):
         """The larger of both directions at ε ≥ 0: what (ε, δ)-DP asks for."""
         return max(self.delta(epsilon), self.inverse().delta(epsilon))
 
+    def renyi(self, order: float) -> float:
+        """The Rényi divergence D(P‖Q) of an order of at least 1, at 1 the Kullback–Leibler divergence, in floats."""
+        return renyi_divergence(self.inverse().delta, self.delta, order)
+
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseTradeOff(TradeOff):
@@ -94,6 +102,8 @@ class PiecewiseTradeOff(TradeOff):
     alternative: Floats
     theorem: str = "likelihood-ratio test (Neyman and Pearson)"
     guarantee: bool = False
+    from_points: bool = False
+    """Whether it goes through points of the curve that is meant, so that it is above that curve in between."""
     certified: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -132,7 +142,7 @@ class PiecewiseTradeOff(TradeOff):
         x, y = x[lowest_first], y[lowest_first]
         corners = lower_hull(x, y)
         x, y = x[corners], y[corners]
-        return cls(np.append([0.0], np.diff(x)), np.append([1.0 - y[0]], -np.diff(y)))
+        return cls(np.append([0.0], np.diff(x)), np.append([1.0 - y[0]], -np.diff(y)), from_points=True)
 
     @classmethod
     def of_privacy_loss(cls, losses: ArrayLike, masses: ArrayLike) -> PiecewiseTradeOff:
@@ -200,6 +210,34 @@ class PiecewiseTradeOff(TradeOff):
     def knots(self) -> PiecewiseTradeOff:
         return self
 
+    def demand_known(self) -> None:
+        """Refuse a polygon through points of a curve: below it, where that curve is, a divergence may be infinite."""
+        if self.from_points:
+            raise NotApplicable(
+                "divergence",
+                "expected a curve that is known everywhere, got one through points, of which a divergence is only "
+                "bounded from below; give its laws, its formula or a guaranteed curve.",
+            )
+
+    def renyi(self, order: float) -> float:
+        """The sum over the segments: log Σ p^order·q^(1−order)/(order − 1), at order 1 Σ p·log(p/q)."""
+        self.demand_known()
+        if self.null[self.alternative == 0].any():
+            return math.inf
+        seen = self.null > 0
+        p, q = self.null[seen], self.alternative[seen]
+        losses, unseen = np.log(p) - np.log(q), float(self.alternative[~seen].sum())
+        if order == 1:
+            # s·log s − s + 1 is never negative, so that no digits cancel; the added terms sum to 0.
+            return math.fsum((p * losses - p + q).tolist()) + unseen
+        logs = np.log(q) + order * losses
+        top = float(logs.max())
+        if top > MOST_EXCESS:
+            return (top + math.log(float(np.sum(np.exp(logs - top))))) / (order - 1)
+        # s^a − 1 − a·(s − 1), alike.
+        excess = q * (np.expm1(order * losses) - order * np.expm1(losses))
+        return math.log1p(math.fsum(excess.tolist()) + (order - 1) * unseen) / (order - 1)
+
     def inverse(self) -> PiecewiseTradeOff:
         return replace(self, null=self.alternative, alternative=self.null)
 
@@ -263,7 +301,8 @@ def lowest(curves: Sequence[TradeOff]) -> PiecewiseTradeOff:
     y = np.concatenate([curve.fnr_knots for curve in known])
     result = PiecewiseTradeOff.of_points(x, y)
     theorem = "convex hull of: " + ", ".join(dict.fromkeys(curve.theorem for curve in curves))
-    return replace(result, theorem=theorem, guarantee=all(curve.guarantee for curve in known))
+    guarantee, from_points = all(curve.guarantee for curve in known), any(curve.from_points for curve in known)
+    return replace(result, theorem=theorem, guarantee=guarantee, from_points=from_points)
 
 
 def _cut_at_diagonal(null: Floats, alternative: Floats) -> tuple[Floats, Floats, float]:

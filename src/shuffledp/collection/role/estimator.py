@@ -31,6 +31,7 @@ def estimate(
     *,
     out: str | os.PathLike[str],
     ledger: str | os.PathLike[str] | None = None,
+    reservation: str | None = None,
     allow_weaker: bool = False,
     round_number: int = 1,
     progress: Progress | None = None,
@@ -41,7 +42,7 @@ def estimate(
     counts of all days that are there. ``out`` is a new directory for estimates and report; ``allow_weaker`` goes on
     even if too few users miss the target. Messages of another plan or round are refused; rows that are no
     messages are set aside, counted and reported. The ``ledger`` at a path is kept, if it does not have these messages
-    already. ``round_number`` as for ``collect``.
+    already: a ``reservation`` made there before is settled with those who came. ``round_number`` as for ``collect``.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode, shuffle
@@ -59,6 +60,8 @@ def estimate(
     mechanism, engine = chosen.mechanism, Embedded(Progress() if progress is None else progress)
     demand_new_directory("estimate", directory)
     if days.numbers_in(given):
+        if reservation is not None:
+            raise ValueError("estimate: a release day by day is paid for on its first day; give no reservation.")
         return _so_far(chosen, given, directory, round_number, allow_weaker, ledger, engine)
     manifest = Manifest.read(given)
     if manifest.plan != chosen.identity(round_number) or manifest.width != mechanism.message_bytes:
@@ -76,16 +79,22 @@ def estimate(
         "missing": manifest.missing_of(mechanism.crowd),
     }
     report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, counts=counts)
-    return _written(report, directory, ledger, manifest.digest)
+    return _written(report, directory, ledger, manifest.digest, reservation)
 
 
-def _written(report: Report, directory: Path, ledger: str | os.PathLike[str] | None, digest: str) -> Report:
+def _written(
+    report: Report,
+    directory: Path,
+    ledger: str | os.PathLike[str] | None,
+    digest: str,
+    reservation: str | None = None,
+) -> Report:
     """The report in its directory, after the ledger was told."""
     plan = report.guarantee.plan
     with durable.whole_directory(directory) as unfinished:
         if ledger is not None:
             kept = Ledger(ledger)
-            kept.book(report.guarantee, digest)
+            kept.book(report.guarantee, digest, reservation)
             report = replace(report, standing=kept.standings(plan.population, plan.delta)[0])
         report.write(unfinished)
     return report

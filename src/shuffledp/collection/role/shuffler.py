@@ -28,6 +28,7 @@ def shuffle(
     out: str | os.PathLike[str],
     plan: Plan | str | os.PathLike[str] | None = None,
     ledger: str | os.PathLike[str] | None = None,
+    reservation: str | None = None,
     allow_weaker: bool = False,
     round_number: int = 1,
     progress: Progress | None = None,
@@ -38,7 +39,8 @@ def shuffle(
     unless it says that the shuffler draws the noise: then it is drawn here, and mixed with the messages. Shuffling the
     same messages again draws other noise, and whoever sees both learns more: the ledger charges for both.
     With one, rows that are no messages of it are set aside and counted, fewer users than the target needs are not
-    handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept. ``round_number`` as for ``collect``.
+    handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept: a ``reservation`` made there before is
+    settled with those who came. ``round_number`` as for ``collect``.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode
@@ -69,7 +71,7 @@ def shuffle(
             if ledger is not None:
                 # What is handed on cannot be taken back: it is written down before, and after it is complete on disk.
                 durable.sync_tree(unfinished)
-                Ledger(ledger).book(guarantee, made.digest)
+                Ledger(ledger).book(guarantee, made.digest, reservation)
     return made.messages
 
 

@@ -1,0 +1,244 @@
+"""What an entry of the ledger says: who was drawn, who came, and what somebody should look at."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sqlite3
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shuffledp as sdp
+from shuffledp.collection import spending
+from shuffledp.collection.chain import LedgerFailed
+from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon, curve_of_entry, flipped
+from shuffledp.collection.ledger import Ledger
+from tests.collection import new_ledger, plan_of
+from tests.collection.test_ledger import CHEAP, DIGEST, USERS, alone
+from tests.collection.test_spending import counted, mixed
+
+KRR = sdp.KRR(epsilon=1.0, options=4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn(Guarantee):
+    """A guarantee for people who are drawn."""
+
+    drawn_from: int | None = None
+    rate: str | None = None
+    drawn: int | None = None
+
+    @property
+    def recipe(self) -> Recipe:
+        return dataclasses.replace(super().recipe, drawn_from=self.drawn_from, rate=self.rate, drawn=self.drawn)
+
+
+def drawn(users: int = USERS, of: int = 10 * USERS, rate: str | None = None, **changes: Any) -> Drawn:
+    return Drawn(plan_of("krr", users=users, **({"epsilon_local": 1.0} | changes)), users, drawn_from=of, rate=rate)
+
+
+def test_people_who_are_drawn_are_read_as_such() -> None:
+    """As many as were asked for, out of more."""
+    recipe = drawn().recipe
+    assert Recipe.read(recipe.document()) == recipe
+    assert recipe.document()["of"] == 10 * USERS
+    expected = sdp.subsample(sdp.amplify(KRR, USERS, effort="quick"), 10 * USERS)
+    found = curve_of_entry(recipe)
+    for delta in (1e-4, 1e-8):
+        assert found.epsilon(delta).upper == expected.epsilon(delta).upper
+    everybody = curve_of_entry(dataclasses.replace(recipe, drawn_from=None))
+    assert found.epsilon(1e-6).upper < 0.2 * everybody.epsilon(1e-6).upper
+
+
+def test_people_who_flip_a_coin_are_read_as_such() -> None:
+    """Each with the exact decimal that stands there."""
+    recipe = drawn(users=198, of=2000, rate="0.1", bound="variation-ratio").recipe
+    assert Recipe.read(recipe.document()) == recipe
+    expected = sdp.poisson(KRR, 2000, Decimal("0.1"), bound="variation-ratio")
+    assert curve_of_entry(recipe).delta(0.02).upper == expected.delta(0.02).upper
+
+
+def test_coins_do_not_explain_people_who_stayed_away() -> None:
+    """Chance is believed up to six standard deviations; then only those can have flipped who came in proportion."""
+    rate = Decimal("0.1")
+    assert flipped(1000, 10_000, rate) == 10_000
+    assert flipped(811, 10_000, rate) == 10_000
+    assert flipped(805, 10_000, rate) == 8050
+    assert flipped(5000, 10_000, rate) == 10_000
+
+
+def test_colluding_people_know_whether_they_were_drawn() -> None:
+    """They hide nobody, neither in the sample nor among those it is drawn from."""
+    plan = plan_of("krr", users=400, epsilon_local=1.0, bound="variation-ratio", colluding=100)
+    fixed = curve_of_entry(Drawn(plan, 400, drawn_from=4000).recipe)
+    amplified = sdp.amplify(KRR, 400, bound="variation-ratio", colluding=100)
+    assert fixed.delta(0.01).upper == sdp.subsample(amplified, 4000).delta(0.01).upper
+    coins = curve_of_entry(Drawn(plan, 400, drawn_from=4000, rate="0.1").recipe)
+    expected = sdp.poisson(KRR, 3900, Decimal("0.1"), bound="variation-ratio")
+    assert coins.delta(0.01).upper == expected.delta(0.01).upper
+
+
+def test_who_was_drawn_and_stayed_away_was_drawn(tmp_path: Path) -> None:
+    """Half came: they hide each other, but whoever comes for sure was drawn as often as before."""
+    recipe = dataclasses.replace(drawn(users=500).recipe, drawn=1000)
+    assert Recipe.read(recipe.document()) == recipe
+    inside = sdp.amplify(KRR, 500, effort="quick")
+    for epsilon in (0.0, 0.01, 0.05):
+        exact = 0.1 * inside.delta(math.log1p(math.expm1(epsilon) / 0.1)).upper
+        assert curve_of_entry(recipe).delta(epsilon).upper == pytest.approx(exact, rel=1e-6)
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger.reserve("a", drawn())
+    with pytest.raises(LedgerFailed, match="reserved for 1000 people drawn from 10000, and must be settled as such"):
+        ledger.settle("a", drawn(users=500), DIGEST)
+    with pytest.raises(LedgerFailed, match="must be settled as such"):
+        ledger.settle("a", Guarantee(drawn().plan, USERS), DIGEST)
+    came = Drawn(drawn().plan, 500, drawn_from=10 * USERS, drawn=USERS)
+    ledger.settle("a", came, DIGEST)
+    (standing,) = ledger.standings("test", 1e-6)
+    assert standing.epsilon == curve_of_entry(recipe).epsilon(1e-6).upper
+    assert standing.epsilon > curve_of_entry(drawn().recipe).epsilon(1e-6).upper
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"drawn_from": None, "rate": "0.1"}, 'a "rate" needs "of"'),
+        ({"per_person": 2}, "have one row each, got up to 2"),
+        ({"drawn_from": USERS - 1}, "population must be at least the curve's 1000 users, got 999"),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_sentence(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        curve_of_entry(dataclasses.replace(drawn().recipe, **changes))
+
+
+def test_mixed_entries_are_what_composing_them_at_once_gives(tmp_path: Path) -> None:
+    """Different mechanisms and users, some drawn: between the certified sides of the composition, and a slack above."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    rounds: list[Guarantee] = [
+        drawn(), Guarantee(plan_of("oue"), 3000), drawn(users=300, of=3000), Guarantee(plan_of("krr"), 5000),
+        Guarantee(plan_of("local-hash"), 2000), Guarantee(plan_of("piecewise"), 4000),
+    ]  # fmt: skip
+    for number, guarantee in enumerate(rounds):
+        ledger.reserve(str(number), guarantee)
+    (standing,) = Ledger(ledger.path).standings("test", 1e-6)
+    value = sdp.compose([guarantee.curve for guarantee in rounds]).epsilon(1e-6)
+    assert value.upper - value.slack <= standing.epsilon <= value.upper + value.slack
+
+
+def test_every_collection_leaves_what_a_look_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever books without ever asking what it amounts to leaves no work to those who ask."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    for number, guarantee in enumerate(mixed(3)):
+        ledger.book(guarantee, f"{number:064x}")
+    with counted(monkeypatch) as seen:
+        Ledger(ledger.path).standings("test", 1e-8)
+    assert seen == []
+
+
+def test_a_reader_keeps_what_it_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After another version wrote the ledger, the first look computes and the second does not."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    for number, guarantee in enumerate(mixed(3)):
+        ledger.reserve(str(number), guarantee)
+    monkeypatch.setattr(spending, "__version__", "0.0.0")
+    entries = ledger.head().entries
+    for expected in (3, 0):
+        with counted(monkeypatch) as seen:
+            (standing,) = Ledger(ledger.path).standings("test", 1e-8)
+        assert len(seen) == expected
+    assert ledger.head().entries == entries + 1
+    assert ledger.standings("test", 1e-8)[0].epsilon == standing.epsilon
+
+
+def test_a_reader_waits_for_nobody_to_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another run is at the ledger the answer is the same, and nothing is kept."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    for number, guarantee in enumerate(mixed(2)):
+        ledger.reserve(str(number), guarantee)
+    before, entries = ledger.standings("test", 1e-8)[0].epsilon, ledger.head().entries
+    monkeypatch.setattr(spending, "__version__", "0.0.0")
+    other = sqlite3.connect(ledger.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert Ledger(ledger.path).standings("test", 1e-8)[0].epsilon == before
+    other.execute("ROLLBACK")
+    other.close()
+    assert ledger.head().entries == entries
+
+
+@pytest.mark.parametrize("came", [USERS // 2, 2 * USERS])
+def test_a_reservation_is_settled_with_those_who_came(tmp_path: Path, came: int) -> None:
+    """Fewer count more, more count less, and the ledger says what amplify says of them."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    planned, real = (Guarantee(plan_of("krr"), users) for users in (USERS, came))
+    ledger.reserve("a", planned)
+    reserved = ledger.standings("test", 1e-6)[0].epsilon
+    ledger.settle("a", real, DIGEST)
+    (standing,) = Ledger(ledger.path).standings("test", 1e-6)
+    assert standing.epsilon == sdp.amplify(real.plan.mechanism, came, effort="quick").epsilon(1e-6).upper
+    assert (standing.epsilon > reserved) == (came < USERS)
+    assert (standing.entries[0].users, standing.entries[0].epsilon) == (came, standing.epsilon)
+
+
+def test_a_settled_collection_is_not_settled_otherwise(tmp_path: Path) -> None:
+    """Once: the same again changes nothing, and fewer users for the same messages are not passed over in silence."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite", "test", "others")
+    ledger.reserve("a", alone())
+    ledger.settle("a", alone(), DIGEST)
+    entries = ledger.head().entries
+    for users in (USERS, USERS + 1):
+        ledger.settle("a", Guarantee(alone().plan, users), DIGEST)
+    with pytest.raises(LedgerFailed, match="already settled with 1000 users"):
+        ledger.settle("a", Guarantee(alone().plan, USERS - 1), DIGEST)
+    with pytest.raises(LedgerFailed, match="reserved for the population 'test'"):
+        ledger.settle("a", alone(population="others"), DIGEST)
+    assert ledger.head().entries == entries
+
+
+def test_more_of_those_who_were_drawn_from_are_not_the_same(tmp_path: Path) -> None:
+    """A larger share of the people is drawn: the same messages are booked again."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    first = ledger.book(drawn(), DIGEST)
+    assert ledger.book(drawn(), DIGEST) == first
+    assert ledger.book(drawn(users=USERS + 1), DIGEST) != first
+
+
+def test_a_new_name_is_pointed_out(tmp_path: Path) -> None:
+    """Where others have given, and until something else is collected."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite", "visitors", "vistors", "staff")
+    plans = {name: alone(population=name) for name in ("visitors", "vistors", "staff", "stuff")}
+    assert ledger.warnings(plans["visitors"].plan) == []
+    ledger.reserve("a", plans["visitors"])
+    assert ledger.standings("visitors")[0].warnings == ()
+    (said,) = ledger.warnings(plans["vistors"].plan)
+    assert "nothing was collected from 'vistors' before" in said
+    assert "if 'visitors' are the same people" in said
+    assert "if these people have another name" in ledger.warnings(plans["staff"].plan)[0]
+    assert "knows no population 'stuff'; did you mean 'staff'?" in ledger.warnings(plans["stuff"].plan)[0]
+    ledger.reserve("b", plans["vistors"])
+    assert ledger.standings("vistors")[0].warnings == (said,)
+    ledger.reserve("c", plans["visitors"])
+    assert ledger.standings("vistors")[0].warnings == ()
+    assert "'vistors' and 'visitors' are two populations" in ledger.mistakable("vistors")[0]
+    assert ledger.mistakable("everyone") == []
+
+
+def test_a_spent_budget_is_pointed_out(tmp_path: Path) -> None:
+    """One that is spent, and one that the plan would spend."""
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    twice = composed_epsilon([alone().curve] * 2, 1e-6)
+    ledger.set_budget("test", twice, 1e-6)
+    plan = plan_of("krr", users=USERS, rounds=3, **CHEAP)
+    assert ledger.warnings(plan) == []
+    (said,) = ledger.warnings(plan, ahead=True)
+    assert said.startswith("ledger: this plan would bring 'test' from ε = 0 to ")
+    assert said.endswith(f"above the budget {twice:g}.")
+    assert ledger.warnings(alone().plan, ahead=True) == []
+    for number in range(2):
+        ledger.reserve(str(number), alone())
+    (said,) = ledger.warnings(plan)
+    assert said == f"ledger: the budget of 'test' is spent: ε = {twice:.6g} of {twice:g} at δ = 1e-06."
+    assert ledger.standings("test")[0].warnings == (said,)
