@@ -68,9 +68,7 @@ def crowd_curve(crowd: Crowd, colluding: int, effort: str) -> CrowdCurve:
     return CrowdCurve(whole, tuple(curves))
 
 
-def _curve_of(
-    crowd: Crowd, number: int, group: MayMix, users: int, colluding: int, effort: str
-) -> PrivacyCurve:
+def _curve_of(crowd: Crowd, number: int, group: MayMix, users: int, colluding: int, effort: str) -> PrivacyCurve:
     """The smallest of what its own group, all groups, and all but one hide."""
     assert isinstance(group, Randomizer)
     alone = best_curve(group, max(1, users - colluding), effort)

@@ -23,7 +23,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp.array import Floats
-from shuffledp.bounds.all_crowds import FEWEST, OF_THE_LOSS, PROFILE_SHARPNESS, ROUNDING, lost_steps
+from shuffledp.bounds.all_crowds import FEWEST, OF_THE_LOSS, ROUNDING, lost_steps
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.finite_law import Atoms, Bracket, FiniteLaw
 from shuffledp.numerics.inversion import invert
@@ -40,9 +40,11 @@ from shuffledp.privacy.value import BoundValue
 ROUTE = "mixed crowds"
 GRID = 2**30
 """Shares of the groups are rounded down to multiples of 1/GRID."""
-TOGETHER = 6
+TOGETHER = 8
 """Steps of lost users that are bounded together: the corners are those of the last of them."""
 MOST_CORNERS = 400
+MANY_SHARPNESS = 5e-4
+"""Of each of many values."""
 FEW, KNOT_STEP, MOST_KNOTS = 16, 0.125, 200
 LEVELS = 40
 """Steps of a score, where messages have more than one likelihood ratio."""
@@ -140,7 +142,9 @@ class MixedDivergence(Record):
             return False
         chances, counts, beyond = lost_steps(self.gamma, self._left, math.log(level))
         corners = self.corners(sum(self.counts) - int(counts.min()))
-        return self._sum(chances, counts, WorstCrowd(laws, sharpness=1e-3).log_bounds(corners, counts)) + beyond <= level
+        return (
+            self._sum(chances, counts, WorstCrowd(laws, sharpness=1e-3).log_bounds(corners, counts)) + beyond <= level
+        )
 
     def _sum(self, chances: Floats, counts: Floats, logs: Floats) -> float:
         """Σ chance·E(ΣρG)_+/Σρ from the logarithms of E(ΣρG)_+/count: at least so much weight is left."""
@@ -181,7 +185,7 @@ class MixedDivergence(Record):
         than in the crowd; else by its likelihood ratio alone.
         """
         found = []
-        for held in itertools.product(*self.others.groups):
+        for held in itertools.product(*(self.others.aligned or self.others.groups)):
             classes = [kind.exact for kind in held]
             if any(one is None or not _is_whole(one) for one in classes):
                 return ()
@@ -194,7 +198,9 @@ class MixedDivergence(Record):
                 leans *= len(known)
             else:
                 leans = [[_lean(first, second) for first, second, _ in one] for one in known]
-            likeliest = max((one[k][2], each[k]) for one, each in zip(known, leans, strict=True) for k in range(len(one)))
+            likeliest = max(
+                (one[k][2], each[k]) for one, each in zip(known, leans, strict=True) for k in range(len(one))
+            )
             scores = _rounded(leans, likeliest[1])
             if scores is not None:
                 found.append(self._scored(known, scores))
@@ -312,13 +318,13 @@ class MixedCurve(PrivacyCurve):
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         if len(epsilons) > FEW:
             return self._knots.between(epsilons)
-        found = [self._worst(float(epsilon), PROFILE_SHARPNESS) for epsilon in epsilons]
+        found = [self._worst(float(epsilon), MANY_SHARPNESS) for epsilon in epsilons]
         return np.array([upper for upper, _ in found]), np.array([lower for _, lower in found])
 
     @cached_property
     def _knots(self) -> Knots:
         step = KNOT_STEP * self.directions[0].natural_scale()
-        return Knots.of(lambda epsilon: self._worst(epsilon, PROFILE_SHARPNESS), step, self.largest, MOST_KNOTS)
+        return Knots.of(lambda epsilon: self._worst(epsilon, MANY_SHARPNESS), step, self.largest, MOST_KNOTS)
 
 
 NAME = "mixed-crowds"
@@ -340,5 +346,7 @@ def mixed_curve(others: Sequence[MixedOthers], counts: tuple[int, ...], colludin
     directions.sort(key=lambda way: -way.natural_scale())
     attacks = tuple(attack for way in directions for attack in way.attacks)[:MOST_ATTACKS]
     largest = max(way.others.largest_log_ratio() for way in directions)
-    source = Source(NAME, THEOREM, left + 1, guarantee=True, attack=AttackCurve((), left + 1, attacks) if attacks else None)
+    source = Source(
+        NAME, THEOREM, left + 1, guarantee=True, attack=AttackCurve((), left + 1, attacks) if attacks else None
+    )
     return MixedCurve(source, tuple(directions), largest)

@@ -98,9 +98,7 @@ class WorstCrowd:
     sum to 1 and are whole multiples of 2^-30, so that they can be halved again and again.
     """
 
-    def __init__(
-        self, laws: Sequence[FiniteLaw], sharpness: float = SHARPNESS, corners: Floats | None = None
-    ) -> None:
+    def __init__(self, laws: Sequence[FiniteLaw], sharpness: float = SHARPNESS, corners: Floats | None = None) -> None:
         self.laws = laws
         self.sharpness = sharpness
         self.corners = np.eye(len(laws)) if corners is None else corners
@@ -249,7 +247,7 @@ class WorstCrowd:
     def _alone(self, corner: int, counts: Floats) -> Floats:
         """Bounds of the crowds of one corner only."""
         if corner not in self._single:
-            there = np.flatnonzero(self.corners[corner])
+            there = np.flatnonzero(self.corners[corner]).tolist()
             only = self.corners[[corner]][:, there]
             self._single[corner] = WorstCrowd([self.laws[kind] for kind in there], self.sharpness, only)
         alone = self._single[corner]

@@ -24,7 +24,9 @@ class Crowd(Record):
 
     def __init__(self, groups: Mapping[MayMix, float]) -> None:
         if not isinstance(groups, Mapping) or not groups:
-            raise TypeError("Crowd: expected a mapping from mechanisms to numbers of users, such as {KRR(1.0, 16): 900}.")
+            raise TypeError(
+                "Crowd: expected a mapping from mechanisms to numbers of users, such as {KRR(1.0, 16): 900}."
+            )
         listed = []
         for group, users in groups.items():
             if not isinstance(group, MayMix):

@@ -22,6 +22,8 @@ class MixedOthers(Record):
     groups: tuple[tuple[HidingPair, ...], ...]
     symmetric: bool
     """Exchanging the two inputs leaves each set of kinds as it is."""
+    aligned: tuple[tuple[HidingPair, ...], ...] = ()
+    """The same kinds with one and the same list of messages, where ``groups`` have put together some of these."""
 
     def __post_init__(self) -> None:
         if len(self.gamma) != len(self.groups) or not all(self.groups):
@@ -31,8 +33,12 @@ class MixedOthers(Record):
 
     def swapped(self) -> MixedOthers:
         """The other direction of the divergence."""
-        return replace(self, groups=tuple(tuple(kind.swapped() for kind in kinds) for kinds in self.groups))
+        return replace(self, groups=_swapped(self.groups), aligned=_swapped(self.aligned))
 
     def largest_log_ratio(self) -> float:
         """An upper bound of log(first/second)."""
         return max(kind.largest_log_ratio() for kinds in self.groups for kind in kinds)
+
+
+def _swapped(groups: tuple[tuple[HidingPair, ...], ...]) -> tuple[tuple[HidingPair, ...], ...]:
+    return tuple(tuple(kind.swapped() for kind in kinds) for kinds in groups)

@@ -133,9 +133,7 @@ class MeetingLaw(RegionLaw):
         if max(map(len, known.values())) > MOST_THIRDS:
             return super().families(hider)
         return [
-            tuple(
-                self.region.attack(subsets.shares(overlap, third), symmetric=False, hider=hider) for third in thirds
-            )
+            tuple(self.region.attack(subsets.shares(overlap, third), symmetric=False, hider=hider) for third in thirds)
             for overlap, thirds in known.items()
         ]
 

@@ -200,17 +200,19 @@ class TableLaw(Law):
         gamma = below(Fraction(sum(least.tolist()), common))
         if not gamma > 0 or not all(table.all() for table in tables):
             return ()
-        return [
-            MixedOthers(
-                (gamma,) * len(laws),
-                tuple(
-                    tuple(self.pair(merged_columns(a, b, row.astype(a.dtype)), others=whole) for row in table)
-                    for table, whole in zip(tables, wholes, strict=True)
-                ),
-                symmetric=False,
+        result = []
+        for a, b in pairs:
+            aligned = tuple(
+                tuple(unit_pair(list(zip(a.tolist(), b.tolist(), row.tolist(), strict=True)), self.table.whole, whole)
+                      for row in table)
+                for table, whole in zip(tables, wholes, strict=True)
+            )  # fmt: skip
+            groups = tuple(
+                tuple(self.pair(merged_columns(a, b, row.astype(a.dtype)), others=whole) for row in table)
+                for table, whole in zip(tables, wholes, strict=True)
             )
-            for a, b in pairs
-        ]
+            result.append(MixedOthers((gamma,) * len(laws), groups, symmetric=False, aligned=aligned))
+        return result
 
     @property
     def messages(self) -> int:

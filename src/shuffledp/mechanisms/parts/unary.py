@@ -121,8 +121,9 @@ class UnaryLaw(Law):
         rows = [law.row for law in hiders if isinstance(law, UnaryLaw) and law.row.options == self.row.options]
         if len(rows) < len(hiders) or self.row.options > MOST_MIXED_OPTIONS:
             return ()
-        groups = tuple(tuple(_kinds_against(self.row, row)) for row in rows)
-        return [MixedOthers((_common_to_all(rows),) * len(rows), groups, symmetric=True)]
+        aligned = tuple(tuple(_kinds_against(self.row, row)) for row in rows)
+        groups = tuple(tuple(map(_put_together, kinds)) for kinds in aligned)
+        return [MixedOthers((_common_to_all(rows),) * len(rows), groups, symmetric=True, aligned=aligned)]
 
     def of_nothing(self) -> UnaryLaw:
         """Every bit is 1 with the probability of those that are not the own one."""
@@ -137,19 +138,22 @@ def _kinds_against(own: UnaryBits, hider: UnaryBits) -> Iterator[HidingPair]:
     for third in (0, 1, 2) if own.options > 2 else (0, 1):
         named = 3 if third == 2 else 2
         rest = own.options - named
-        totals: dict[tuple[fmpq, fmpq], list[fmpq]] = {}
-        own_counts, hider_counts = _count_law(own.other, rest), _count_law(hider.other, rest)
-        if own.other == hider.other:
-            own_counts = hider_counts = [fmpq(1)]
+        classes = []
         for seen in product((0, 1), repeat=named):
             laws = [_named_chance(row, held, seen) for row, held in ((own, 0), (own, 1), (hider, third))]
-            for mine, other in zip(own_counts, hider_counts, strict=True):
-                first, second, hiding = laws[0] * mine, laws[1] * mine, laws[2] * other
-                shape = first / hiding, second / hiding
-                total = totals.setdefault(shape, [fmpq(0), fmpq(0), fmpq(0)])
-                for place, chance in enumerate((first, second, hiding)):
-                    total[place] += chance
-        yield exact_pair([(a, b, c) for a, b, c in totals.values()], symmetric=False)
+            for mine, other in zip(_count_law(own.other, rest), _count_law(hider.other, rest), strict=True):
+                classes.append((laws[0] * mine, laws[1] * mine, laws[2] * other))
+        yield exact_pair(classes, symmetric=False)
+
+
+def _put_together(kind: HidingPair) -> HidingPair:
+    """Messages with the same two ratios are one class."""
+    totals: dict[tuple[fmpq, fmpq], list[fmpq]] = {}
+    for chances in kind.exact or ():
+        total = totals.setdefault((chances[0] / chances[2], chances[1] / chances[2]), [fmpq(0)] * 3)
+        for place, chance in enumerate(chances):
+            total[place] += chance
+    return exact_pair([(a, b, c) for a, b, c in totals.values()], symmetric=False)
 
 
 def _named_chance(row: UnaryBits, held: int, seen: tuple[int, ...]) -> fmpq:
