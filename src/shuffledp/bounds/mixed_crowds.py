@@ -1,6 +1,6 @@
 """Users of several groups in one shuffle: the worst of all crowds, for a user of each group.
 
-Theorem: absent user with weights (docs/crowds.md): with ρ_i ≥ 0 for each other user i, every law of whom is at least γ
+The absent user with weights (docs/crowds.md): with ρ_i ≥ 0 for each other user i, every law of whom is at least γ
 times one law, let the absent one be i with probability ρ_i/Σρ, and the lost ones be drawn in the same way:
 
     D ≤ Σ_h γ(1−γ)^h·U(h) + (1−γ)^M,   U(h) = max of E(Σ ρ_i·G_i)_+/Σρ over all crowds and all sets of h lost users.
@@ -55,7 +55,13 @@ VIEW_BITS = 96
 
 @dataclass(frozen=True)
 class MixedDivergence(Record):
-    """The divergence of one user's two inputs among others of several groups, from above."""
+    """The divergence of one user's two inputs among others of several groups, from above.
+
+    Theorem: absent user with weights (docs/crowds.md): D ≤ Σ_h γ(1−γ)^h·U(h) + (1−γ)^M, U(h) = max of E(Σ ρ_i·G_i)_+/Σρ
+    over all crowds and all sets of h lost users.
+    Requires: every law that a user of each group may have, and one law of which all of these hold at least a share γ.
+    Returns: a certified upper bound; the lower side is what a sum of scores attains on one dataset.
+    """
 
     others: MixedOthers
     counts: tuple[int, ...]
