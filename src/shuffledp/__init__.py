@@ -35,6 +35,7 @@ from shuffledp.collection.report import Report as Report
 from shuffledp.composition.gaussian_limit import gaussian_limit as gaussian_limit
 from shuffledp.composition.group import group as group
 from shuffledp.composition.renyi import renyi as renyi
+from shuffledp.composition.schedule import Schedule as Schedule
 from shuffledp.composition.sequential import compose as compose
 from shuffledp.errors import (
     NotApplicable as NotApplicable,

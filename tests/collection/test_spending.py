@@ -20,6 +20,7 @@ from shuffledp.collection.chain import extended, verified
 from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon
 from shuffledp.collection.ledger import Ledger
 from shuffledp.composition.dots import Dots, fingerprint
+from shuffledp.composition.schedule import Schedule
 from tests.collection import new_ledger, plan_of
 from tests.collection.test_ledger import DIGEST, alone
 
@@ -174,7 +175,7 @@ def test_a_look_at_two_hundred_entries_is_quick(tmp_path: Path, monkeypatch: pyt
     """Under five seconds of processor time, with a smooth curve of hundreds of dots for each; none is computed."""
     path = tmp_path / "ledger.sqlite"
     ledger = new_ledger(path)
-    smooth = Dots.of(Recipe.of(plan_of("krr"), 5000).curve())
+    smooth = Dots.of(Recipe.of(plan_of("krr"), Schedule(5000)).curve())
     assert len(smooth.indices) > 250
     ledger.reserve("first", alone())
     payload = json.loads(rows_of(path)[-1][1])

@@ -13,6 +13,7 @@ from shuffledp import KRR, amplify, collection, verify
 from shuffledp.collection.collect import collect
 from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
 from shuffledp.composition.group import group
+from shuffledp.composition.schedule import Schedule
 from shuffledp.planner.plan_file import Plan
 from shuffledp.tasks import Frequency
 from tests.cli import run
@@ -130,8 +131,8 @@ def test_roles_apart_promise_the_same(tmp_path: Path) -> None:
 def test_recipes_without_colluding_users_are_as_ever() -> None:
     """What is written for them finds the curves that are stored."""
     plain = dataclasses.replace(CAREFUL, colluding=0)
-    document = Recipe.of(plain, 700).document()
+    document = Recipe.of(plain, Schedule(700)).document()
     assert document.keys() == {"mechanism", "users", "bound", "per_person"}
-    assert Recipe.read(document) == Recipe.of(plain, 700)
-    careful = Recipe.of(CAREFUL, 700)
-    assert Recipe.read(careful.document()) == careful != Recipe.of(plain, 700)
+    assert Recipe.read(document) == Recipe.of(plain, Schedule(700))
+    careful = Recipe.of(CAREFUL, Schedule(700))
+    assert Recipe.read(careful.document()) == careful != Recipe.of(plain, Schedule(700))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from shuffledp import argument, figure as figures
 from shuffledp.bounds import BOUNDS
-from shuffledp.bounds.amplify import amplify
-from shuffledp.document import epsilon_text, rounded_down
+from shuffledp.composition.schedule import Schedule
+from shuffledp.document import epsilon_is, epsilon_text, rounded_down
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
@@ -59,6 +59,10 @@ class Comparison(Readable):
     lower: float | None
     why_no_attack: str = ""
     """Why there is no ``lower``, where the mechanism says so."""
+    schedule: Schedule | None = None
+    """Who takes part and how often, where it is not everybody once."""
+    known: BoundValue | None = None
+    """The best guarantee if everybody learns who was drawn; None where nobody is."""
 
     @property
     def best(self) -> ComparedBound:
@@ -85,11 +89,19 @@ class Comparison(Readable):
         given = next((row.value.delta for row in self.rows if row.value is not None), None)
         at = "" if given is None else f" at δ = {given:g}"
         hidden = "" if self.messages == self.users else f", {self.messages:,} messages that hide each other"
-        return f"ε{at} for {self.users:,} users{hidden}"
+        rounds = "" if self.schedule is None or self.schedule.rounds == 1 else f", {self.schedule.rounds:,} rounds"
+        return f"ε{at} for {self.users:,} users{rounds}{hidden}"
 
     def summary(self) -> list[tuple[str, str]]:
         said = [(row.bound, row.said()) for row in self.rows]
-        return [*said, ("attack", self._attack_text())]
+        return [*said, ("attack", self._attack_text()), *self.told_schedule()]
+
+    def told_schedule(self) -> list[tuple[str, str]]:
+        """How the users are drawn, how often, and what the guarantees rest on."""
+        if self.schedule is None:
+            return []
+        left = [] if self.known is None else self.schedule.condition(epsilon_is(self.known.upper))
+        return [*self.schedule.rows(), *left]
 
     def _attack_text(self) -> str:
         if self.lower is not None:
@@ -97,11 +109,20 @@ class Comparison(Readable):
         return f"none known: {self.why_no_attack.removesuffix('.')}" if self.why_no_attack else "none known"
 
 
-def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: float = 0) -> Comparison:
+def compare(
+    randomizer: Randomizer,
+    users: float | None = None,
+    delta: float | None = None,
+    *,
+    colluding: float = 0,
+    rounds: float = 1,
+    of: float | None = None,
+    rate: Any = None,
+) -> Comparison:
     """ε at δ by every bound, and the lower bound of the strongest known attack.
 
-    ``randomizer``, ``users`` and ``colluding`` are as in ``amplify``. The result prints as a table, and ``best`` is its
-    smallest guarantee.
+    ``randomizer``, ``users`` and ``colluding`` are as in ``amplify``; ``rounds``, ``of`` and ``rate`` as in
+    ``Schedule``. The result prints as a table, and ``best`` is its smallest guarantee.
 
     >>> import shuffledp as sdp
     >>> found = sdp.compare(sdp.KRR(epsilon=1.0, options=4), users=1000, delta=1e-6)
@@ -110,7 +131,9 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
     >>> found.lower > 0.117, found.best.value.upper < 0.118
     (True, True)
     """
-    users, delta = argument.count("compare", "users", users), argument.open_probability("compare", "delta", delta)
+    with argument.said_by("compare", "Schedule"):
+        schedule = Schedule(users, of, rate, rounds)  # type: ignore[arg-type]
+    delta = argument.open_probability("compare", "delta", delta)
     colluding = argument.count("compare", "colluding", colluding, at_least=0)
     rows: list[ComparedBound] = []
     lower: float | None = None
@@ -118,8 +141,8 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
     for bound in BOUNDS:
         name = bound.name
         try:
-            with argument.said_by("compare", "amplify"):
-                curve = amplify(randomizer, users, bound=name, colluding=colluding)
+            with argument.said_by("compare", "amplify", "subsample", "poisson"):
+                curve = schedule.curve(randomizer, bound=name, colluding=colluding)
             hidden, value = curve.messages, curve.epsilon(delta)
         except NotApplicable as error:
             rows.append(ComparedBound(name, bound.theorem, None, error.reason))
@@ -128,8 +151,12 @@ def compare(randomizer: Randomizer, users: float, delta: float, *, colluding: fl
         if lower is None:
             lower = value.lower
     rows.sort(key=_order)
-    why = randomizer.why_no_attack if lower is None else ""
-    return Comparison(tuple(rows), users - colluding, hidden, lower, why)
+    why = randomizer.why_no_attack if lower is None and not schedule.is_sampled else ""
+    found = Comparison(tuple(rows), schedule.expected - colluding, hidden, lower, why, schedule)
+    if not schedule.is_sampled:
+        return found
+    known = schedule.known(randomizer, bound=found.best.bound, colluding=colluding).epsilon(delta)
+    return replace(found, known=known)
 
 
 def _order(row: ComparedBound) -> tuple[bool, bool, float]:

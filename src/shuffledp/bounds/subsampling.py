@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +21,7 @@ from shuffledp.array import Floats
 from shuffledp.bounds import best
 from shuffledp.bounds.amplify import BoundChoice, amplify
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
-from shuffledp.numerics.binomial import Coin, point_mass, window
+from shuffledp.numerics.binomial import Coin, Window, masses_between, window
 from shuffledp.numerics.finite_law import Bracket
 from shuffledp.numerics.inversion import invert
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
@@ -34,18 +35,22 @@ UNDERFLOW = 1e-320
 """More than a sum over all cells can lose at the end of the floats."""
 LOG_LEFT_OUT = -100.0
 """Sample sizes less probable than this are charged in full."""
-WIDTHS = ((3.0, 0.5), (5.0, 1.0), (math.inf, 4.0))
-"""Sample sizes are taken together in cells: up to how many standard deviations from the mean, cells of how many."""
-LIKELY = 1e-3
-"""Cells less probable than this are left out of the lower side."""
+CROWDS = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0)
+"""From how many standard deviations above the mean size on the curve of another crowd serves."""
+CELLS = (-0.5, 0.5, 1.5, 3.5)
+"""The same for another share of the population, besides those."""
+LIKELY = 0.01
+"""Crowds less probable than this are left out of the lower side."""
+LOOKED_AT = -2.0
+"""Crowds from here on are looked at with all the effort that is asked for: smaller ones are improbable."""
 
 
-def inner_epsilon(epsilon: Floats, share: float) -> Floats:
+def inner_epsilon(epsilon: Floats, share: Floats | float) -> Floats:
     """log(1 + (e^ε − 1)/share): the ε at which the sample itself is looked at."""
     capped = np.minimum(epsilon, LARGEST_EPSILON)
     large = capped > 30.0
     plain = np.log1p(np.expm1(np.where(large, 0.0, capped)) / share)
-    return np.asarray(np.where(large, capped - math.log(share), plain))
+    return np.asarray(np.where(large, capped - np.log(share), plain))
 
 
 @dataclass(frozen=True)
@@ -162,8 +167,31 @@ def _for_all_inputs(who: str, curve: PrivacyCurve) -> None:
         )
 
 
-Share = tuple[float, SubsampledCurve]
-"""A probability and the curve of that case."""
+@dataclass(frozen=True)
+class SizedCrowd:
+    """Samples of some sizes: the curve of the smallest, and in which cells of sizes it serves.
+
+    ``cells`` has the most probability of each cell, and its largest share; ``beyond`` that of the cells before, of
+    which this curve is below: the least probability, and the smallest share.
+    """
+
+    inside: PrivacyCurve
+    cells: tuple[tuple[float, float], ...]
+    beyond: tuple[tuple[float, float], ...]
+
+    def sides(self, epsilons: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """What is added from above and from below at each ε, and where the first is positive; one look at the curve."""
+        above, below = (np.array(cells).reshape(-1, 2) for cells in (self.cells, self.beyond))
+        points = [
+            inner_epsilon(epsilons, above[:, 1:]) * (1 - SHIFT),
+            inner_epsilon(epsilons, below[:, 1:]) * (1 + SHIFT),
+        ]
+        # Cells next to each other look at nearly the same points, of which many at once cost little more than one.
+        seen = self.inside.profile(np.concatenate(points).reshape(-1))
+        cut = points[0].size
+        upper, lower = seen.upper[:cut].reshape(points[0].shape), seen.lower[cut:].reshape(points[1].shape)
+        weighed = (above[:, :1] * above[:, 1:] * upper).sum(axis=0), (below[:, :1] * below[:, 1:] * lower).sum(axis=0)
+        return *weighed, np.asarray((upper > 0).any(axis=0))
 
 
 @dataclass(frozen=True)
@@ -171,34 +199,32 @@ class PoissonCurve(PrivacyCurve):
     """Each person of the population takes part with probability ``rate``, on their own.
 
     Theorem: the sample size is binomial and independent of the data, and given the size the sample is uniform without
-    replacement: δ(ε) ≤ E_n[(n/N)·δ_n(ε'_n)] with [VR] Proposition 2 at the share n/N.
+    replacement: δ(ε) ≤ E_n[(n/N)·δ_n(ε'_n)] with [VR] Proposition 2 at the share n/N. Where everybody learns who
+    takes part: δ(ε) ≤ E_n[δ_n(ε)] for one who does, with one more than a binomial number of the others.
     Requires: one curve per sample size; δ_n never grows with n, because whoever has n messages can add one more.
     Returns: a certified upper bound: sizes are taken in cells low … high, each with the share of high and the curve
-    of low, and what is outside all cells is added in full. ``slack`` compares with the opposite choice, in wider
-    cells where the size is likely to be.
+    of at most low, and what is outside all cells is added in full. ``slack`` compares with the opposite choice where
+    the size is likely to be.
     Deviates: a shuffler reveals the number of messages, so the formula for Poisson sampling that compares a sample
     with and without one person does not apply.
     """
 
-    worst: tuple[Share, ...]
-    likely: tuple[Share, ...]
+    crowds: tuple[SizedCrowd, ...]
     outside: float
 
     @property
     def certified(self) -> bool:
-        return all(curve.certified for _, curve in self.worst)
+        return all(crowd.inside.certified for crowd in self.crowds)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         upper, lower = np.full_like(epsilons, self.outside), np.zeros_like(epsilons)
         positive = upper > 0
-        for chance, curve in self.worst:
-            each = curve.upper_profile(epsilons)
-            positive |= each > 0
-            upper += chance * each
-        for chance, curve in self.likely:
-            lower += chance * curve.lower_profile(epsilons)
-        rounding = 4 * SHIFT * (len(self.worst) + 1)
-        return _raised(upper, positive, rounding), lower * (1 - rounding)
+        for crowd in self.crowds:
+            above, below, seen = crowd.sides(epsilons)
+            upper, lower, positive = upper + above, lower + below, positive | seen
+        rounding = 8 * SHIFT * (sum(len(crowd.cells) for crowd in self.crowds) + 1)
+        lower = np.where(epsilons <= LARGEST_EPSILON, lower * (1 - rounding), 0.0)
+        return _raised(upper, positive, rounding), np.asarray(lower)
 
     def _delta(self, epsilon: float) -> BoundValue:
         (upper,), (lower,) = self._profile(np.array([epsilon]))
@@ -225,10 +251,21 @@ class PoissonCurve(PrivacyCurve):
         return self._value(found.upper, found.upper - found.lower)
 
 
-def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: BoundChoice = best.NAME) -> PrivacyCurve:
+def poisson(
+    randomizer: Randomizer,
+    population: float,
+    rate: float,
+    *,
+    bound: BoundChoice = best.NAME,
+    colluding: float = 0,
+    effort: str = best.QUICK,
+    secret: bool = True,
+) -> PrivacyCurve:
     """The curve of one round in which each of ``population`` people takes part with probability ``rate``.
 
-    ``randomizer`` and ``bound`` are as in ``amplify``; who takes part is decided independently and nobody learns it.
+    ``randomizer``, ``bound`` and ``effort`` are as in ``amplify``; who takes part is decided independently. Nobody
+    learns it, except that ``colluding`` people know it of themselves; with ``secret=False`` everybody does, and the
+    curve is that of a person who takes part.
 
     >>> import shuffledp as sdp
     >>> curve = sdp.poisson(sdp.VariationRatio.of_ldp(1.0), population=2000, rate=0.1, bound="variation-ratio")
@@ -236,79 +273,123 @@ def poisson(randomizer: Randomizer, population: float, rate: float, *, bound: Bo
     True
     """
     total = argument.count("poisson", "population", population)
+    lost = argument.count("poisson", "colluding", colluding, at_least=0)
     chance = argument.exact("poisson", "rate", rate)
     if not 0 < chance <= 1:
         raise ValueError(f"poisson: rate must be above 0 and at most 1, got {argument.shown(rate)}.")
+    if lost >= total:
+        raise ValueError(f"poisson: colluding must be below population = {total}, got {lost}.")
+    best.demand_effort("poisson", effort)
     if chance == 1:
         with argument.said_by("poisson", "amplify"):
-            return amplify(randomizer, total, bound=bound, effort=best.QUICK)
-    edges = _edges(total, chance)
-    chances, outside = _chances(total, chance, edges)
-    curves: dict[int, PrivacyCurve] = {}
+            return amplify(randomizer, total, bound=bound, colluding=lost, effort=effort)
 
-    def sampled(users: int, drawn: int) -> SubsampledCurve:
-        if users not in curves:
-            with argument.said_by("poisson", "amplify"):
-                curves[users] = amplify(randomizer, users, bound=bound, effort=best.QUICK)
-            _for_all_inputs("poisson", curves[users])
-        return SubsampledCurve(curves[users].source, curves[users], fmpq(drawn, total))
+    def curve_of(users: int, looked_at: bool) -> PrivacyCurve:
+        with argument.said_by("poisson", "amplify"):
+            curve = amplify(randomizer, users, bound=bound, effort=effort if looked_at else best.QUICK)
+        if secret:
+            _for_all_inputs("poisson", curve)
+        return curve
 
-    worst = [(most, sampled(low, high)) for (low, high), (_, most) in zip(edges, chances, strict=True)]
-    likely = []
-    for k in range(0, len(edges) - 1, 2):
-        least = chances[k][0] + chances[k + 1][0]
-        if least > LIKELY:
-            likely.append((math.nextafter(least, 0.0), sampled(edges[k + 1][1], edges[k][0])))
-    one = worst[len(worst) // 2][1]
-    takes_part = f"each of {total} takes part with probability {argument.shown(rate)}"
-    theorem = f"{takes_part}, given the size [VR Prop. 2]: {one.theorem}"
-    guarantee = all(curve.guarantee for _, curve in worst)
+    # Whoever is known to take part is one more than those of the others who do.
+    surely = 0 if secret else 1
+    others = total - lost - surely
+    if others == 0:
+        return curve_of(1, True).attacked_by(None).sent_by(total, lost)
+    sizes = _Sizes(others, chance, surely)
+    crowds = sizes.crowds(curve_of, total - lost if secret else None)
+    one = crowds[len(crowds) // 2].inside
+    takes_part = f"each of {total} takes part with probability {float(chance):g}"
+    given = "given the size [VR Prop. 2]" if secret else "given who does"
+    theorem = f"{takes_part}, {given}: {one.theorem}"
     source = Source(
         one.bound,
         theorem,
-        max(1, round(total * chance)),
-        guarantee,
+        max(1, round((total - lost) * chance)),
+        all(crowd.inside.guarantee for crowd in crowds),
         one.note,
         users=total,
+        colluding=lost,
+        some_inputs=one.source.some_inputs,
         origin=one.source.origin,
     )
-    return PoissonCurve(source, tuple(worst), tuple(likely), outside)
+    return PoissonCurve(source, tuple(crowds), sizes.outside)
 
 
-def _edges(total: int, chance: Fraction) -> list[tuple[int, int]]:
-    """Cells of sample sizes of at least 1, narrow where the size is likely to be."""
+@dataclass(frozen=True)
+class _Sizes:
+    """How many of ``others`` people take part, each with probability ``chance``, besides those who ``surely`` do."""
+
+    others: int
+    chance: Fraction
+    surely: int
+
+    @cached_property
+    def _coin(self) -> Coin:
+        exact = rational(self.chance)
+        return Coin(arb(exact), arb(1 - exact))
+
+    @cached_property
+    def _window(self) -> Window:
+        with precision(BITS):
+            return window(self.others, self._coin, LOG_LEFT_OUT)
+
+    @property
+    def outside(self) -> float:
+        """Above the probability of a size that is in no cell, unless nobody takes part."""
+        with precision(BITS):
+            return round_up(self._window.outside)
+
+    @property
+    def _mean(self) -> float:
+        return self.others * float(self.chance)
+
+    @property
+    def _deviation(self) -> float:
+        return max(1.0, math.sqrt(self._mean * (1 - float(self.chance))))
+
+    @property
+    def _least(self) -> int:
+        """Of nobody there is nothing to see."""
+        return max(1 - self.surely, self._window.low)
+
+    def _starts(self, places: tuple[float, ...]) -> list[int]:
+        """The first number from each place on."""
+        first, last = self._least, max(self._least, self._window.high)
+        cuts = {math.ceil(self._mean + place * self._deviation) for place in places}
+        return [first, *(cut for cut in sorted(cuts) if first < cut <= last)]
+
+    def crowds(self, curve_of: Callable[[int, bool], PrivacyCurve], population: int | None) -> list[SizedCrowd]:
+        """One curve for each crowd; ``population`` is that of which a share is drawn, None where all are known."""
+        starts = self._starts(CROWDS)
+        cells = starts if population is None else self._starts(CROWDS + CELLS)
+        ends = [*cells[1:], max(self._least, self._window.high) + 1]
+        masses = self._masses([*cells, ends[-1]])
+        found: list[SizedCrowd] = []
+        for number, start in enumerate(starts):
+            end = starts[number + 1] if number + 1 < len(starts) else math.inf
+            mine = [k for k, low in enumerate(cells) if start <= low < end]
+            above = [(masses[k][1], _share(ends[k] - 1 + self.surely, population, up=True)) for k in mine]
+            looked_at = start - self._mean >= LOOKED_AT * self._deviation - 1 or end == math.inf
+            below: list[tuple[float, float]] = []
+            if number:
+                chance = sum(masses[k][0] for k, low in enumerate(cells) if starts[number - 1] <= low < start)
+                if chance > LIKELY:
+                    below = [(chance * (1 - SHIFT), _share(starts[number - 1] + self.surely, population, up=False))]
+            found.append(SizedCrowd(curve_of(start + self.surely, looked_at), tuple(above), tuple(below)))
+        return found
+
+    def _masses(self, cuts: list[int]) -> list[tuple[float, float]]:
+        """Bounds of the probability of each cell between neighbours."""
+        with precision(BITS):
+            masses = masses_between(self.others, cuts, self._coin)
+            return [(max(0.0, round_down(mass)), round_up(mass)) for mass in masses]
+
+
+def _share(drawn: int, population: int | None, *, up: bool) -> float:
+    """The share of the population, rounded away from the exact one."""
+    if population is None:
+        return 1.0
     with precision(BITS):
-        span = window(total, _coin(chance), LOG_LEFT_OUT)
-    last = max(1, span.high)
-    deviation = max(1.0, math.sqrt(total * float(chance) * (1 - float(chance))))
-    mean = total * float(chance)
-    result: list[tuple[int, int]] = []
-    low = max(1, span.low)
-    while low <= last:
-        distance = abs(low - mean) / deviation
-        width = deviation * next(cell for most, cell in WIDTHS if distance <= most)
-        high = min(last, low + max(0, math.floor(width) - 1))
-        result.append((low, high))
-        low = high + 1
-    return result
-
-
-def _coin(chance: Fraction) -> Coin:
-    exact = rational(chance)
-    return Coin(arb(exact), arb(1 - exact))
-
-
-def _chances(total: int, chance: Fraction, edges: list[tuple[int, int]]) -> tuple[list[tuple[float, float]], float]:
-    """Bounds of the probability of each cell, and of a size of at least 1 that is in none."""
-    with precision(BITS):
-        coin = _coin(chance)
-        odds = coin.success / coin.failure
-        mass = point_mass(total, edges[0][0], coin)
-        result: list[tuple[float, float]] = []
-        for low, high in edges:
-            cell = arb(0)
-            for size in range(low, high + 1):
-                cell += mass
-                mass = mass * odds * (total - size) / (size + 1)
-            result.append((max(0.0, round_down(cell)), round_up(cell)))
-        return result, round_up(window(total, coin, LOG_LEFT_OUT).outside)
+        exact = arb(fmpq(drawn, population))
+        return min(1.0, round_up(exact)) if up else round_down(exact)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds import best
-from shuffledp.bounds.amplify import amplify
-from shuffledp.calibration.search import Search
+from shuffledp.calibration.search import Found, Search
 from shuffledp.calibration.target import WHO, CurveTarget, Reached, Target
+from shuffledp.composition.schedule import WHO as SCHEDULE, Schedule, exact_rate
 from shuffledp.composition.sequential import compose
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -27,10 +28,14 @@ LOCAL = "epsilon_local"
 """What a caller calls the local ε, because ``epsilon`` is the central target."""
 USERS = Tuning("users", whole=True, more_is_more_private=True, least=1, most=1e12)
 ROUNDS = Tuning("rounds", whole=True, more_is_more_private=False, least=1, most=1e6)
-AROUND = (USERS, ROUNDS)
+OF = Tuning("of", whole=True, more_is_more_private=True, least=1, most=1e12)
+AROUND = (USERS, ROUNDS, OF)
 """What is not a setting of the randomizer itself."""
 LOCAL_EPSILON = Mechanism.tuning[0]
 """How the local ε of a randomizer that does not say so itself is searched."""
+
+FIRST_FACTOR, MOST_FACTORS, NEAR_ENOUGH = 1.002, 4, 1e-3
+"""By how much coins raise ε over a sample of their mean size, how often that is looked at anew, and until when."""
 
 Builder = Callable[[float], Randomizer]
 """A randomizer from the value of the setting that is searched."""
@@ -62,6 +67,10 @@ class Calibration(Readable):
     """Why no more useful value was looked at; empty where the next one misses the target."""
     users: int
     """Those who hide each other: colluding users taken away."""
+    schedule: Schedule
+    """Who takes part, and how often."""
+    known: PrivacyCurve | None = None
+    """The curve if everybody learns who was drawn; None where nobody is."""
 
     @property
     def epsilon(self) -> BoundValue:
@@ -77,6 +86,12 @@ class Calibration(Readable):
             raise AttributeError("Calibration: an (ε, δ) target limits ε; take .epsilon, or AttackRisk(.curve).")
         return self.reached
 
+    def condition(self) -> list[Row]:
+        """What the target is met under, where users are drawn, and what is reached otherwise."""
+        if self.known is None:
+            return []
+        return self.schedule.condition(self.target.text(self.target.reached(self.known)))
+
     @property
     def heading(self) -> str:
         return "The most useful setting that meets the target"
@@ -90,6 +105,8 @@ class Calibration(Readable):
             ("reached", self.target.text(self.reached)),
             ("target", str(self.target)),
             ("users", f"{self.users:,}"),
+            *self.schedule.rows(),
+            *self.condition(),
             ("bound", f"{self.reached.bound}: {self.reached.theorem}"),
             ("mechanism", repr(self.mechanism)),
             *limit,
@@ -104,6 +121,8 @@ def calibrate(
     delta: float | None = None,
     users: float | None = None,
     rounds: float | None = None,
+    of: float | None = None,
+    rate: Any = None,
     find: str | None = None,
     epsilon_local: float | None = None,
     bound: str = best.NAME,
@@ -116,10 +135,12 @@ def calibrate(
     ``randomizer`` is a mechanism's class (its other arguments follow by name), a function of the local ε such as
     ``VariationRatio.of_ldp``, or, to find users or rounds, a finished mechanism. ``target`` is ``Target(epsilon,
     delta)``, for which ``epsilon=`` and ``delta=`` are short, or a ``RiskTarget``. ``find`` is ``"epsilon_local"`` (the
-    largest), ``"users"`` (the fewest), ``"rounds"`` (the most) or a setting that the mechanism lists in its ``tuning``;
-    by default the first of those. The same users answer in each of ``rounds`` rounds. ``bound`` names the theorem, and
-    ``colluding`` users hide nobody; ``effort`` is as in ``amplify``. The value has been checked by its certified curve;
-    0.1% more (for whole numbers: the next one) misses the target, unless ``limit`` says why none was looked at.
+    largest), ``"users"`` (the fewest; the most, where they are drawn out of ``of``), ``"rounds"`` (the most), ``"of"``
+    (the fewest people to draw from) or a setting that the mechanism lists in its ``tuning``; by default the first of
+    those. There are ``rounds`` rounds, and ``of`` and ``rate`` say who takes part in each, as in ``Schedule``.
+    ``bound`` names the theorem, and ``colluding`` users hide nobody; ``effort`` is as in ``amplify``. The value has
+    been checked by its certified curve; 0.1% more (for whole numbers: the next one) misses the target, unless ``limit``
+    says why none was looked at.
 
     Where a default of the mechanism jumps with the setting (subset size, hash length), the central ε jumps too and
     values beyond the found one may meet the target again; they are looked for up to half as much again.
@@ -134,7 +155,10 @@ def calibrate(
     aim = _target(target, epsilon, delta)
     tuning = _tuning(randomizer, find)
     build = _builder(randomizer, tuning, epsilon_local, settings)
-    return search(build, tuning, aim, users=users, rounds=rounds, bound=bound, colluding=colluding, effort=effort)
+    return search(
+        build, tuning, aim, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
+        effort=effort,
+    )  # fmt: skip
 
 
 def _target(target: CurveTarget | None, epsilon: float | None, delta: float | None) -> CurveTarget:
@@ -158,58 +182,120 @@ def search(
     *,
     users: float | None,
     rounds: float | None = None,
+    of: float | None = None,
+    rate: Any = None,
     bound: str = best.NAME,
     colluding: float = 0,
     effort: str = best.FULL,
 ) -> Calibration:
     """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
     best.demand_effort(WHO, effort)
-    deployment, quick = _prepared(build, tuning, target, users, rounds, bound, colluding, best.QUICK)
-    if bound != best.NAME or effort == best.QUICK:
-        result = quick.run()
-    else:
-        # What takes seconds is asked for only near where the rest has led.
-        _, full = _prepared(build, tuning, target, users, rounds, bound, colluding, best.FULL)
+    given = {"users": users, "rounds": rounds, "of": of, "rate": rate}
+    asked = _Asked(build, tuning, given, bound, colluding, effort)
+    coins = rate is not None and isinstance(target, Target)
+    result = asked.by_coins(target) if coins else asked.found(target, given)
+    deployment = asked.prepared(target, given, effort)[0]
+    schedule = deployment.schedule_at(result.value)
+    value = schedule.expected if tuning is USERS else result.value
+    setting = LOCAL if tuning.name == "epsilon" else tuning.name
+    made, honest = build(result.value), schedule.expected - deployment.colluding
+    seen = deployment.known(made, schedule, effort) if schedule.is_sampled else None
+    return Calibration(setting, value, made, result.curve, result.reached, target, result.limit, honest, schedule, seen)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is searched, and how hard."""
+
+    build: Builder
+    tuning: Tuning
+    given: Mapping[str, Any]
+    bound: str
+    colluding: float
+    effort: str
+
+    def prepared(self, target: CurveTarget, given: Mapping[str, Any], effort: str) -> tuple[_Deployment, Search]:
+        return _prepared(self.build, self.tuning, target, given, self.bound, self.colluding, effort)
+
+    def found(self, target: CurveTarget, given: Mapping[str, Any]) -> Found:
+        """The value, first by what takes milliseconds; what takes seconds is asked for only near where that has led."""
+        _, quick = self.prepared(target, given, best.QUICK)
+        if self.bound != best.NAME or self.effort == best.QUICK:
+            return quick.run()
+        _, full = self.prepared(target, given, best.FULL)
         try:
             known = quick.run()
         except NotApplicable:
-            result = full.run()
-        else:
-            result = full.beyond(known)
-    total = deployment.users_at(result.value)
-    value = total if tuning is USERS else result.value
-    setting = LOCAL if tuning.name == "epsilon" else tuning.name
-    made, honest = build(result.value), total - deployment.colluding
-    return Calibration(setting, value, made, result.curve, result.reached, target, result.limit, honest)
+            return full.run()
+        return full.beyond(known)
+
+    def by_coins(self, target: CurveTarget) -> Found:
+        """The value where coins decide who comes: searched for samples of their mean size, and proved for the coins.
+
+        The curve of the coins takes many times as long, and is a nearly constant factor above.
+        """
+        assert isinstance(target, Target), "other targets are searched by the coins' own curve"
+        deployment, _ = self.prepared(target, self.given, self.effort)
+        fixed = {**self.given, "fixed_size": True}
+        factor, met = FIRST_FACTOR, None
+        for _ in range(MOST_FACTORS):
+            near = self.found(Target(target.epsilon / factor, target.delta), fixed)
+            curve = deployment.curve(near.value)
+            reached = target.reached(curve)
+            if target.met(reached):
+                met = Found(near.value, curve, reached, near.limit)
+                if near.limit or reached.upper > target.epsilon * (1 - NEAR_ENOUGH):
+                    break
+            assert isinstance(near.reached, BoundValue)
+            factor = max(1.0, reached.upper / near.reached.upper) * (1 + NEAR_ENOUGH / 4)
+        if met is None:
+            raise NotApplicable(WHO, f"no {self.tuning.name} is proved to give {target}.")
+        return met
 
 
-def guess(build: Builder, tuning: Tuning, target: CurveTarget, *, users: float, rounds: float | None = None) -> float:
-    """Where a normal approximation meets the target: quick, to choose among alternatives, and proves nothing."""
-    return _prepared(build, tuning, target, users, rounds, best.NAME, 0, best.QUICK)[1].guess()
+def guess(
+    build: Builder,
+    tuning: Tuning,
+    target: CurveTarget,
+    *,
+    users: float,
+    rounds: float | None = None,
+    share: float = 1.0,
+) -> float:
+    """Where a normal approximation meets the target: quick, to choose among alternatives, and proves nothing.
+
+    ``share`` is how probably a person takes part in a round.
+    """
+    given = {"users": users, "rounds": rounds, "of": math.ceil(users / share), "rate": None}
+    return _prepared(build, tuning, target, given, best.NAME, 0, best.QUICK)[1].guess()
 
 
 def _prepared(
     build: Builder,
     tuning: Tuning,
     target: CurveTarget,
-    users: float | None,
-    rounds: float | None,
+    given: Mapping[str, Any],
     bound: str,
     colluding: float,
     effort: str,
 ) -> tuple[_Deployment, Search]:
     """What is run and how its setting is searched; a sentence where they do not go together."""
     lost = argument.count(WHO, "colluding", colluding, at_least=0)
-    for wanted, given in ((USERS, users), (ROUNDS, rounds)):
-        if tuning is wanted and given is not None:
-            raise ValueError(f"{WHO}: {wanted.name} is what is searched for, got {wanted.name} = {given!r} too.")
-    if tuning is not USERS and users is None:
-        raise ValueError(f"{WHO}: users must be given, unless it is what is searched for.")
-    crowd = None if users is None else argument.count(WHO, "users", users, at_least=lost + 1)
-    repeats = argument.count(WHO, "rounds", 1 if rounds is None else rounds)
-    deployment = _Deployment(build, tuning, crowd, repeats, lost, bound, effort)
-    composed = tuning is ROUNDS or repeats > 1
-    return deployment, Search(deployment.curve, deployment.log_deviation, tuning, target, composed=composed)
+    named = tuning.name if tuning in AROUND else None
+    if named is not None and given.get(named) is not None:
+        raise ValueError(f"{WHO}: {named} is what is searched for, got {named} = {given[named]!r} too.")
+    if given["rate"] is not None:
+        if tuning is USERS:
+            raise ValueError(f"{WHO}: how many users come follows from of and rate; find of instead.")
+    elif tuning is not USERS:
+        if given["users"] is None:
+            raise ValueError(f"{WHO}: users must be given, unless it is what is searched for.")
+        argument.count(WHO, "users", given["users"], at_least=lost + 1)
+    known = {name: value for name, value in given.items() if value is not None}
+    deployment = _Deployment(build, tuning, known, lost, bound, effort)
+    searched = deployment.searched()
+    composed = tuning is ROUNDS or deployment.schedule_at(searched.least).rounds > 1
+    return deployment, Search(deployment.curve, deployment.log_deviation, searched, target, composed=composed)
 
 
 @dataclass(frozen=True)
@@ -218,24 +304,40 @@ class _Deployment:
 
     build: Builder
     tuning: Tuning
-    users: int | None
-    rounds: int
+    given: Mapping[str, Any]
     colluding: int
     bound: str
     effort: str
 
-    def users_at(self, value: float) -> int:
-        """Users in all; where they are searched, those who do not collude are counted."""
-        return int(value) + self.colluding if self.users is None else self.users
+    def searched(self) -> Tuning:
+        """Where the setting is looked for: of samples out of a population, smaller ones are more private."""
+        of, users, rate = (self.given.get(name) for name in ("of", "users", "rate"))
+        if self.tuning is USERS and of is not None:
+            most = argument.count(WHO, "of", of, at_least=self.colluding + 1) - self.colluding
+            return dataclasses.replace(USERS, more_is_more_private=False, most=most)
+        if self.tuning is OF:
+            least = math.ceil(1 / exact_rate(WHO, rate)) if rate is not None else argument.count(WHO, "users", users)
+            return dataclasses.replace(OF, least=max(least, self.colluding + 1))
+        return self.tuning
 
-    def rounds_at(self, value: float) -> int:
-        return int(value) if self.tuning is ROUNDS else self.rounds
+    def schedule_at(self, value: float) -> Schedule:
+        """Who takes part; where users are searched, those who do not collude are counted."""
+        searched: dict[str, Any] = {}
+        if self.tuning is USERS:
+            searched = {"users": int(value) + self.colluding}
+        elif self.tuning in AROUND:
+            searched = {self.tuning.name: int(value)}
+        given = {**self.given, **searched}
+        fixed = given.pop("fixed_size", False)
+        with argument.said_by(WHO, SCHEDULE):
+            schedule = Schedule(**given)
+        return Schedule(schedule.expected, schedule.of, rounds=schedule.rounds) if fixed else schedule
 
     def curve(self, value: float) -> PrivacyCurve:
         """The privacy of all rounds together."""
+        schedule = self.schedule_at(value)
         once = self._once if self.tuning is ROUNDS else self._one_round(value)
-        rounds = self.rounds_at(value)
-        return once if rounds == 1 else compose(once, rounds)
+        return once if schedule.rounds == 1 else compose(once, schedule.rounds)
 
     @cached_property
     def _once(self) -> PrivacyCurve:
@@ -243,33 +345,39 @@ class _Deployment:
         return self._one_round(1)
 
     def _one_round(self, value: float) -> PrivacyCurve:
-        with argument.said_by(WHO, "amplify"):
-            made, users = self.build(value), self.users_at(value)
-            return amplify(made, users, bound=self.bound, colluding=self.colluding, effort=self.effort)
+        with argument.said_by(WHO, "amplify", "subsample", "poisson"):
+            made, schedule = self.build(value), self.schedule_at(value).each_round()
+            return schedule.curve(made, bound=self.bound, colluding=self.colluding, effort=self.effort)
+
+    def known(self, made: Randomizer, schedule: Schedule, effort: str) -> PrivacyCurve:
+        """The same if everybody learns who was drawn."""
+        return schedule.known(made, bound=self.bound, colluding=self.colluding, effort=effort)
 
     def log_deviation(self, value: float) -> float:
         """log of the loss's standard deviation by a normal approximation, only to know where to look; −∞ where nothing
         is told.
 
-        The sum in (★) has variance n·2βq(p−1)/p, over n; the squares of rounds add up.
+        The sum in (★) has variance n·2βq(p−1)/p, over n; the squares of rounds add up, and a share of the population
+        has that share of the loss.
         """
+        schedule = self.schedule_at(value)
+        honest, around = schedule.expected - self.colluding, 0.5 * math.log(schedule.rounds) + math.log(schedule.share)
         try:
             made = self.build(value)
-            own = own_deviation(made, self.users_at(value) - self.colluding)
+            own = own_deviation(made, honest)
             if own is not None:
-                return math.log(own) + 0.5 * math.log(self.rounds_at(value))
+                return math.log(own) + around
             known = made.variation_ratio()
         except ValueError:
             return -math.inf
         if known.beta == 0:
             return -math.inf
         p_share = 1.0 if math.isinf(known.p) else (known.p - 1) / known.p
-        hidden: float = made.hiding_messages(self.users_at(value) - self.colluding)
+        hidden: float = made.hiding_messages(honest)
         if isinstance(made, HasNoisyOthers):
             others, chance = made.noisy_others(int(hidden))
             hidden += others * float(chance)
-        square = 2 * known.beta * max(known.q_pair) * p_share / hidden
-        return 0.5 * math.log(square * self.rounds_at(value))
+        return 0.5 * math.log(2 * known.beta * max(known.q_pair) * p_share / hidden) + around
 
 
 def own_deviation(made: Randomizer, users: int) -> float | None:
@@ -288,7 +396,7 @@ def _tuning(randomizer: Any, find: str | None) -> Tuning:
     if callable(randomizer):
         return named_tuning(_known(randomizer), find)
     if find is None or find not in [tuning.name for tuning in AROUND]:
-        raise ValueError(f"{WHO}: a finished mechanism leaves only users or rounds to find, got find = {find!r}.")
+        raise ValueError(f"{WHO}: a finished mechanism leaves only users, rounds or of to find, got find = {find!r}.")
     return named_tuning((), find)
 
 

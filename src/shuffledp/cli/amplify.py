@@ -9,15 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from shuffledp import argument
-from shuffledp.bounds.amplify import amplify, bound_names, chosen_inputs
+from shuffledp.bounds.amplify import bound_names, chosen_inputs
 from shuffledp.bounds.best import FULL, NAME as BEST, QUICK
-from shuffledp.bounds.subsampling import subsample
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import Claim
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
-from shuffledp.composition.sequential import compose
+from shuffledp.composition.schedule import CONDITION, Schedule
 from shuffledp.document import json_text, settings_text
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
@@ -28,7 +27,7 @@ from shuffledp.privacy.value import BoundValue
 @options.takes_randomizer("amplify")
 def command(
     *,
-    users: options.Users,
+    users: options.MaybeUsers = None,
     delta: Annotated[float | None, typer.Option(help="Target δ; the answer is ε.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target ε; the answer is δ.")] = None,
     choice: Choice,
@@ -38,29 +37,34 @@ def command(
     diameter: Annotated[float | None, typer.Option(help="Metric mechanisms: inputs at most this far apart.")] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = BEST,
     colluding: options.Colluding = 0,
-    rounds: Annotated[float, typer.Option(help="How many rounds the same people go through.")] = 1,
-    population: Annotated[float | None, typer.Option(help="The users of each round are drawn from so many.")] = None,
+    of: options.Of = None,
+    rate: options.Rate = None,
+    rounds: options.Rounds = 1,
     certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
     effort: options.Effort = FULL,
     json: options.Json = False,
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     inputs = None if pair is None else [number_or_list("amplify", "--pair", text) for text in pair]
-    repeated = Rounds(argument.count("amplify", "rounds", rounds), population)
-    with waiting("Amplifying" if repeated.rounds == 1 else "Composing the rounds") as say:
+    schedule = options.schedule_of("amplify", users, of, rate, rounds)
+    with waiting("Amplifying" if schedule.rounds == 1 else "Composing the rounds") as say:
         randomizer = choice.build()
         if (delta is None) == (epsilon is None):
             raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
         subject = chosen_inputs(randomizer, inputs, diameter)
-        if certificate is not None and (subject is not randomizer or repeated != Rounds(1, None)):
+        if certificate is not None and (subject is not randomizer or schedule.rounds > 1 or of is not None):
             raise ValueError(
                 "amplify: --certificate is for one round of all users and all inputs, "
-                "without --rounds, --population, --pair and --diameter."
+                "without --rounds, --of, --rate, --pair and --diameter."
             )
 
+        def asked(curve: PrivacyCurve) -> BoundValue:
+            return curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0)
+
         def answered(effort: str) -> tuple[PrivacyCurve, BoundValue]:
-            curve = repeated.curve(amplify(subject, users, bound=bound, colluding=colluding, effort=effort))
-            return curve, curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0)
+            with argument.said_by("amplify", "subsample", "poisson"):
+                curve = schedule.curve(subject, bound=bound, colluding=colluding, effort=effort)
+            return curve, asked(curve)
 
         curve, value = answered(QUICK if bound == BEST else effort)
         quick = None
@@ -68,14 +72,19 @@ def command(
             quick = value
             say(f"At most {show.upper(value.upper)} by {value.bound}; looking at every crowd")
             curve, value = answered(effort)
+        known = None
+        if schedule.is_sampled:
+            known = asked(schedule.known(subject, bound=bound, colluding=colluding, effort=effort))
         chosen = {"pair": inputs, "diameter": diameter}
-        answer = Answer(randomizer, subject, chosen, curve, int(users - colluding), value, delta, epsilon)
+        honest = int(schedule.expected - colluding)
+        answer = Answer(randomizer, subject, chosen, curve, honest, value, delta, epsilon, schedule, known)
         if certificate is not None:
             claim = certify(
-                randomizer, users, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding, effort=effort
-            )
+                randomizer, schedule.expected, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding,
+                effort=effort,
+            )  # fmt: skip
             _save(claim, certificate, value)
-        document, rows = answer.document() | repeated.document(), answer.rows(repeated.rows())
+        document, rows = answer.document(), answer.rows()
         if quick is not None and quick.upper > value.upper:
             document["quick"] = {"upper": quick.upper, "bound": quick.bound}
             rows.insert(1, ("quick answer", f"{show.upper(quick.upper)} ({quick.bound})"))
@@ -86,25 +95,6 @@ def command(
 
 
 command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """How often the round is run, and from how many its users are drawn each time (None: always the same ones)."""
-
-    rounds: int
-    population: float | None
-
-    def curve(self, once: PrivacyCurve) -> PrivacyCurve:
-        drawn = once if self.population is None else subsample(once, self.population)
-        return compose(drawn, self.rounds)
-
-    def document(self) -> dict[str, Any]:
-        return {"rounds": self.rounds, "population": None if self.population is None else int(self.population)}
-
-    def rows(self) -> list[tuple[str, str]]:
-        drawn = [] if self.population is None else [("drawn from", f"{int(self.population):,}, each round anew")]
-        return drawn + ([] if self.rounds == 1 else [("rounds", f"{self.rounds:,}")])
 
 
 @dataclass(frozen=True)
@@ -120,6 +110,9 @@ class Answer:
     value: BoundValue
     delta: float | None
     epsilon: float | None
+    schedule: Schedule
+    known: BoundValue | None
+    """The same value if everybody learns who was drawn; None where nobody is."""
 
     def document(self) -> dict[str, Any]:
         said = self.value.document()
@@ -135,9 +128,13 @@ class Answer:
         }
         if isinstance(self.randomizer, Mechanism):
             document["mechanism"] = {"name": self.randomizer.name, **self.randomizer.settings()}
-        return document | {name: given for name, given in self.chosen.items() if given is not None}
+        document |= {name: given for name, given in self.chosen.items() if given is not None}
+        document |= self.schedule.document()
+        if self.known is not None:
+            document |= {"condition": CONDITION, "if_known": self.known.document(attacked=False)}
+        return document
 
-    def rows(self, repeated: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    def rows(self) -> list[tuple[str, str]]:
         value = self.value
         known, answer = ("δ", "ε") if self.epsilon is None else ("ε", "δ")
         given = self.delta if self.epsilon is None else self.epsilon
@@ -147,10 +144,11 @@ class Answer:
             ("lower bound", "none known" if value.lower is None else show.lower(value.lower)),
             ("numerical slack", show.slack(value.slack)),
             (known, repr(given)),
+            *([] if self.known is None else self.schedule.condition(f"{answer} = {show.upper(self.known.upper)}")),
             ("users", show.crowd(self.honest, self.curve.messages)),
             *self._mechanism(),
             *((name, repr(given)) for name, given in self.chosen.items() if given is not None),
-            *repeated,
+            *self.schedule.rows(),
             ("bound", value.bound),
             ("theorem", value.theorem),
             ("certificate", _certificate(value)),

@@ -12,6 +12,7 @@ from shuffledp.calibration.target import Target
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
+from shuffledp.composition.schedule import CONDITION
 from shuffledp.document import json_text, settings_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -29,7 +30,7 @@ SPELLINGS = {"local-epsilon": LOCAL, "epsilon-local": LOCAL}
     "table",
     helps={
         "epsilon_local": "Local ε0, where it is not what is searched.",
-        "table": "CSV of a randomizer, to find users or rounds.",
+        "table": "CSV of a randomizer, to find users, rounds or of.",
     },
     before={"find": "epsilon_local"},
 )
@@ -38,10 +39,12 @@ def command(
     epsilon: Annotated[float, typer.Option(help="The central ε to meet.")],
     delta: Annotated[float, typer.Option(help="The central δ to meet.")],
     users: Annotated[float | None, typer.Option(help="Users whose messages are shuffled together.")] = None,
-    rounds: Annotated[float | None, typer.Option(help="Rounds in which the same users answer.")] = None,
+    of: options.Of = None,
+    rate: options.Rate = None,
+    rounds: Annotated[float | None, typer.Option(help="How many rounds the target is for.")] = None,
     choice: Choice,
     find: Annotated[
-        str | None, typer.Option(help="local-epsilon, users, rounds, or a setting of the mechanism.")
+        str | None, typer.Option(help="local-epsilon, users, rounds, of, or a setting of the mechanism.")
     ] = None,
     bound: options.BoundName = "best",
     colluding: options.Colluding = 0,
@@ -50,15 +53,17 @@ def command(
 ) -> None:
     """The most useful setting that meets a central target.
 
-    The largest local ε or fewest dummies; with --find the fewest users, the most rounds or another setting.
+    The largest local ε or fewest dummies; with --find the fewest users (with --of: the most that may be drawn), the
+    most rounds, the fewest people to draw from (of) or another setting.
     """
     target = Target(epsilon, delta)
     tuning = _tuning(choice, find)
     with waiting("Searching"):
         build = _builder(choice, tuning)
         found = search(
-            build, tuning, target, users=users, rounds=rounds, bound=bound, colluding=colluding, effort=effort
-        )
+            build, tuning, target, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
+            effort=effort,
+        )  # fmt: skip
         document = _document(found, target)
     if json:
         typer.echo(json_text(document))
@@ -96,7 +101,11 @@ def _document(found: Calibration, target: Target) -> dict[str, Any]:
         "guarantee": value.guarantee,
         "limit": found.limit,
         "parameters": found.mechanism.told_parameters(),
+        **found.schedule.document(),
     }
+    if found.known is not None:
+        left = target.reached(found.known).document(attacked=False)
+        document |= {"condition": CONDITION, "if_known": left}
     if isinstance(found.mechanism, Mechanism):
         document["mechanism"] = {"name": found.mechanism.name, **found.mechanism.settings()}
     return document
@@ -109,7 +118,9 @@ def _print(found: Calibration, target: Target) -> None:
         (found.setting.replace("_", " "), shown),
         ("central ε (guaranteed)", show.epsilon(value.upper)),
         ("target", str(target)),
+        *found.condition(),
         ("users", show.crowd(found.users, found.curve.messages)),
+        *found.schedule.rows(),
         ("bound", value.bound),
         ("theorem", value.theorem),
     ]

@@ -30,6 +30,9 @@ RowsPerUser = Annotated[
 ]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 Round = Annotated[int, typer.Option("--round", help="Which of the plan's rounds this is.")]
+Drawn = Annotated[
+    bool, typer.Option("--drawn", help="The input is a sample that was drawn already; nobody may learn who is in it.")
+]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
 
@@ -48,6 +51,7 @@ def command(
     allow_weaker: Weaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
     round_number: Round = 1,
+    drawn: Drawn = False,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -56,7 +60,7 @@ def command(
     with running(engine, Bars(), master) as started:
         report = collect(
             chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, engine=started, ledger=book,
-            allow_weaker=allow_weaker, resume=resume, round_number=round_number,
+            allow_weaker=allow_weaker, resume=resume, round_number=round_number, drawn=drawn,
         )  # fmt: skip
     _tell(report, out, json)
 
@@ -69,6 +73,7 @@ def encode(
     user: UserColumn = None,
     rows_per_user: RowsPerUser = 1,
     round_number: Round = 1,
+    drawn: Drawn = False,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -76,7 +81,7 @@ def encode(
     chosen = Plan.load(plan)
     users = collection.encode(
         chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, round_number=round_number,
-        progress=Bars(),
+        drawn=drawn, progress=Bars(),
     )  # fmt: skip
     messages = Bundle.open(out).messages
     if json:

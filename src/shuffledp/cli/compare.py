@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +20,11 @@ from shuffledp.bounds.compare import ComparedBound, Comparison, compare
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars, waiting
 from shuffledp.cli.randomizer import Choice
+from shuffledp.composition.schedule import CONDITION
 from shuffledp.document import json_text
 from shuffledp.errors import NotApplicable
+from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.value import BoundValue
 
 POINTS = 25
 LEAST, MOST = 0.1, 6.0
@@ -29,10 +34,13 @@ LEAST, MOST = 0.1, 6.0
 @options.takes_randomizer("compare")
 def command(
     *,
-    users: options.Users,
+    users: options.MaybeUsers = None,
     delta: options.Delta,
     choice: Choice,
     colluding: options.Colluding = 0,
+    of: options.Of = None,
+    rate: options.Rate = None,
+    rounds: options.Rounds = 1,
     plot: Annotated[
         Path | None, typer.Option(help="Draw amplification against ε0 to this file (png, pdf, svg).")
     ] = None,
@@ -42,10 +50,12 @@ def command(
     figures.demand_place("compare", plot)
     if plot is not None and choice.epsilon_local is None:
         raise ValueError("compare: --plot needs --epsilon-local, alone or with --mechanism.")
+    options.schedule_of("compare", users, of, rate, rounds)
+    asked = partial(compare, users=users, delta=delta, colluding=colluding, rounds=rounds, of=of, rate=rate)
     with waiting("Comparing"):
-        result = compare(choice.build(), users, delta, colluding=colluding)
+        result = asked(choice.build())
     if plot is not None:
-        _draw(choice, users, delta, colluding, plot)
+        _draw(choice, asked, result, delta, plot)
     if json:
         typer.echo(json_text(_document(result, delta)))
     else:
@@ -60,7 +70,13 @@ def _document(result: Comparison, delta: float) -> dict[str, Any]:
         "lower": result.lower,
         "best": result.best.bound,
         "bounds": [_row(row) for row in result.rows],
+        **({} if result.schedule is None else result.schedule.document()),
+        **({} if result.known is None else {"condition": CONDITION, "if_known": _known(result.known)}),
     }
+
+
+def _known(value: BoundValue) -> dict[str, Any]:
+    return value.document(attacked=False)
 
 
 def _row(row: ComparedBound) -> dict[str, Any]:
@@ -76,7 +92,8 @@ def _row(row: ComparedBound) -> dict[str, Any]:
 
 
 def _print(result: Comparison, delta: float) -> None:
-    table = Table(title=Text(f"ε at δ = {delta:g} for {result.users:,} users"), title_justify="left", box=None)
+    rounds = "" if result.schedule is None or result.schedule.rounds == 1 else f", {result.schedule.rounds:,} rounds"
+    table = Table(title=Text(f"ε at δ = {delta:g} for {result.users:,} users{rounds}"), title_justify="left", box=None)
     table.add_column("bound")
     table.add_column("ε", justify="right")
     table.add_column("theorem, or why it does not apply", overflow="fold")
@@ -100,18 +117,20 @@ def _print(result: Comparison, delta: float) -> None:
         console.print(f"An attack attains ε = {show.lower(result.lower)}{far}.", highlight=False)
     else:
         console.print("The known attacks attain no positive ε.")
+    for name, words in result.told_schedule():
+        console.print(Text(f"{name.capitalize()}: {words}."))
 
 
-def _draw(choice: Choice, users: float, delta: float, colluding: float, path: Path) -> None:
+def _draw(
+    choice: Choice, asked: Callable[[Randomizer], Comparison], known: Comparison, delta: float, path: Path
+) -> None:
     """Amplification ratio ε0/ε against ε0, one line per bound that applies."""
     locals_ = np.linspace(LEAST, MOST, POINTS).tolist()
     lines: dict[str, list[tuple[float, float]]] = {}
     attack: list[tuple[float, float]] = []
     for local in Bars().each("drawing", locals_):
         try:
-            result = compare(
-                dataclasses.replace(choice, epsilon_local=local).build(), users, delta, colluding=colluding
-            )
+            result = asked(dataclasses.replace(choice, epsilon_local=local).build())
         except NotApplicable:
             continue
         for row in result.rows:
@@ -121,7 +140,10 @@ def _draw(choice: Choice, users: float, delta: float, colluding: float, path: Pa
             attack.append((local, local / result.lower))
     settings = f" ({', '.join(choice.settings)})" if choice.settings else ""
     subject = f"{choice.mechanism}{settings}" if choice.mechanism else "any randomizer with local ε₀"
-    _figure(lines, attack, f"{subject}, {users:,.0f} users, δ = {figures.scientific(delta)}", path)
+    schedule = known.schedule
+    crowd = f"{0 if schedule is None else schedule.expected:,} users"
+    rounds = "" if schedule is None or schedule.rounds == 1 else f", {schedule.rounds:,} rounds"
+    _figure(lines, attack, f"{subject}, {crowd}{rounds}, δ = {figures.scientific(delta)}", path)
 
 
 def _figure(

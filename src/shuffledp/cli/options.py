@@ -13,12 +13,19 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from shuffledp import argument
 from shuffledp.cli.randomizer import Choice
+from shuffledp.composition.schedule import WHO, Schedule
 from shuffledp.mechanisms import visitor
 
 PARTICIPANTS = "How many users take part, the one to protect included."
 Users = Annotated[float, typer.Option(help=PARTICIPANTS)]
 MaybeUsers = Annotated[float | None, typer.Option(help=PARTICIPANTS)]
+Of = Annotated[float | None, typer.Option(help="The users of each round are drawn, secretly, out of so many.")]
+Rate = Annotated[
+    str | None, typer.Option(metavar="SHARE", help="Instead of --users: a secret coin for each of --of, 2% or 0.02.")
+]
+Rounds = Annotated[float, typer.Option(help="How many rounds there are, over which everything is promised.")]
 Delta = Annotated[float, typer.Option(help="Target δ.")]
 BoundName = Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")]
 Colluding = Annotated[float, typer.Option(help="Users who tell the analyst their messages.")]
@@ -26,6 +33,16 @@ Effort = Annotated[
     str, typer.Option(help="quick, or full: also what takes seconds, every crowd; often a much smaller ε.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+def schedule_of(
+    who: str, users: float | None, of: float | None, rate: str | None, rounds: float | None = None
+) -> Schedule:
+    """Who takes part and how often, from the options; a sentence of the command where they do not go together."""
+    with argument.said_by(who, WHO):
+        if users is None and rate is None:
+            raise ValueError(f"{who}: give --users, or --of and --rate.")
+        return Schedule(users, of, rate, 1 if rounds is None else rounds)  # type: ignore[arg-type]
 
 
 def _load(path: Path | None) -> Path | None:

@@ -29,9 +29,11 @@ from shuffledp.tasks.task_list import command_names, from_options
 
 def command(
     task: Annotated[str, typer.Option(help=f"What to estimate: {', '.join(command_names())}.")],
-    users: Annotated[float, typer.Option(help="How many users will take part.")],
     epsilon: Annotated[float, typer.Option(help="The central ε that they are promised, over all rounds.")],
     delta: Annotated[float, typer.Option(help="The central δ.")],
+    users: Annotated[float | None, typer.Option(help="How many users will take part in each round.")] = None,
+    of: options.Of = None,
+    rate: options.Rate = None,
     domain: Annotated[float | None, typer.Option(help="How many options, keys or values there are.")] = None,
     categories: Annotated[Path | None, typer.Option(help="A text file with the options or keys, one a line.")] = None,
     items: Annotated[float | None, typer.Option(help="Options or pairs that a user holds.")] = None,
@@ -48,7 +50,7 @@ def command(
         float | None, typer.Option(help="The fewest users with whom the target must be met; all of them by default.")
     ] = None,
     colluding: options.Colluding = 0,
-    rounds: Annotated[float, typer.Option(help="Rounds in which the same users answer.")] = 1,
+    rounds: options.Rounds = 1,
     max_bits: Annotated[float | None, typer.Option(help="Most bits a user.")] = None,
     max_messages: Annotated[float | None, typer.Option(help="Most messages a user.")] = None,
     local_epsilon_at_most: Annotated[
@@ -84,10 +86,11 @@ def command(
     """
     given = Given(domain, categories, items, low, high, dimension, west, east, south, north, columns, degrees or None)
     asked = from_options(task, given)
+    options.schedule_of("plan", users, of, rate, rounds)
     _demand_writable(out, plot)
     quoted = _quoted(ledger)
     ranking = plan(
-        asked, users, epsilon, delta, rounds=rounds, max_bits=max_bits, max_messages=max_messages,
+        asked, users, epsilon, delta, rounds=rounds, of=of, rate=rate, max_bits=max_bits, max_messages=max_messages,
         local_epsilon_at_most=local_epsilon_at_most, mechanism=mechanism, population=population, rests_on=rests_on,
         minimum=minimum, colluding=colluding, settings=_settings(mechanism, set_), workers=None, progress=Bars(),
         target_distances=None if target_distances is None else _distances(target_distances), effort=effort,

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from shuffledp import figure as figures
-from shuffledp.bounds.amplify import amplify
+from shuffledp import argument, figure as figures
 from shuffledp.bounds.best import NAME as BEST, QUICK
 from shuffledp.calibration.calibrate import Calibration, calibrate
 from shuffledp.calibration.risk_target import RiskTarget
@@ -19,6 +18,7 @@ from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.cli.trade_off_figure import draw
+from shuffledp.composition.schedule import CONDITION, Schedule
 from shuffledp.document import json_text
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
@@ -41,6 +41,9 @@ def command(
     choice: Choice,
     bound: options.BoundName = BEST,
     colluding: options.Colluding = 0,
+    of: options.Of = None,
+    rate: options.Rate = None,
+    rounds: options.Rounds = 1,
     step: Annotated[
         str | None, typer.Option(help="Instead: one noisy gradient step, least-squares or logistic, with --set.")
     ] = None,
@@ -75,11 +78,13 @@ def command(
     with waiting("Computing"):
         if step is not None:
             named = dataclasses.replace(choice, settings=()) != Choice("tradeoff")
-            if named or target is not None or users is not None or against or colluding or bound != BEST:
+            asked = users is not None or of is not None or rate is not None or rounds != 1
+            if named or target is not None or asked or against or colluding or bound != BEST:
                 raise ValueError("tradeoff: --step goes with --set, --fpr, --prior and the output options only.")
             report, curves = _step_report(step, choice.settings, levels, prior)
         else:
-            report, curves = _shuffled_report(choice, users, target, bound, colluding, levels, prior, against or [])
+            around = {"users": users, "of": of, "rate": rate, "rounds": rounds}
+            report, curves = _shuffled_report(choice, around, target, bound, colluding, levels, prior, against or [])
         document = report.document(points)
         if plot is not None:
             draw(curves(), plot, title=report.subject.capitalize(), log=log)
@@ -108,7 +113,7 @@ def _step_report(
 
 def _shuffled_report(
     choice: Choice,
-    users: float | None,
+    around: dict[str, Any],
     target: RiskTarget | None,
     bound: str,
     colluding: float,
@@ -117,26 +122,35 @@ def _shuffled_report(
     against: list[str],
 ) -> tuple[RiskReport, Curves]:
     extra: dict[str, Any] = {}
+    known: PrivacyCurve | None = None
     if target is not None:
         if colluding:
             raise ValueError("tradeoff: --colluding does not go with a target.")
-        found = _calibrated(choice, users, target, bound)
-        curve, randomizer = found.curve, found.mechanism
+        found = _calibrated(choice, around, target, bound)
+        curve, randomizer, schedule, known = found.curve, found.mechanism, found.schedule, found.known
         extra["calibrated"] = {found.setting: found.value, "risk": found.risk.value}
-        honest = found.users
     else:
-        if users is None:
-            raise ValueError("tradeoff: give --users, or a target (--tpr, --advantage, --bayes-risk or --ppv).")
+        if around["users"] is None and around["rate"] is None:
+            raise ValueError(
+                "tradeoff: give --users, or --of and --rate, or a target (--tpr, --advantage, --bayes-risk or --ppv)."
+            )
+        schedule = options.schedule_of("tradeoff", **around)
         randomizer = choice.build()
-        curve = amplify(randomizer, users, bound=bound, colluding=colluding, effort=QUICK)
-        honest = int(users - colluding)
+        with argument.said_by("tradeoff", "amplify", "subsample", "poisson"):
+            curve = schedule.curve(randomizer, bound=bound, colluding=colluding, effort=QUICK)
+            if schedule.is_sampled:
+                known = schedule.known(randomizer, bound=bound, colluding=colluding, effort=QUICK)
+    honest = int(schedule.expected - colluding)
     whole = trade_off(curve)
-    extra |= {"users": honest, "messages": curve.messages}
+    extra |= {"users": honest, "messages": curve.messages, **schedule.document()}
+    if known is not None:
+        extra |= {"condition": CONDITION, "if_known": {"advantage": AttackRisk(known).advantage().value}}
 
     def curves() -> dict[str, TradeOff]:
-        return {f"shuffled ({curve.bound})": whole, **_others(randomizer, honest, curve.messages, against)}
+        others = _others(randomizer, schedule, int(colluding), curve.messages, against)
+        return {f"shuffled ({curve.bound})": whole, **others}
 
-    return RiskReport(f"the messages of {honest:,} users", curve, whole, levels, prior, extra), curves
+    return RiskReport(f"the messages of {honest:,} users", curve, whole, levels, prior, extra, schedule), curves
 
 
 def _target(
@@ -158,26 +172,28 @@ def _target(
     return RiskTarget(advantage, tpr, bayes_risk, ppv, level, chance)
 
 
-def _calibrated(choice: Choice, users: float | None, target: RiskTarget, bound: str) -> Calibration:
-    if users is None:
-        return calibrate(choice.build(), find="users", target=target, bound=bound)
+def _calibrated(choice: Choice, around: dict[str, Any], target: RiskTarget, bound: str) -> Calibration:
+    if around["users"] is None and around["rate"] is None:
+        return calibrate(choice.build(), find="users", target=target, bound=bound, **around)
     if choice.epsilon_local is not None or choice.p is not None or choice.table is not None:
         raise ValueError("tradeoff: a target asks for --users or for the local ε: leave out one of the two.")
-    return calibrate(choice.with_setting("epsilon"), users=users, target=target, bound=bound)
+    return calibrate(choice.with_setting("epsilon"), target=target, bound=bound, **around)
 
 
-def _others(randomizer: Randomizer, honest: int, messages: int, against: list[str]) -> dict[str, TradeOff]:
+def _others(
+    randomizer: Randomizer, schedule: Schedule, colluding: int, messages: int, against: list[str]
+) -> dict[str, TradeOff]:
     """Other bounds to compare with, and one message that nobody hides."""
     curves: dict[str, TradeOff] = {}
     for name in against:
-        other = amplify(randomizer, honest, bound=name)
+        other = schedule.curve(randomizer, bound=name, colluding=colluding)
         curves[name if other.guarantee else f"{name} (no guarantee)"] = trade_off(other)
     try:
         parameters = randomizer.variation_ratio()
     except NotApplicable:
         return curves
     alone = parameters.largest_log_ratio()
-    if alone <= LARGEST_EPSILON and messages == honest:
+    if alone <= LARGEST_EPSILON and messages == schedule.expected - colluding and schedule.rounds == 1:
         ends = np.array([0.0, alone]), np.array([parameters.beta, 0.0])
         curves["one message, not shuffled"] = GuaranteedTradeOff(*ends)
     return curves
@@ -193,6 +209,7 @@ class RiskReport:
     levels: tuple[float, ...]
     prior: float
     extra: dict[str, Any]
+    schedule: Schedule | None = None
 
     def document(self, points: int) -> dict[str, Any]:
         # A target was checked by the search's own ε, so its number is shown by the same.
@@ -227,10 +244,18 @@ class RiskReport:
             *((f"precision at FPR {row['fpr']:g}", f"{sure} {show.upper(row['ppv'])}") for row in document["ppv"]),
             *self._plain_rows(document.get("plain_advantage")),
             *([("users", show.crowd(document["users"], document["messages"]))] if "users" in document else []),
+            *self._schedule_rows(document),
             ("bound", self.curve.bound),
             ("theorem", self.whole.theorem),
             ("certificate", certificate),
         ]
+
+    def _schedule_rows(self, document: dict[str, Any]) -> list[tuple[str, str]]:
+        if self.schedule is None:
+            return []
+        left = document.get("if_known", {}).get("advantage")
+        condition = [] if left is None else self.schedule.condition(f"advantage at most {show.upper(left)}")
+        return [*self.schedule.rows(), *condition]
 
     def _calibrated_rows(self, found: dict[str, float]) -> list[tuple[str, str]]:
         texts = {"users": "users needed", "epsilon_local": "largest local ε"}

@@ -6,6 +6,7 @@ is complete. Nothing is ever encoded twice with different randomness.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from shuffledp.collection import durable, kernel
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.guarantee import Guarantee, TooWeak
+from shuffledp.collection.input.drawn_table import DrawnTable
 from shuffledp.collection.input.given_data import table_of
 from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
@@ -42,6 +44,7 @@ def collect(
     allow_weaker: bool = False,
     resume: bool = False,
     round_number: int = 1,
+    drawn: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Run a plan on data: randomize every value, shuffle the messages, estimate and report.
@@ -53,7 +56,9 @@ def collect(
     row is taken as one person. ``out`` is a new directory for messages, estimates and report. ``engine`` is "embedded"
     (this process), "spark" or a running engine; ``ledger`` the path of the ledger of what was given, None to keep none.
     ``allow_weaker`` goes on even if too few users miss the target; ``resume`` goes on with one that was killed.
-    ``round_number`` says which of the plan's rounds this is. ``progress`` is told how far it is.
+    ``round_number`` says which of the plan's rounds this is. Where the plan draws the users out of more people, the
+    data are of all of them, and some are drawn here, secretly; with ``drawn`` the data are of those who were drawn
+    already, and nobody may learn who they are. ``progress`` is told how far it is.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
 
@@ -70,7 +75,7 @@ def collect(
     with running(engine, progress) as started:
         table = table_of(data, column, user, rows_per_user)
         request = Request(
-            chosen, table, table.column_named(column), Path(out), kept, allow_weaker, resume, round_number
+            chosen, table, table.column_named(column), Path(out), kept, allow_weaker, resume, round_number, drawn
         )
         return run(request, started)
 
@@ -87,6 +92,14 @@ class Request:
     allow_weaker: bool = False
     resume: bool = False
     round_number: int = 1
+    drawn: bool = False
+
+    @property
+    def draws(self) -> bool:
+        """Whether some of the rows are to be drawn here."""
+        if self.drawn and not self.plan.schedule.is_sampled:
+            raise ValueError("collect: --drawn is for plans whose users are drawn out of more people (--of).")
+        return self.plan.schedule.is_sampled and not self.drawn
 
 
 class InputChanged(ValueError):
@@ -100,7 +113,7 @@ def run(request: Request, engine: Engine) -> Report:
     if job is None:
         job, guarantee = _begun(request, engine, ledger)
     else:
-        guarantee = Guarantee(job.plan, job.users, request.table.per_person)
+        guarantee = _guarantee(job.plan, job.rows, request.table.per_person, job.start.draws)
         guarantee.demand(request.allow_weaker)
     with job.alone(), _kept(job, ledger):
         if ledger is not None:
@@ -112,18 +125,28 @@ def run(request: Request, engine: Engine) -> Report:
 
 def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job, Guarantee]:
     """A new job, if all values are good and the target is met."""
-    plan, table = request.plan, request.table
+    plan, table, draws = request.plan, request.table, request.draws
     plan.identity(request.round_number)
     engine.prepare()
     source = table.fingerprint()
-    users = engine.check(table, plan.column(request.column))
-    if users == 0:
+    # All of them, drawn or not: what is said of a bad value must not depend on who was.
+    rows = engine.check(table, plan.column(request.column))
+    if rows == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-    guarantee = Guarantee(plan, users, table.per_person)
+    guarantee = _guarantee(plan, rows, table.per_person, draws)
     guarantee.demand(request.allow_weaker)
     head = None if ledger is None else ledger.head().document()
-    start = Start(plan, request.round_number, request.column, source, users, head)
+    start = Start(plan, request.round_number, request.column, source, rows, head, draws)
     return Job.begin(request.out, start, engine.name), guarantee
+
+
+def _guarantee(plan: Plan, rows: int, per_person: int, draws: bool) -> Guarantee:
+    """What is promised to the users who are all rows, or will be drawn out of them."""
+    if not draws:
+        return Guarantee(plan, rows, per_person)
+    planned = plan.schedule
+    users = min(rows, planned.expected) if planned.rate is None else math.floor(planned.rate * rows)
+    return Guarantee(plan, users, per_person, rows)
 
 
 @contextmanager
@@ -178,6 +201,7 @@ def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | No
         "input": (dict(began.source), request.table.fingerprint()),
         "engine": (job.engine, engine.name),
         "ledger": (began.ledger is None, ledger is None),
+        "sample": (began.draws, request.draws),
     }
     changed = [name for name, (before, now) in same.items() if before != now]
     if changed:
@@ -189,10 +213,14 @@ def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | No
 def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: Ledger | None) -> Report:
     """Everything up to the release, from where it stands."""
     mechanism, column = job.plan.mechanism, job.plan.column(job.start.column)
-    lot = Lot.of(job.plan, job.start.round_number, job.users, guarantee.per_person)
     if not job.is_shuffled:
         with _input_is_to_blame():
-            engine.encode(table, column, job.key(), lot, job.encoded)
+            used, rows = table, job.rows
+            if job.start.draws:
+                used = DrawnTable.of(table, job.rows, job.plan.schedule, job.key())
+                rows = used.used
+            lot = _lot(job, rows, guarantee)
+            engine.encode(used, column, job.key(), lot, job.encoded)
             if table.fingerprint() != dict(job.start.source):
                 raise ValueError("input: the file has changed during the collection.")
         kernel.add_noise(mechanism, job.key(), job.encoded)
@@ -200,13 +228,15 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
     job.forget_order()
     shuffled = job.shuffled if job.shuffled.exists() else job.out / MESSAGES
     made = Manifest.read(shuffled)
+    users, lot = made.users, _lot(job, made.users, guarantee)
+    guarantee = guarantee.came(users)
     total = engine.aggregate(mechanism, shuffled, made.messages)
     if (total.messages, total.refused) != (made.messages, 0) or not lot.is_complete(total.messages):
         raise EngineFailed(f"collect: expected {made.messages} shuffled messages, got {total.messages}.")
-    estimate = mechanism.finish(total.statistic, job.users)
+    estimate = mechanism.finish(total.statistic, users)
     quantities = column.quantities(estimate, CONFIDENCE)
-    rows = table.counted(job.users)
-    report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger), rows)
+    counted = table.counted(job.rows)
+    report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger), counted)
     if not job.is_reported:
         with durable.whole_directory(job.release) as unfinished:
             report.write(unfinished)
@@ -214,6 +244,10 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
         # All that is to be released is on disk; nothing of it is released yet.
         ledger.settle(job.id, guarantee, made.digest)
     return report
+
+
+def _lot(job: Job, users: int, guarantee: Guarantee) -> Lot:
+    return Lot.of(job.plan, job.start.round_number, users, guarantee.per_person)
 
 
 @contextmanager

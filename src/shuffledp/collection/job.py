@@ -48,19 +48,23 @@ class Start:
     users: int
     ledger: Mapping[str, Any] | None
     """The ledger that it was written down in, by its head at that time; None where none is kept."""
+    draws: bool = False
+    """Whether some of the rows are drawn here; then ``users`` counts all of them."""
 
     def document(self) -> dict[str, Any]:
         """For job.json."""
         return {
             "plan": self.plan.document(), "round": self.round_number, "column": self.column,
             "input": dict(self.source), "users": self.users, "ledger": self.ledger,
+            **({"draws": True} if self.draws else {}),
         }  # fmt: skip
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``document``."""
         names = ("round", "column", "input", "users", "ledger")
-        return cls(Plan.parse(json.dumps(document["plan"])), *(document[name] for name in names))
+        plan = Plan.parse(json.dumps(document["plan"]))
+        return cls(plan, *(document[name] for name in names), document.get("draws", False))
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class Job:
         return self.start.plan
 
     @property
-    def users(self) -> int:
+    def rows(self) -> int:
+        """How many rows of the input there are to take, or to draw from."""
         return self.start.users
 
     @property

@@ -14,6 +14,7 @@ from shuffledp.collection.ask import NODES, document_of, questions_of
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
 from shuffledp.collection.ledger import Standing
+from shuffledp.composition.schedule import CONDITION
 from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up, settings_text
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.metric.amplification import MetricVariationRatio
@@ -110,7 +111,7 @@ class Report(Readable):
     def statement(self) -> str:
         """The guarantee in words."""
         held = self.guarantee
-        parts = (self._promise(), self._pairs(), self._despite(), self._alone(), self._rows_used())
+        parts = (self._promise(), self._condition(), self._pairs(), self._despite(), self._alone(), self._rows_used())
         text = " ".join(filter(None, parts))
         if held.plan.rounds > 1:
             text += f" Over {held.plan.rounds} such rounds: {epsilon_is(held.epsilon)}."
@@ -128,6 +129,26 @@ class Report(Readable):
         if held.epsilon > held.plan.epsilon:
             text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
         return text
+
+    def _condition(self) -> str:
+        """How users were drawn, and what is left if somebody learns who was."""
+        held = self.guarantee
+        if not held.schedule.is_sampled:
+            return ""
+        rounds = (
+            "" if held.plan.rounds == 1 else f", and over {held.plan.rounds:,} rounds {epsilon_is(held.known_epsilon)}"
+        )
+        return (
+            f"They were drawn: {held.schedule.words()}. This {CONDITION}; if it is known, a user who was drawn is "
+            f"promised {epsilon_is(held.known)}{rounds}. Estimates are about those who were drawn."
+        )
+
+    def _drawn(self) -> list[tuple[str, str]]:
+        """The same in short."""
+        held = self.guarantee
+        if not held.schedule.is_sampled:
+            return []
+        return [("drawn", held.schedule.words()), *held.schedule.condition(epsilon_is(held.known))]
 
     def _rows_used(self) -> str:
         """What was taken as one person."""
@@ -202,6 +223,7 @@ class Report(Readable):
             *self._left_out(),
             ("ε (guaranteed)", epsilon_text(held.value.upper, 7)),
             ("δ", f"{held.plan.delta:g}"),
+            *self._drawn(),
             ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
             *self._of_a_pair(),
             ("theorem", held.value.theorem),
@@ -277,6 +299,7 @@ class Report(Readable):
             ("central ε, guaranteed", epsilon_text(held.value.upper)),
             ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
             ("δ", rounded_up(plan.delta)),
+            *self._drawn(),
             ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
             *self._of_a_pair(),
             ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,16 +10,19 @@ from functools import cached_property
 from shuffledp import argument
 from shuffledp.bounds.best import QUICK, demand_effort
 from shuffledp.calibration.target import Target
+from shuffledp.composition.schedule import Schedule
 from shuffledp.document import average_text
 from shuffledp.mechanisms import catalogue, visitor
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.pair_promise import PairPromise
 from shuffledp.planner.plan_file import demand_honest
 from shuffledp.planner.yardstick import Yardstick, yardstick
+from shuffledp.privacy.curve import LARGEST_EPSILON
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.task import Task
 
+MOST_DELTA = 0.5
 LOCAL, SHUFFLER, NOISE = "local", "shuffler", "shuffler-noise"
 RESTS = (LOCAL, SHUFFLER, NOISE)
 """What a plan may rest on: a local ε that even the shuffler meets with, the shuffler alone, or that it draws noise."""
@@ -78,6 +82,7 @@ class Goal:
 
     task: Task
     users: int
+    """In each round; on average where coins decide."""
     target: Target
     rounds: int = 1
     limits: Limits = field(default_factory=Limits)
@@ -93,6 +98,10 @@ class Goal:
     """What every two values are promised, where near ones are promised more than far ones."""
     effort: str = QUICK
     """Which bounds the promise may come from: those that take milliseconds, or all."""
+    of: int | None = None
+    """Out of how many people the users of a round are drawn; None where they are always the same."""
+    rate: str | None = None
+    """The probability with which each of them takes part, where a coin decides."""
 
     def __post_init__(self) -> None:
         if self.rests_on not in RESTS:
@@ -100,11 +109,24 @@ class Goal:
                 f"{WHO}: rests-on must be {LOCAL}, {SHUFFLER} or {NOISE}, got {argument.shown(self.rests_on)}."
             )
         demand_effort(WHO, self.effort)
-        object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
+        with argument.said_by(WHO, "Schedule"):
+            object.__setattr__(self, "users", self.schedule.expected)
+        object.__setattr__(self, "rounds", self.schedule.rounds)
         minimum, colluding = demand_honest(self.users, self.minimum, self.colluding)
         object.__setattr__(self, "minimum", minimum)
         object.__setattr__(self, "colluding", colluding)
-        object.__setattr__(self, "rounds", argument.count(WHO, "rounds", self.rounds))
+        if self.target_distances is not None and self.schedule.is_sampled:
+            raise ValueError(f"{WHO}: target distances are for all users, not for those who are drawn out of more.")
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Who takes part in each round, and in how many rounds."""
+        return Schedule.read({"users": self.users, "of": self.of, "rate": self.rate, "rounds": self.rounds})
+
+    @property
+    def least(self) -> Schedule:
+        """The schedule with which the target is to be met: that of the fewest users."""
+        return self.schedule if self.minimum is None else self.schedule.answered_by(self.minimum)
 
     @property
     def fewest(self) -> int:
@@ -120,16 +142,25 @@ class Goal:
     def turnout(self) -> str:
         """How many users there are, in words."""
         least = "" if self.minimum is None else f" ({self.minimum:,} at the least)"
-        return f"{self.users:,} users{least}" + (f", {self.colluding:,} colluding" if self.colluding else "")
+        drawn = f" (drawn: {self.schedule.words()})" if self.schedule.is_sampled else ""
+        lost = f", {self.colluding:,} colluding" if self.colluding else ""
+        return f"{self.users:,} users{least}{drawn}{lost}"
 
     @cached_property
     def yardstick(self) -> Yardstick:
-        """What a trusted curator would reach."""
+        """What a trusted curator would reach, of the same users."""
         found = []
         for sensitivity, factor in self.task.curators(self.users):
-            one = yardstick(sensitivity, self.target, self.rounds)
+            one = yardstick(sensitivity, self.inner_target, self.rounds)
             found.append(Yardstick(one.standard_error * factor, one.noise))
         return min(found, key=lambda one: one.standard_error)
+
+    @property
+    def inner_target(self) -> Target:
+        """About what the drawn users themselves must be promised; only to choose settings that are then proved."""
+        share = float(self.schedule.share)
+        epsilon = math.log1p(math.expm1(min(self.target.epsilon, LARGEST_EPSILON)) / share)
+        return Target(epsilon, min(MOST_DELTA, self.target.delta / share)) if share < 1 else self.target
 
     def kinds(self) -> Iterator[tuple[str, type[Mechanism]]]:
         """The names and classes of the mechanisms that do the task, what is built around them included."""

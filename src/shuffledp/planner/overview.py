@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
-from shuffledp.document import average_text, rounded_up
+from shuffledp.composition.schedule import CONDITION
+from shuffledp.document import average_text, epsilon_is, rounded_up
 from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planner.trial import Offer
 from shuffledp.planner.turnout import Turnout
@@ -56,6 +57,7 @@ def notes(
     by_shuffler: Offer | None,
     by_noise: Offer | None,
     fewer: Mapping[str, Sequence[Turnout]],
+    known: Mapping[str, float],
 ) -> list[str]:
     """The winners beside a trusted curator and with fewer users, and what the columns mean; a paragraph each."""
     goal = offers[0].goal
@@ -66,6 +68,7 @@ def notes(
         _shuffler_words(goal, local, by_shuffler),
         *([] if by_noise is None else [_noise_words(goal, by_noise)]),
         *(_fewer_words(goal, name, found) for name, found in fewer.items() if found),
+        *_drawn_words(goal, known),
         *([caveat] if caveat else []),
         f"error: the standard error in {goal.task.unit}, for {goal.task.data} (root mean square over all estimates).",
         "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
@@ -139,6 +142,14 @@ def _fewer_words(goal: Goal, name: str, fewer: Sequence[Turnout]) -> str:
     cases = " and ".join(f"{each.words} with {each.users:,} users ({each.share})" for each in fewer)
     ending = "; --minimum plans for that." if goal.minimum is None else "."
     return f"If fewer take part, {name} promises, at δ = {goal.target.delta:g}, {cases}{ending}"
+
+
+def _drawn_words(goal: Goal, known: Mapping[str, float]) -> list[str]:
+    """What the promise rests on where users are drawn, and what the winners promise without it."""
+    if not goal.schedule.is_sampled:
+        return []
+    left = " and ".join(f"{name} promises {epsilon_is(epsilon, 4)}" for name, epsilon in known.items())
+    return [f"Drawn: {goal.schedule.words()}. The target {CONDITION}; if it is known, {left}."]
 
 
 def _beside_curator(offer: Offer) -> str:

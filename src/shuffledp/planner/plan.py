@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from shuffledp import argument
 from shuffledp.bounds.best import QUICK, demand_effort
 from shuffledp.calibration.target import Target
+from shuffledp.composition.schedule import Schedule
 from shuffledp.planner.goal import LOCAL, Goal, Limits
 from shuffledp.planner.pair_promise import promised
 from shuffledp.planner.ranking import Ranking, looked_at_again, run, trials, workers_for
@@ -20,11 +21,13 @@ from shuffledp.tasks.task import Task
 
 def plan(
     task: Task,
-    users: float,
-    epsilon: float,
-    delta: float,
+    users: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     *,
     rounds: float = 1,
+    of: float | None = None,
+    rate: Any = None,
     max_bits: float | None = None,
     max_messages: float | None = None,
     local_epsilon_at_most: float | None = None,
@@ -42,8 +45,9 @@ def plan(
     """Every mechanism that can do a task, calibrated to a privacy target and ranked by its error.
 
     ``task`` says what is estimated, such as ``tasks.Frequency(["red", "green"])``; ``users`` how many take part;
-    ``epsilon`` and ``delta`` the central privacy that they are promised, over all ``rounds`` in which the same users
-    answer. ``max_bits`` and ``max_messages`` limit what a user sends; ``local_epsilon_at_most`` is a local ε that every
+    ``epsilon`` and ``delta`` the central privacy that they are promised, over all ``rounds``. In each round the same
+    users answer, or as many as are secretly drawn: ``of`` and ``rate`` say how, as in ``Schedule``. ``max_bits`` and
+    ``max_messages`` limit what a user sends; ``local_epsilon_at_most`` is a local ε that every
     message must keep even without the shuffler. ``mechanism`` plans with the one of this name only; ``population`` is
     what the ledger calls the users. ``rests_on`` says which winner is ``ranking.best``: "local", the best that keeps a
     local ε even from the shuffler; "shuffler", the best that rests on the shuffler alone, whose messages tell the true
@@ -68,11 +72,15 @@ def plan(
     if not isinstance(task, Task):
         raise TypeError(f"plan: task must be a task, such as tasks.Frequency(10), got {task!r}.")
     limits = Limits(max_bits, max_messages, local_epsilon_at_most)  # type: ignore[arg-type]
-    with argument.said_by("plan", "Target"):
-        target = Target(epsilon, delta)
+    with argument.said_by("plan", "Target", "Schedule"):
+        target = Target(epsilon, delta)  # type: ignore[arg-type]
+        schedule = Schedule(users, of, rate, rounds)  # type: ignore[arg-type]
     pairs = promised(target_distances)
     demand_effort("plan", effort)
-    goal = Goal(task, users, target, rounds, limits, population, rests_on, minimum, colluding, pairs)  # type: ignore[arg-type]
+    goal = Goal(
+        task, schedule.expected, target, schedule.rounds, limits, population, rests_on, minimum,  # type: ignore[arg-type]
+        colluding, pairs, **schedule.drawn(),  # type: ignore[arg-type]
+    )  # fmt: skip
     waiting = trials(goal, mechanism, settings)
     outcomes = []
     told = Progress() if progress is None else progress

@@ -12,9 +12,10 @@
     }
 
 ``epsilon`` and ``delta`` are the central target for all ``rounds`` together; the mechanism's ``epsilon`` is local.
-Where the target is to hold with fewer users, of whom some collude, ``minimum`` and ``colluding`` say how many. Where
-every two values are promised an ε of their own, ``target_distances`` has a row of them for each value. ``effort`` is
-"full" where bounds that take seconds were looked at. All
+Where the users of a round are drawn, ``of`` says out of how many, and ``rate`` with what probability each, where a coin
+decides; ``users`` is then how many come on average. Where the target is to hold with fewer users, of whom some collude,
+``minimum`` and ``colluding`` say how many. Where every two values are promised an ε of their own, ``target_distances``
+has a row of them for each value. ``effort`` is "full" where bounds that take seconds were looked at. All
 settings that are in force are written down, so that a plan runs as it was planned whatever later defaults are; and
 which version wrote it. ``check`` is a SHA-256 of the rest: a file that was changed since is refused, and one that is
 written by hand needs none. Version 1, which named the mechanism's task and not the users', is still read.
@@ -34,6 +35,7 @@ from typing import Any
 from shuffledp import argument
 from shuffledp.bounds.amplify import bound_names
 from shuffledp.bounds.best import QUICK, demand_effort
+from shuffledp.composition.schedule import Schedule
 from shuffledp.document import average_text, rounded_up, settings_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -52,13 +54,24 @@ SHARED = ("format", "version", "task", "mechanism", "population", "users", "roun
           "promise")  # fmt: skip
 FIELDS = {
     1: (*SHARED, "domain"),
-    VERSION: (*SHARED, "software", "minimum", "colluding", "target_distances", "effort", "ledger", "check"),
+    VERSION: (
+        *SHARED,
+        "software",
+        "of",
+        "rate",
+        "minimum",
+        "colluding",
+        "target_distances",
+        "effort",
+        "ledger",
+        "check",
+    ),
 }
 """What a file of each version holds."""
 OPTIONAL = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
 LATER: dict[str, Any] = {
     "software": {}, "ledger": {}, "check": None, "minimum": None, "colluding": 0, "target_distances": None,
-    "effort": QUICK,
+    "effort": QUICK, "of": None, "rate": None,
 }  # fmt: skip
 """What a file of version 2 may leave out besides."""
 NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds")
@@ -121,6 +134,10 @@ class Plan(Readable):
     """What every two values are promised after shuffling, at δ; None where all are promised the same."""
     effort: str = QUICK
     """Which bounds the promise comes from: "quick" ones, or "full", all of them."""
+    out_of: int | None = None
+    """Out of how many people the users of a round are drawn; None where they are always the same."""
+    rate: str | None = None
+    """The probability with which each of them takes part, where a coin decides; then ``users`` follows from it."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
@@ -133,10 +150,10 @@ class Plan(Readable):
             if not isinstance(text, str) or not text.strip():
                 raise TypeError(f"plan: {name} must be a text, got {text!r}.")
         object.__setattr__(self, "users", argument.count("plan", "users", self.users))
+        self._check_schedule()
         minimum, colluding = demand_honest(self.users, self.minimum, self.colluding)
         object.__setattr__(self, "minimum", minimum)
         object.__setattr__(self, "colluding", colluding)
-        object.__setattr__(self, "rounds", argument.count("plan", "rounds", self.rounds))
         object.__setattr__(self, "epsilon", argument.positive_finite("plan", "epsilon", self.epsilon))
         object.__setattr__(self, "delta", argument.open_probability("plan", "delta", self.delta))
         object.__setattr__(self, "promise", {key: _promised(key, number) for key, number in self.promise.items()})
@@ -150,6 +167,26 @@ class Plan(Readable):
         object.__setattr__(self, "target_distances", promised(self.target_distances))
         # Refused here, if it does not suit the mechanism.
         _ = self.pair_promise
+
+    def _check_schedule(self) -> None:
+        """Who is drawn, in one form: a rate as a decimal, and as many users as follow from it."""
+        with argument.said_by("plan", "Schedule"):
+            schedule = self.schedule
+        if schedule.is_sampled and self.target_distances is not None:
+            raise ValueError("plan: target distances are for all users, not for those who are drawn out of more.")
+        if self.rate is not None and self.users != schedule.expected:
+            raise ValueError(
+                f"plan: users must be the {schedule.expected} that follow from of and rate, got {self.users}."
+            )
+        object.__setattr__(self, "rounds", schedule.rounds)
+        drawn = schedule.drawn()
+        object.__setattr__(self, "out_of", drawn.get("of"))
+        object.__setattr__(self, "rate", drawn.get("rate"))
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Who takes part in each round, and in how many rounds."""
+        return Schedule.read({"users": self.users, "of": self.out_of, "rate": self.rate, "rounds": self.rounds})
 
     @cached_property
     def pair_promise(self) -> PairPromise | None:
@@ -210,6 +247,7 @@ class Plan(Readable):
             "bound": self.bound,
             "promise": dict(self.promise),
             # What is as ever is not written: such plans are the same files as ever.
+            **self.schedule.drawn(),
             **({} if self.minimum is None else {"minimum": self.minimum}),
             **({"colluding": self.colluding} if self.colluding else {}),
             **({} if self.target_distances is None else {"target_distances": self.target_distances.matrix.tolist()}),
@@ -279,6 +317,8 @@ class Plan(Readable):
             colluding=fields.get("colluding", 0),
             target_distances=fields.get("target_distances"),
             effort=fields.get("effort", QUICK),
+            out_of=fields.get("of"),
+            rate=fields.get("rate"),
             **{name: fields[name] for name in NUMBERS_AND_NAMES},
         )
 
@@ -292,6 +332,7 @@ class Plan(Readable):
         promised = self.promise.get("standard_error")
         return [
             ("users", f"{self.users:,} ({self.population})"),
+            *([("drawn", self.schedule.words())] if self.schedule.is_sampled else []),
             *([] if self.minimum is None else [("at the least", f"{self.minimum:,}")]),
             *([("colluding", f"{self.colluding:,}, who hide nobody")] if self.colluding else []),
             ("target", f"ε = {self.epsilon:g}, δ = {self.delta:g}{rounds}"),

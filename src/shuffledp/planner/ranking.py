@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp import argument
 from shuffledp.bounds.best import FULL
+from shuffledp.composition.schedule import CONDITION
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner import overview
 from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planner.trial import NEAR_BEST, Offer, Refusal, Trial
-from shuffledp.planner.turnout import Turnout, turnouts
+from shuffledp.planner.turnout import Turnout, known_epsilon, turnouts
 from shuffledp.progress import Progress
 from shuffledp.readable import html_of
 
@@ -174,6 +175,13 @@ class Ranking:
         """What the winners promise, by their names, if only half or a tenth of the users take part."""
         return {offer.name: turnouts(offer.plan) for offer in self.winners}
 
+    @cached_property
+    def known(self) -> dict[str, float]:
+        """ε of all rounds that the winners promise, by their names, if everybody learns who was drawn."""
+        if not self.goal.schedule.is_sampled:
+            return {}
+        return {offer.name: known_epsilon(offer.plan) for offer in self.winners}
+
     def reasons(self) -> dict[str, list[str]]:
         """Why mechanisms were refused, each reason with the names of all that it holds for."""
         result: dict[str, list[str]] = {}
@@ -191,7 +199,9 @@ class Ranking:
 
     def notes(self) -> list[str]:
         """What stands below the table, a paragraph each."""
-        return overview.notes(self.offers, self.best_local, self.best_by_shuffler, self.best_by_noise, self.fewer)
+        return overview.notes(
+            self.offers, self.best_local, self.best_by_shuffler, self.best_by_noise, self.fewer, self.known
+        )
 
     def __str__(self) -> str:
         lines = [overview.title(self.goal), *overview.aligned(self.rows()), ""]
@@ -219,7 +229,8 @@ class Ranking:
             "colluding": goal.colluding,
             "epsilon": goal.target.epsilon,
             "delta": goal.target.delta,
-            "rounds": goal.rounds,
+            **goal.schedule.document(),
+            **({"condition": CONDITION, "if_known": self.known} if goal.schedule.is_sampled else {}),
             "domain": goal.task.domain.document(),
             "error": {"unit": goal.task.unit, "data": goal.task.data},
             "central": {"standard_error": goal.yardstick.standard_error, "noise": goal.yardstick.noise},

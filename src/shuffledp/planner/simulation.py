@@ -13,11 +13,13 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
+from shuffledp.composition.schedule import CONDITION
+from shuffledp.document import epsilon_is
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.planner import cost
 from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.turnout import Turnout, turnouts
+from shuffledp.planner.turnout import Turnout, known_epsilon, turnouts
 from shuffledp.progress import Progress
 from shuffledp.readable import Readable
 from shuffledp.tasks.task import Task
@@ -90,6 +92,8 @@ class Outcome(Readable):
             "covered": self.covered,
             "exact_law": self.exact,
             "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta},
+            **self.plan.schedule.document(),
+            **({"condition": CONDITION, "if_known": self._known()} if self.plan.schedule.is_sampled else {}),
             "fewer_users": [each.document() for each in self.fewer],
         }
 
@@ -105,8 +109,20 @@ class Outcome(Readable):
             ("standard error, expected", f"{self.expected:.6g} {task.unit}"),
             ("standard error, simulated", f"{self.found:.6g} ({self.ratio:.4f} of what is expected)"),
             (f"within {CONFIDENCE:.0%} intervals", f"{self.covered:.2%} of the estimates"),
+            *self.plan.schedule.rows(),
             *((f"if {each.share} take part", self._weaker(each)) for each in self.fewer),
+            *self._condition(),
         ]
+
+    def _condition(self) -> list[tuple[str, str]]:
+        """What the promise rests on, where users are drawn."""
+        if not self.plan.schedule.is_sampled:
+            return []
+        return self.plan.schedule.condition(epsilon_is(self._known()))
+
+    def _known(self) -> float:
+        """ε of all rounds if everybody learns who was drawn."""
+        return known_epsilon(self.plan)
 
     def _weaker(self, fewer: Turnout) -> str:
         """What is promised then, beside the target."""

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shuffledp.bounds.amplify import amplify
 from shuffledp.calibration.calibrate import Calibration, guess, search
-from shuffledp.composition.sequential import compose
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
 from shuffledp.mechanisms import catalogue
@@ -123,6 +121,8 @@ class Offer:
             self.mechanism,
             users=goal.users,
             rounds=goal.rounds,
+            out_of=goal.of,
+            rate=goal.rate,
             epsilon=goal.target.epsilon,
             delta=goal.target.delta,
             population=goal.population,
@@ -211,7 +211,7 @@ class Trial:
     def _designed(self) -> Iterator[Calibration]:
         """Those of the mechanism's own designs that its certified curve confirms: the first, or all of a front."""
         goal, refused = self.goal, None
-        target, honest = goal.target, goal.fewest - goal.colluding
+        target, honest = goal.inner_target, goal.fewest - goal.colluding
         facts = {**goal.task.facts, "users": goal.users}
         for settings in self.kind.designs(facts, honest, target.epsilon, target.delta, goal.rounds):
             try:
@@ -234,13 +234,12 @@ class Trial:
 
     def _met(self, made: Mechanism, name: str, value: float) -> Calibration:
         """A mechanism, if its certified curve meets the target."""
-        goal, target = self.goal, self.goal.target
-        once = amplify(made, goal.fewest, colluding=goal.colluding, effort=goal.effort)
-        curve = once if goal.rounds == 1 else compose(once, goal.rounds)
+        goal, target, schedule = self.goal, self.goal.target, self.goal.least
+        curve = schedule.curve(made, colluding=goal.colluding, effort=goal.effort)
         reached = target.reached(curve)
         if not target.met(reached):
             raise NotApplicable(self.kind.__name__, f"it reaches {target.text(reached)}")
-        return Calibration(name, value, made, curve, reached, target, "", goal.fewest)
+        return Calibration(name, value, made, curve, reached, target, "", goal.fewest, schedule)
 
     def _best_settled(self) -> Calibration:
         """The first of the choices that can be certified."""
@@ -345,11 +344,11 @@ class Trial:
 
     def _searched(self, given: Mapping[str, Any], tuning: Tuning) -> Calibration:
         """The certified setting; where a wrapper's local ε comes out above the limit, that of a lower one."""
-        build, most = self._builder(given, tuning), self._tuned(given, tuning)
+        build, most, schedule = self._builder(given, tuning), self._tuned(given, tuning), self.goal.least
         for _ in range(MOST_LOWERINGS):
             found = search(
-                build, most, self.goal.target, users=self.goal.fewest, rounds=self.goal.rounds,
-                colluding=self.goal.colluding, effort=self.goal.effort,
+                build, most, self.goal.target, users=schedule.users, of=schedule.of, rate=schedule.rate,
+                rounds=schedule.rounds, colluding=self.goal.colluding, effort=self.goal.effort,
             )  # fmt: skip
             cap, local = self.goal.limits.epsilon_local, found.mechanism.local_epsilon
             if cap is None or local is None or local <= cap or tuning.name != "epsilon":
@@ -375,7 +374,8 @@ class Trial:
     def _guess(self, given: Mapping[str, Any], tuning: Tuning) -> _Guess:
         build, tuning = self._builder(given, tuning), self._capped(given, tuning)
         honest = self.goal.fewest - self.goal.colluding
-        value = guess(build, tuning, self.goal.target, users=honest, rounds=self.goal.rounds)
+        share = float(self.goal.schedule.share)
+        value = guess(build, tuning, self.goal.target, users=honest, rounds=self.goal.rounds, share=share)
         end = tuning.least if tuning.more_is_more_private else tuning.most
         return _Guess(value, build(value), "at its end" if value == end else "")
 

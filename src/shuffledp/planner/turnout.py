@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from shuffledp.bounds.amplify import amplify
-from shuffledp.composition.sequential import compose
+from shuffledp.bounds.best import QUICK
 from shuffledp.document import epsilon_is
 from shuffledp.errors import NumericalError
 from shuffledp.planner.plan_file import Plan
@@ -44,11 +43,20 @@ def turnouts(plan: Plan) -> tuple[Turnout, ...]:
 
 def _turnout(plan: Plan, share: str, users: int) -> Turnout:
     try:
-        curve = amplify(plan.mechanism, users, bound=plan.bound, colluding=plan.colluding, effort=plan.effort)
+        # Of many sizes only the quick bounds are worth the time.
+        effort = plan.effort if plan.rate is None else QUICK
+        schedule = plan.schedule.answered_by(users)
+        curve = schedule.curve(plan.mechanism, bound=plan.bound, colluding=plan.colluding, effort=effort)
         if not curve.guarantee:
             return Turnout(share, users, None, f"The plan's bound {plan.bound} is no guarantee.")
-        every = curve if plan.rounds == 1 else compose(curve, plan.rounds)
-        return Turnout(share, users, every.epsilon(plan.delta).upper)
+        return Turnout(share, users, curve.epsilon(plan.delta).upper)
     except (ValueError, NumericalError) as error:
         # Too few honest users for the mechanism, or for any theorem: not a fault of whoever asks what if.
         return Turnout(share, users, None, str(error))
+
+
+def known_epsilon(plan: Plan) -> float:
+    """ε of all rounds at the plan's δ if everybody learns who was drawn, for a person who is drawn each time."""
+    effort = plan.effort if plan.rate is None else QUICK
+    curve = plan.schedule.known(plan.mechanism, bound=plan.bound, colluding=plan.colluding, effort=effort)
+    return curve.epsilon(plan.delta).upper

@@ -10,6 +10,7 @@ from typing import Any
 from shuffledp.array import Bytes
 from shuffledp.collection import bundle, durable, external_sort, kernel
 from shuffledp.collection.engine.embedded import Embedded, told
+from shuffledp.collection.input.drawn_table import DrawnTable
 from shuffledp.collection.input.given_data import table_of
 from shuffledp.collection.lot import Lot
 from shuffledp.planner.plan_file import Plan
@@ -26,6 +27,7 @@ def encode(
     user: str | None = None,
     rows_per_user: int = 1,
     round_number: int = 1,
+    drawn: bool = False,
     progress: Progress | None = None,
 ) -> int:
     """The encoder: one file of messages for the rows of a table; returns how many rows.
@@ -33,7 +35,8 @@ def encode(
     ``plan``, ``data``, ``column``, ``user``, ``rows_per_user`` and ``round_number`` as for ``collect``; ``out`` is a
     new file of messages, for the shuffler. The randomness is the operating system's and is not kept. A file that is
     already there is not written again, and what a killed run left is destroyed first: two messages of the same people
-    would tell more than one. Ids of users go nowhere.
+    would tell more than one. Ids of users go nowhere. Where the plan draws the users by coins, they are tossed here;
+    where it draws a fixed number of all people, or with ``drawn``, the data are of those who were drawn already.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.krr import KRR
@@ -54,6 +57,9 @@ def encode(
     users = engine.check(table, read)
     if users == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
+    if _tosses(chosen, drawn):
+        table = DrawnTable.of(table, users, chosen.schedule, os.urandom(KEY_BYTES))
+        users = table.used
     lot = Lot.of(chosen, round_number, users, table.per_person)
     encoder = kernel.Encoder(read, os.urandom(KEY_BYTES))
     with engine.progress.step("encoding", users) as advance:
@@ -72,6 +78,19 @@ def encode(
             reason = os.strerror(error.errno) if error.errno else str(error).rstrip(".")
             raise ValueError(f"encode: cannot write {path}: {reason}.") from None
     return users
+
+
+def _tosses(plan: Plan, drawn: bool) -> bool:
+    """Whether coins are tossed here; a sentence where nobody said who was drawn."""
+    sampled = plan.schedule.is_sampled
+    if drawn and not sampled:
+        raise ValueError("encode: --drawn is for plans whose users are drawn out of more people (--of).")
+    if sampled and not drawn and plan.rate is None:
+        raise ValueError(
+            "encode: the plan draws a fixed number out of all people, of whom an encoder sees only some; draw them "
+            "before, hand over the rows of those who were drawn, and say so by --drawn."
+        )
+    return sampled and not drawn
 
 
 def _demand_new(path: Path) -> None:
