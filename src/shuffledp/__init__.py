@@ -84,6 +84,7 @@ from shuffledp.mechanisms.multimessage.cheu_zhilyaev import CheuZhilyaev as Cheu
 from shuffledp.mechanisms.multimessage.mix_dump import MixDUMP as MixDUMP
 from shuffledp.mechanisms.multimessage.poisson_dump import PoissonDUMP as PoissonDUMP
 from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP as PureDUMP
+from shuffledp.mechanisms.opt_out import OptOut as OptOut
 from shuffledp.mechanisms.vector.duchi import Duchi as Duchi
 from shuffledp.mechanisms.vector.harmony import Harmony as Harmony
 from shuffledp.mechanisms.vector.privhs import PrivHS as PrivHS
@@ -98,6 +99,7 @@ from shuffledp.planner.ranking import Ranking as Ranking
 from shuffledp.planner.simulation import Outcome as Outcome, simulate as simulate
 from shuffledp.privacy.approximate_ldp import ApproximateLDP as ApproximateLDP
 from shuffledp.privacy.curve import PrivacyCurve as PrivacyCurve
+from shuffledp.privacy.mixed_crowd import Crowd as Crowd
 from shuffledp.privacy.randomizer import Randomizer as Randomizer
 from shuffledp.privacy.value import BoundValue as BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio as VariationRatio

@@ -136,18 +136,21 @@ class CrowdDivergence(Record):
         return PositivePartMean(self.others.kinds[kind].law, self.count)
 
     def steps(self, log_delta: float) -> tuple[Floats, Floats, float]:
-        """Chances of some numbers of lost users, how many others are left at the least, and the chance of more."""
-        gamma = self.others.gamma
-        if gamma >= 1.0:
-            return np.array([1.0]), np.array([float(self.count)]), 0.0
-        fall = -math.log1p(-gamma)
-        last = math.ceil(min(self.count, (LEFT - log_delta) / fall))
-        even = np.linspace(0.0, min(FAR / fall, last), EVEN + 1)
-        growing = np.geomspace(max(1.0, even[-1]), last, GROWING + 1) if even[-1] < last else np.array([last])
-        edges = np.unique(np.minimum(np.ceil(np.concatenate([even, growing])), last))
-        starts, ends = edges[:-1], edges[1:]
-        chances = np.exp(-fall * starts) * -np.expm1(-fall * (ends - starts)) * (1 + ROUNDING)
-        return chances, self.count - (ends - 1), math.exp(-fall * last) * (1 + 1e-9)
+        return lost_steps(self.others.gamma, self.count, log_delta)
+
+
+def lost_steps(gamma: float, count: int, log_delta: float) -> tuple[Floats, Floats, float]:
+    """Chances of some numbers of lost users, how many others are left at the least, and the chance of more."""
+    if gamma >= 1.0:
+        return np.array([1.0]), np.array([float(count)]), 0.0
+    fall = -math.log1p(-gamma)
+    last = math.ceil(min(count, (LEFT - log_delta) / fall))
+    even = np.linspace(0.0, min(FAR / fall, last), EVEN + 1)
+    growing = np.geomspace(max(1.0, even[-1]), last, GROWING + 1) if even[-1] < last else np.array([last])
+    edges = np.unique(np.minimum(np.ceil(np.concatenate([even, growing])), last))
+    starts, ends = edges[:-1], edges[1:]
+    chances = np.exp(-fall * starts) * -np.expm1(-fall * (ends - starts)) * (1 + ROUNDING)
+    return chances, count - (ends - 1), math.exp(-fall * last) * (1 + 1e-9)
 
 
 @dataclass(frozen=True)

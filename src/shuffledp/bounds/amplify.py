@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from shuffledp import argument
 from shuffledp.bounds import BOUND_OF, BOUNDS, best, exact_binary
 from shuffledp.bounds.bound import Bound
+from shuffledp.bounds.crowd_amplification import CrowdCurve, crowd_curve
 from shuffledp.bounds.own import curve_of, demand_own_names
 from shuffledp.privacy.attack import Attack, AttackCurve
 from shuffledp.privacy.curve import PrivacyCurve
+from shuffledp.privacy.mixed_crowd import Crowd
 from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.own_loss import OwnLossAttack
 from shuffledp.privacy.randomizer import HasNeighbours, HasOwnLoss, Randomizer
@@ -27,9 +29,24 @@ def bound_names() -> list[str]:
     return [best.NAME, *BOUND_OF]
 
 
+@overload
+def amplify(randomizer: Crowd, *, colluding: float = 0, effort: str = best.FULL) -> CrowdCurve: ...
+@overload
 def amplify(
     randomizer: Randomizer,
     users: float,
+    *,
+    bound: BoundChoice = best.NAME,
+    colluding: float = 0,
+    pair: Sequence[Any] | None = None,
+    diameter: float | None = None,
+    effort: str = best.FULL,
+) -> PrivacyCurve: ...
+
+
+def amplify(
+    randomizer: Randomizer | Crowd,
+    users: float | None = None,
     *,
     bound: BoundChoice = best.NAME,
     colluding: float = 0,
@@ -46,6 +63,7 @@ def amplify(
     at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
     ``bound`` is a name, by default "best", or a list: the smallest guarantee among just these. A ``Bound`` object of
     one's own in that list is used here and nowhere else, and the curve's note says whose it is.
+    A ``Crowd`` has its users with it, of several randomizers: the curve holds for everybody, ``of(group)`` for a group.
     ``effort`` is "full", or "quick": "best" then leaves out bounds that take seconds, and is often a tenth larger.
 
     >>> import shuffledp as sdp
@@ -58,8 +76,15 @@ def amplify(
     >>> older.epsilon(delta=1e-8).bound
     'analytic'
     """
-    total = argument.count("amplify", "users", users, at_most=MOST_USERS)
+    best.demand_effort("amplify", effort)
     lost = argument.count("amplify", "colluding", colluding, at_least=0)
+    if isinstance(randomizer, Crowd):
+        if users is not None or bound != best.NAME or pair is not None or diameter is not None:
+            raise ValueError("amplify: a Crowd takes no users, bound, pair or diameter besides its groups.")
+        if lost >= randomizer.users:
+            raise ValueError(f"amplify: colluding must be below users = {randomizer.users}, got {lost}.")
+        return crowd_curve(randomizer, lost, effort)
+    total = argument.count("amplify", "users", users, at_most=MOST_USERS)
     if lost >= total:
         raise ValueError(f"amplify: colluding must be below users = {total}, got {lost}.")
     if not isinstance(randomizer, Randomizer):
@@ -67,7 +92,6 @@ def amplify(
     randomizer = chosen_inputs(randomizer, pair, diameter)
     hidden = randomizer.hiding_messages(total - lost)
     attack = _attack(randomizer, randomizer.attack_messages(total - lost))
-    best.demand_effort("amplify", effort)
     curve = _curve(randomizer, hidden, bound, effort).attacked_by(attack).sent_by(total, lost)
     return curve.for_some_inputs() if isinstance(randomizer, Neighbours) else curve
 

@@ -122,10 +122,11 @@ def smallest_curve(
     sure = {name: curve for name, curve in applied.items() if curve.guarantee} or applied
     refused += [(name, "is no guarantee here.") for name in applied if name not in sure]
     curves = tuple(sure[name] for name in sorted(sure, key=lambda name: known[name].slow))
-    return curves[0] if len(curves) == 1 else BestCurve(_source(curves, users), curves, tuple(refused))
+    return curves[0] if len(curves) == 1 else BestCurve(joined_source(curves, users), curves, tuple(refused))
 
 
-def _source(curves: tuple[PrivacyCurve, ...], users: int) -> Source:
+def joined_source(curves: tuple[PrivacyCurve, ...], users: int) -> Source:
+    """Where the smallest of several curves comes from."""
     return Source(
         NAME,
         theorem="the smallest of: " + ", ".join(curve.theorem for curve in curves),

@@ -17,6 +17,7 @@ from shuffledp.cli import (
     calibrate,
     collect,
     compare,
+    crowd,
     ledger,
     mechanisms,
     metric,
@@ -60,6 +61,7 @@ def start(
 
 app.command("amplify")(amplify.command)
 app.command("compare")(compare.command)
+app.command("crowd")(crowd.command)
 app.command("calibrate")(calibrate.command)
 app.command("tradeoff")(tradeoff.command)
 app.command("mechanisms")(mechanisms.command)

@@ -19,7 +19,7 @@ from shuffledp.array import Bytes
 from shuffledp.collection import message, shuffling
 from shuffledp.collection.lot import Lot
 from shuffledp.collection.shuffling import Written
-from shuffledp.mechanisms.parts.crowd import Crowd
+from shuffledp.mechanisms.parts.crowd import CrowdRule
 
 NAME = "_manifest.json"
 """Whoever reads the directory as a table passes over names that begin so."""
@@ -54,7 +54,7 @@ class Manifest:
         """A name for these messages of this plan: whoever shuffles them again gets the same one."""
         return hashlib.sha256(DIGEST + f"{self.plan}:{self.sha256}".encode()).hexdigest()
 
-    def missing_of(self, crowd: Crowd) -> int:
+    def missing_of(self, crowd: CrowdRule) -> int:
         """How many messages there are too few or too many; a shuffler without the plan cannot tell.
 
         Nobody can where users send different numbers of them.
@@ -62,7 +62,7 @@ class Manifest:
         expected = crowd.messages_of(self.users)
         return self.missing if expected is None else max(self.missing, abs(expected - self.messages - self.refused))
 
-    def users_read(self, messages: int, crowd: Crowd) -> int:
+    def users_read(self, messages: int, crowd: CrowdRule) -> int:
         """How many users the estimate is of, where this many messages were read: at least one.
 
         Of users whose messages were not all as planned, those that were still count.
@@ -71,7 +71,7 @@ class Manifest:
             return max(1, self.users - self.refused - (self.messages - messages))
         return max(1, round(messages / crowd.per_user))
 
-    def hiding(self, refused_since: int, crowd: Crowd) -> int:
+    def hiding(self, refused_since: int, crowd: CrowdRule) -> int:
         """The users who can be relied on to hide each other, after so many more rows turned out to be no messages.
 
         Whoever sent a row that is none, or too few or too many, may not have followed the plan: each such row takes

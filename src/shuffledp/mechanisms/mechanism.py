@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
-from shuffledp.mechanisms.parts.crowd import Crowd, OneEach
-from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.reference import Reference
+from shuffledp.mechanisms.parts.sender import Sender
 from shuffledp.mechanisms.parts.user_values import UserValues
-from shuffledp.mechanisms.parts.wire import Wire
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair
@@ -29,7 +27,7 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource, source_of
 
 
-class Mechanism(Randomizer):
+class Mechanism(Randomizer, Sender):
     """A local randomizer: the law of its message, how to run it, how to read the messages.
 
     It is assembled from four parts: ``values`` (what users may hold), ``law`` (what a bound needs to know), ``wire``
@@ -67,23 +65,8 @@ class Mechanism(Randomizer):
 
     @property
     @abstractmethod
-    def law(self) -> Law:
-        """What a bound needs to know of its message."""
-
-    @property
-    @abstractmethod
-    def wire(self) -> Wire:
-        """Messages as bytes."""
-
-    @property
-    @abstractmethod
     def reading(self) -> Reading:
         """From messages to the estimate."""
-
-    @property
-    def crowd(self) -> Crowd:
-        """How many messages each user sends, and how many hide each other."""
-        return OneEach()
 
     @property
     def reference(self) -> Reference | None:

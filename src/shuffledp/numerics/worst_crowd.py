@@ -92,11 +92,16 @@ class Unsure(Exception):
 
 
 class WorstCrowd:
-    """Upper bounds over all crowds of summands with these laws, at one ε."""
+    """Upper bounds over all crowds of summands with these laws, at one ε.
 
-    def __init__(self, laws: Sequence[FiniteLaw], sharpness: float = SHARPNESS) -> None:
+    ``corners``: where not all compositions are possible, some that all others are between, a row of shares each, which
+    sum to 1 and are whole multiples of 2^-30, so that they can be halved again and again.
+    """
+
+    def __init__(self, laws: Sequence[FiniteLaw], sharpness: float = SHARPNESS, corners: Floats | None = None) -> None:
         self.laws = laws
         self.sharpness = sharpness
+        self.corners = np.eye(len(laws)) if corners is None else corners
         views = [law.floats() for law in laws]
         positive = max(float(values.max()) for values, _ in views)
         self.scale = 2.0 ** math.ceil(math.log2(positive)) if positive > 0 else 1.0
@@ -227,23 +232,26 @@ class WorstCrowd:
     def worst(self, counts: Floats) -> tuple[Floats, Floats, int]:
         """For each count, logarithms of a bound over all crowds and of the same for the worst crowd seen.
 
-        The last is the law of which, alone, the worst constant crowd is.
+        The last is the law of which, alone, the worst constant crowd is, or the corner that is the worst.
         """
         seen, kind = self.constant(counts)
-        return (seen if self.kinds == 1 else self._halved(counts, seen)), seen, kind
+        return (seen if len(self.corners) == 1 else self._halved(counts, seen)), seen, kind
 
     def constant(self, counts: Floats) -> tuple[Floats, int]:
         """The same for the worst constant crowd that is found among the likely ones, and its law."""
-        tau, _ = self.saddle(np.eye(self.kinds), float(counts[0]))
-        likely = np.argsort(-self._log_moments(tau), kind="stable")[:LIKELY].tolist()
-        found = np.array([self._alone(kind).log_bounds(np.ones((1, 1)), counts) for kind in likely])
+        tau, _ = self.saddle(self.corners, float(counts[0]))
+        likely = np.argsort(-(self.corners @ self._log_moments(tau)), kind="stable")[:LIKELY].tolist()
+        found = np.array([self._alone(corner, counts) for corner in likely])
         return np.maximum(found.max(axis=0), LOG_NOTHING), likely[int(np.argmax(found[:, 0]))]
 
-    def _alone(self, kind: int) -> WorstCrowd:
-        """The crowds of one law only."""
-        if kind not in self._single:
-            self._single[kind] = WorstCrowd([self.laws[kind]], self.sharpness)
-        return self._single[kind]
+    def _alone(self, corner: int, counts: Floats) -> Floats:
+        """Bounds of the crowds of one corner only."""
+        if corner not in self._single:
+            there = np.flatnonzero(self.corners[corner]).tolist()
+            only = self.corners[[corner]][:, there]
+            self._single[corner] = WorstCrowd([self.laws[kind] for kind in there], self.sharpness, only)
+        alone = self._single[corner]
+        return alone.log_bounds(alone.corners, counts)
 
     def _halved(self, counts: Floats, seen: Floats) -> Floats:
         """Simplices are halved until none is above the worst crowd seen by more than the room there is.
@@ -251,7 +259,7 @@ class WorstCrowd:
         What was seen is only a reason to stop.
         """
         room = self.sharpness * np.maximum(1.0, -2 * seen)
-        order = itertools.count()
+        order, size = itertools.count(), len(self.corners)
         settled = seen.copy()
         waiting: list[tuple[float, int, _Piece]] = []
 
@@ -263,13 +271,13 @@ class WorstCrowd:
             above = float(np.max(found - seen - room)) if (found < math.inf).all() else math.inf
             if above <= 0:
                 settled = np.maximum(settled, found)
-            elif len(corners) == self.kinds:
+            elif len(corners) == size:
                 heapq.heappush(waiting, (-above, next(order), _Piece(corners, found, largest)))
             return above <= 0
 
-        look(np.eye(self.kinds))
+        look(self.corners)
         looked = 1
-        most = min(MOST_PIECES, max(LEAST_PIECES, PIECES_OF_ALL // self.kinds))
+        most = min(MOST_PIECES, max(LEAST_PIECES, PIECES_OF_ALL // size))
         while waiting and looked < most:
             _, _, piece = heapq.heappop(waiting)
             best = piece.largest
@@ -279,7 +287,7 @@ class WorstCrowd:
             seen = np.maximum(seen, np.where(np.isfinite(middle), middle, seen))
             near, far = piece.around(best)
             looked += 2
-            if self.kinds > FEW_CORNERS and look(far):
+            if size > FEW_CORNERS and look(far):
                 look(near)
                 continue
             for half in piece.halves((best, unlike)):
@@ -289,7 +297,7 @@ class WorstCrowd:
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Compositions with these corners, and what bounds them: a simplex, where the corners are few."""
+    """Compositions between these corners, and what bounds them: a simplex, where the corners are few."""
 
     corners: Floats
     found: Floats = field(repr=False)
@@ -304,7 +312,10 @@ class _Piece:
         return middles, np.concatenate([middles[others], self.corners[others]])
 
     def halves(self, edge: tuple[int, int]) -> tuple[Floats, Floats]:
-        """Cut in the middle of an edge; midpoints are exact floats."""
+        """Cut in the middle of an edge; midpoints are exact floats.
+
+        A point with at least as much of a as of b is between a, the middle and the rest, whatever these are.
+        """
         a, b = edge
         middle = (self.corners[a] + self.corners[b]) / 2
         first, second = self.corners.copy(), self.corners.copy()

@@ -18,6 +18,7 @@ from shuffledp.errors import NotApplicable
 
 if TYPE_CHECKING:
     from shuffledp.privacy.cut_randomizer import CutRandomizer
+    from shuffledp.privacy.mixed_others import MixedOthers
     from shuffledp.privacy.neighbours import Neighbours
     from shuffledp.privacy.others import Others
     from shuffledp.privacy.own_loss import OwnLoss
@@ -164,7 +165,25 @@ class HasTails(ABC):
         """
 
 
-ABILITIES: tuple[type, ...] = (HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts, HasTails)
+class MayMix(ABC):
+    """Sends messages that others, with other settings or another randomizer, may send too, and knows their laws."""
+
+    @abstractmethod
+    def why_apart(self, other: MayMix) -> str:
+        """Why the messages of the two can be told apart, in half a sentence; empty where they cannot."""
+
+    @abstractmethod
+    def hidden_among(self, groups: Sequence[MayMix]) -> Sequence[MixedOthers]:
+        """For each kind of input pair of this one that may be the worst: every law of a user of each of ``groups``.
+
+        Empty where these are not known.
+        """
+
+
+ABILITIES: tuple[type, ...] = (
+    *(HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts, HasTails),
+    MayMix,
+)
 
 
 def _names_of(kind: type) -> set[str]:

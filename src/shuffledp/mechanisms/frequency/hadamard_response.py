@@ -119,6 +119,7 @@ class HadamardResponse(Mechanism):
             attacked=(self._attack(),),
             tight=True,
             covers_mixtures=True,
+            space=(self.name, self.options, self.blocks),
         )
 
     @property

@@ -73,7 +73,7 @@ class KRR(Mechanism):
         coin = (gamma / 2, 1 - gamma / 2) if d == 2 else None
         return RegionLaw(
             self.region, Fraction(1, d), q_common=1.0, attacked=self._attacked(), coin=coin, tight=True,
-            covers_mixtures=True,
+            covers_mixtures=True, space=(self.name, d),
         )  # fmt: skip
 
     def _attacked(self) -> tuple[HidingPair, ...]:

@@ -124,6 +124,7 @@ class LocalHash(Mechanism):
             attacked=tuple(self._attacks()),
             tight=True,
             covers_mixtures=True,
+            space=(self.name, self.options, self.buckets),
         )
 
     def _attacks(self) -> Iterator[HidingPair]:

@@ -20,13 +20,12 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
+from shuffledp.mechanisms.parts.own_region import Kinds, OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reference import UniformNumber
 from shuffledp.mechanisms.parts.support import SupportReading
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import Mask, Wire, integers_of_wire, wire_of_integers
 from shuffledp.numerics.ball import precision
-from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling import line_decoding
 from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_length
@@ -160,6 +159,7 @@ class PIRAPPOR(Mechanism):
             q_common=1.0 if both_is_all else None,
             attacked=(self._attack(),),
             tight=True,
+            space=(self.name, self.options, self.field, self.arc),
             options=self.options,
             prime=self.field,
             arc=self.arc,
@@ -271,14 +271,15 @@ class LineLaw(RegionLaw):
     prime: int = field(kw_only=True)
     arc: int = field(kw_only=True)
 
-    def others(self) -> Sequence[Others]:
+    def families(self, hider: OwnRegion) -> Sequence[Kinds]:
         """By how many lines are below T at three options, from the fewest to the most."""
         both = self.region.share**2
         if self.options == 2:
-            return [self.region.others_alike(both, ())]
+            return [self.region.kinds_alike(both, (), hider)]
         if self.prime * self.arc**2 > MOST_SUMS:
-            return super().others()
-        return [self.region.others_alike(both, [Fraction(lines, self.prime**2) for lines in self._through_three()])]
+            return super().families(hider)
+        together = [Fraction(lines, self.prime**2) for lines in self._through_three()]
+        return [self.region.kinds_alike(both, together, hider)]
 
     def _through_three(self) -> tuple[int, int]:
         """The fewest and the most lines below T at three options i, j, k, whichever they are.

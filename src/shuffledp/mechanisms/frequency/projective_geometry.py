@@ -116,8 +116,10 @@ class ProjectiveGeometry(Mechanism):
         both = self._orthogonal_to(2)
         # A point orthogonal to two options is rarer for a third one.
         q_common = None if both else 1.0
-        attacked = (self._attack(),)
-        return RegionLaw(self.region, self.region.share - both, q_common=q_common, attacked=attacked, tight=True)
+        attacked, space = (self._attack(),), (self.name, self.options, self.space.base)
+        return RegionLaw(
+            self.region, self.region.share - both, q_common=q_common, attacked=attacked, tight=True, space=space
+        )
 
     def _attack(self) -> HidingPair:
         """Options 0 and 1 where all others hold 2, or 0 where there is none.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 
-class Crowd(ABC):
+class CrowdRule(ABC):
     """What one message hides among, and how many messages there are.
 
     Where every user sends the same number, counting messages tells nothing but n. Where it varies, it does so whatever
@@ -59,7 +59,7 @@ class Crowd(ABC):
 
 
 @dataclass(frozen=True)
-class OneEach(Crowd):
+class OneEach(CrowdRule):
     """Every user sends one message, and they hide each other."""
 
     keeps_local = True
@@ -74,7 +74,7 @@ class OneEach(Crowd):
 
 
 @dataclass(frozen=True)
-class AmongDummies(Crowd):
+class AmongDummies(CrowdRule):
     """One message that depends on the value and ``dummies`` that do not, all dummies of all users with one law.
 
     Theorem: identity (★) with w = the law of a dummy and M − 1 = all dummies of all honest users, the victim's own
@@ -97,7 +97,7 @@ class AmongDummies(Crowd):
 
 
 @dataclass(frozen=True)
-class AmongCoins(Crowd):
+class AmongCoins(CrowdRule):
     """For each counter a bit in the clear and ``coins`` coins, which hide it; counters do not hide each other."""
 
     counters: int
@@ -112,7 +112,7 @@ class AmongCoins(Crowd):
 
 
 @dataclass(frozen=True)
-class SharedNoise(Crowd):
+class SharedNoise(CrowdRule):
     """``own`` messages that depend on the value, and noise that ``honest`` users, or the shuffler, make together.
 
     ``noise``: messages of it that a user adds on average; where ``honest`` is 0 the shuffler draws it, and users add

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 
+from shuffledp.privacy.mixed_others import MixedOthers
 from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -46,6 +47,17 @@ class Law(ABC):
         Empty where these are not known.
         """
         return ()
+
+    def among(self, hiders: Sequence[Law]) -> Sequence[MixedOthers]:
+        """For each kind of input pair that may be the worst one: every law that a message of each of these may have.
+
+        Empty where they have messages of other kinds, or it is not known.
+        """
+        return ()
+
+    def of_nothing(self) -> Law | None:
+        """The law of whoever sends the same messages and holds nothing; None where nobody says what these are."""
+        return None
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         """Where there are only two messages: the least and the largest probability of one of them, over all inputs."""

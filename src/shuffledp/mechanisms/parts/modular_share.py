@@ -11,7 +11,7 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.array import Array, Integers
-from shuffledp.mechanisms.parts.crowd import Crowd
+from shuffledp.mechanisms.parts.crowd import CrowdRule
 from shuffledp.numerics.mixing_graph import mixing_distance
 from shuffledp.sampling.random import RandomSource
 
@@ -28,7 +28,7 @@ WORSE = 2.5
 
 
 @dataclass(frozen=True)
-class MixedShares(Crowd):
+class MixedShares(CrowdRule):
     """Every user sends so many shares; those of all users hide each other."""
 
     messages: int

@@ -6,6 +6,7 @@ two levels of probability, high on the own region and low elsewhere, with a like
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,12 +17,15 @@ from flint import arb
 
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.numerics.ball import above, below, rational
+from shuffledp.privacy.mixed_others import MixedOthers
 from shuffledp.privacy.others import KnownOthers, Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling import dyadic
 
 Regions = tuple[bool, ...]
+Kinds = tuple[HidingPair, ...]
+Space = tuple[str | int, ...]
 
 LARGEST_EXPONENT = 1024.0
 """From here on γ is 2^-64, whatever ε, for every region of at least 2^-1400 of all messages."""
@@ -66,6 +70,11 @@ class OwnRegion:
         """The probability of a message inside the region, in units of the uniform one."""
         return self.uniform_share + (1 - self.uniform_share) / self.share
 
+    @property
+    def levels(self) -> dict[bool, Fraction]:
+        """The probability of a message by whether it is inside, in units of the uniform one."""
+        return {True: self.inside, False: self.outside}
+
     def pair(self, only_one: Fraction, always: Fraction = Fraction(0)) -> HidingPair:
         """The pair of two inputs against the blanket.
 
@@ -82,13 +91,16 @@ class OwnRegion:
         shares += [(always, high, high, high), (neither, low, low, low)]
         return _pair(shares, symmetric=True)
 
-    def attack(self, shares: Mapping[Regions, Fraction], *, symmetric: bool) -> HidingPair:
+    def attack(
+        self, shares: Mapping[Regions, Fraction], *, symmetric: bool, hider: OwnRegion | None = None
+    ) -> HidingPair:
         """The exact pair of two inputs where all others hold a third one.
 
         ``shares``: of all messages, by whether they are in the first, the second and the third input's region.
+        ``hider``: what the others have, where it is not the same.
         """
-        chance = {True: self.inside, False: self.outside}
-        cells = [(share, chance[a], chance[b], chance[c]) for (a, b, c), share in shares.items()]
+        chance, third = self.levels, (hider or self).levels
+        cells = [(share, chance[a], chance[b], third[c]) for (a, b, c), share in shares.items()]
         return _pair(cells, symmetric=symmetric)
 
     def disjoint_attack(self, third: Sequence[Fraction] | None = None) -> HidingPair:
@@ -112,7 +124,7 @@ class OwnRegion:
         ]
         return exact_pair(classes, symmetric=third[0] == third[1])
 
-    def others(self, only_one: Fraction, always: Fraction = Fraction(0)) -> Others:
+    def kinds(self, only_one: Fraction, always: Fraction, hider: OwnRegion) -> Kinds:
         """Two inputs that share as few messages as any two do, and every region that another user's may be.
 
         Theorem: (a) With fixed regions S0 and S1 the law of G depends on another user's region S only by how much of
@@ -123,19 +135,22 @@ class OwnRegion:
         and 1 − e^ε/p: the same mean, further apart. Else S stays: at equal chances the values p(1−e^ε) and 1 − e^ε
         become p − e^ε and 1 − p·e^ε, and where S holds y alone, 1 − e^ε twice becomes 1 − e^ε/p and 1 − p·e^ε: the same
         mean, further apart. So every crowd has one that is at least as bad with regions that share less.
+        (c) The same where the others' ratio is another one, p': with weights (1, p') it is as in (b), but that S, where
+        it holds y alone and p' < p, takes z instead: the values p(1−e^ε)/p' and 1 − e^ε, of which the former is then
+        the smaller, become (1 − p·e^ε)/p' and p − e^ε.
         """
         both, neither = self.share - only_one - always, 1 - self.share - only_one
         rooms = [(only_one, True, False), (only_one, False, True), (both, True, True), (neither, False, False)]
         kinds = []
-        for held in corners([room for room, _, _ in rooms], self.share - always):
+        for held in corners([room for room, _, _ in rooms], hider.share - always):
             shares: dict[Regions, Fraction] = {(True, True, True): always}
             for part, (room, first, second) in zip(held, rooms, strict=True):
                 shares[first, second, True] = shares.get((first, second, True), Fraction(0)) + part
                 shares[first, second, False] = room - part
-            kinds.append(self.attack(shares, symmetric=False))
-        return KnownOthers(below(self.uniform_share), symmetric=True, given=tuple(kinds))
+            kinds.append(self.attack(shares, symmetric=False, hider=hider))
+        return tuple(kinds)
 
-    def others_alike(self, both: Fraction, together: Sequence[Fraction]) -> Others:
+    def kinds_alike(self, both: Fraction, together: Sequence[Fraction], hider: OwnRegion) -> Kinds:
         """The same where any two different inputs share ``both``, and any three one of ``together``, or
         something between them; none where there are no three.
 
@@ -154,14 +169,21 @@ class OwnRegion:
             same.append(shares)
         for shares in same:
             shares[False, False, False] = 1 - sum(shares.values(), Fraction(0))
-        kinds = tuple(self.attack(shares, symmetric=False) for shares in same)
-        return KnownOthers(below(self.uniform_share), symmetric=True, given=kinds)
+        return tuple(self.attack(shares, symmetric=False, hider=hider) for shares in same)
 
     def variation_ratio(self, only_one: Fraction, q_common: float | None) -> VariationRatio:
         """Parameters where ``only_one`` is the largest over all pairs of inputs."""
         ratio = above(self.inside / self.outside)
         beta = above(only_one * (self.inside - self.outside))
         return VariationRatio(p=ratio, beta=beta, q=ratio, q_common=q_common)
+
+
+@dataclass(frozen=True)
+class UniformRegion(OwnRegion):
+    """What no input changes: every message is uniform."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own_uniform_share", Fraction(1))
 
 
 @dataclass(frozen=True)
@@ -188,15 +210,19 @@ class RegionLaw(Law):
     tight: bool = False
     covers_mixtures: bool = False
     why_no_attack: str = ""
+    space: Space | None = None
+    """What decides which messages there are and which of them are an input's region, where ε does not; None: it does,
+    or nobody says."""
 
     @classmethod
     def of_disjoint(
-        cls, region: OwnRegion, *, attacked: Sequence[HidingPair] = (), tight: bool = False, why_no_attack: str = ""
-    ) -> RegionLaw:
+        cls, region: OwnRegion, *, attacked: Sequence[HidingPair] = (), tight: bool = False, why_no_attack: str = "",
+        space: Space | None = None,
+    ) -> RegionLaw:  # fmt: skip
         """The law where some two inputs have regions without a common message; each region is at most half of all."""
         return cls(
             region, region.share, attacked=tuple(attacked), tight=tight, covers_mixtures=True,
-            why_no_attack=why_no_attack,
+            why_no_attack=why_no_attack, space=space,
         )  # fmt: skip
 
     def variation_ratio(self) -> VariationRatio:
@@ -208,9 +234,37 @@ class RegionLaw(Law):
     def attacks(self) -> Sequence[HidingPair]:
         return self.attacked
 
+    def families(self, hider: OwnRegion) -> Sequence[Kinds]:
+        """For each kind of input pair every region of the right size that another user may have, with these levels.
+
+        A subclass that knows which regions there are says so.
+        """
+        return [self.region.kinds(self.only_one, self.always, hider)]
+
     def others(self) -> Sequence[Others]:
-        """Every region that has the right size; a subclass that knows which there are says so."""
-        return [self.region.others(self.only_one, self.always)]
+        gamma = below(self.region.uniform_share)
+        return [KnownOthers(gamma, symmetric=True, given=kinds) for kinds in self.families(self.region)]
+
+    def among(self, hiders: Sequence[Law]) -> Sequence[MixedOthers]:
+        """Where all have the same regions, each with levels of its own: each law is at least γ times the uniform."""
+        laws = [law for law in hiders if isinstance(law, RegionLaw) and law._regions == self._regions]
+        if self.space is None or len(laws) < len(hiders):
+            return ()
+        gamma = tuple(below(law.region.uniform_share) for law in laws)
+        together = zip(*(self.families(law.region) for law in laws), strict=True)
+        return [MixedOthers(gamma, groups, symmetric=True) for groups in together]
+
+    @cached_property
+    def _regions(self) -> RegionLaw:
+        """Equal where every input has the same region: all that is known, but for the levels."""
+        return dataclasses.replace(self.of_nothing() or self, coin=None, q_common=None)
+
+    def of_nothing(self) -> RegionLaw | None:
+        """Every message alike."""
+        if self.space is None:
+            return None
+        nothing = UniformRegion(self.region.who, 0.0, self.region.share)
+        return dataclasses.replace(self, region=nothing, attacked=())
 
     def coin_range(self) -> tuple[Fraction, Fraction] | None:
         return self.coin

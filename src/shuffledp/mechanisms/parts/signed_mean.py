@@ -72,6 +72,7 @@ def sign_law(region: OwnRegion, dimension: int) -> RegionLaw:
     return RegionLaw(
         region, share, attacked=(region.disjoint_attack(), region.disjoint_attack((share, share, 1 - 2 * share))),
         coin=(least, 1 - least) if dimension == 1 else None, tight=True, covers_mixtures=True,
+        space=(region.who, dimension),
     )  # fmt: skip
 
 

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.array import Array, Bytes, Words
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
+from shuffledp.mechanisms.parts.own_region import Kinds, OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reference import WORDS_OF_AN_INTEGER, UniformReference, integers_below
 from shuffledp.mechanisms.parts.support import Pairs, SupportReading
 from shuffledp.mechanisms.parts.wire import Mask, Wire
-from shuffledp.numerics.ball import below, precision, round_up
-from shuffledp.privacy.others import KnownOthers, Others
+from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling import combination
 from shuffledp.sampling.combination import missing_share
@@ -60,8 +59,9 @@ class MeetingSubsets:
         q_common = 1.0 if self.held == self.size == 1 else None
         only_one, attacked = self.only_one(self.least_overlap), (self._attack(region),)
         return MeetingLaw(
-            region, only_one, q_common=q_common, attacked=attacked, tight=True, covers_mixtures=True, subsets=self
-        )
+            region, only_one, q_common=q_common, attacked=attacked, tight=True, covers_mixtures=True,
+            space=(region.who, self.options, self.size, self.held), subsets=self,
+        )  # fmt: skip
 
     def shares(self, overlap: int, third: Held) -> dict[Regions, Fraction]:
         """Of all subsets, by whether they meet what the first, the second and a third user hold.
@@ -126,19 +126,16 @@ class MeetingLaw(RegionLaw):
 
     subsets: MeetingSubsets = field(kw_only=True)
 
-    def others(self) -> Sequence[Others]:
+    def families(self, hider: OwnRegion) -> Sequence[Kinds]:
         """Every two users, by how much they share, and every third one; where these are too many, any region."""
-        subsets, gamma = self.subsets, below(self.region.uniform_share)
+        subsets = self.subsets
         known = {overlap: list(subsets.thirds(overlap)) for overlap in range(subsets.least_overlap, subsets.held)}
         if max(map(len, known.values())) > MOST_THIRDS:
-            return super().others()
+            return super().families(hider)
         return [
-            KnownOthers(
-                gamma, symmetric=True,
-                given=tuple(self.region.attack(subsets.shares(overlap, third), symmetric=False) for third in thirds),
-            )
+            tuple(self.region.attack(subsets.shares(overlap, third), symmetric=False, hider=hider) for third in thirds)
             for overlap, thirds in known.items()
-        ]  # fmt: skip
+        ]
 
 
 @dataclass(frozen=True)

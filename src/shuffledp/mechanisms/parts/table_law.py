@@ -24,6 +24,7 @@ from shuffledp.mechanisms.parts.unit_table import UnitTable
 from shuffledp.numerics.ball import above, below, precision, rational, round_up
 from shuffledp.numerics.many_crowds import FloatView
 from shuffledp.privacy.cut_randomizer import CutRandomizer
+from shuffledp.privacy.mixed_others import MixedOthers
 from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair, exact_pair
 from shuffledp.privacy.record import Record
@@ -33,6 +34,8 @@ MOST_ATTACKS = 8
 MOST_PRODUCTS = 1 << 29
 MOST_CHANCES = 1 << 26
 """Pairs times different inputs times kinds of messages up to which every crowd is looked at."""
+MOST_MIXED_CHANCES = 1 << 18
+"""The same for the groups of a mixed crowd."""
 LONG_TAILS = 8.0
 """Above this local ε some messages may hide so badly that it is better to count them to δ."""
 UNSEEN = (1e-5, 1e-8, 1e-11)
@@ -181,6 +184,40 @@ class TableLaw(Law):
         shared = below(Fraction(sum(rows.min(axis=0).tolist()), self.table.whole))
         table = UnitRows(rows, self.table.whole)
         return [RowOthers(shared, False, table, table, a, b) for a, b in pairs]
+
+    def among(self, hiders: Sequence[Law]) -> Sequence[MixedOthers]:
+        """Tables with as many columns: column j is message j of each."""
+        laws = [law for law in hiders if isinstance(law, TableLaw) and law.messages == self.messages]
+        tables = [_different_rows(law.table.units) for law in laws]
+        kinds, own = sum(map(len, tables)), _different_rows(self.table.units)
+        pairs = list(combinations(own, 2))
+        if len(laws) < len(hiders) or len(pairs) * kinds * self.messages > MOST_MIXED_CHANCES:
+            return ()
+        wholes = [law.table.whole for law in laws]
+        common = math.lcm(*wholes)
+        least = np.min([table.min(axis=0).astype(object) * (common // whole)
+                        for table, whole in zip(tables, wholes, strict=True)], axis=0)  # fmt: skip
+        gamma = below(Fraction(sum(least.tolist()), common))
+        if not gamma > 0 or not all(table.all() for table in tables):
+            return ()
+        result = []
+        for a, b in pairs:
+            aligned = tuple(
+                tuple(unit_pair(list(zip(a.tolist(), b.tolist(), row.tolist(), strict=True)), self.table.whole, whole)
+                      for row in table)
+                for table, whole in zip(tables, wholes, strict=True)
+            )  # fmt: skip
+            groups = tuple(
+                tuple(self.pair(merged_columns(a, b, row.astype(a.dtype)), others=whole) for row in table)
+                for table, whole in zip(tables, wholes, strict=True)
+            )
+            result.append(MixedOthers((gamma,) * len(laws), groups, symmetric=False, aligned=aligned))
+        return result
+
+    @property
+    def messages(self) -> int:
+        """How many there are."""
+        return int(self.table.units.shape[1])
 
     # --- what another input hardly ever sends ------------------------------------------------------------------
 

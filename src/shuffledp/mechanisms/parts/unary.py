@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import prod
+from math import comb, prod
 
 import numpy as np
-from flint import arb
+from flint import arb, fmpq
 
 from shuffledp.array import Array, Floats, Words
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.reference import Reference
-from shuffledp.numerics.ball import above, rational
+from shuffledp.numerics.ball import above, below, rational
+from shuffledp.privacy.mixed_others import MixedOthers
 from shuffledp.privacy.others import KnownOthers, Others, shared_part
 from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.variation_ratio import VariationRatio
@@ -23,6 +24,8 @@ from shuffledp.sampling import bits
 from shuffledp.sampling.random import WORD, RandomSource
 
 MOST_OPTIONS_OF_A_TABLE = 12
+MOST_MIXED_OPTIONS = 256
+"""Up to which rows with other probabilities are looked at, by how many bits are 1."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,72 @@ class UnaryLaw(Law):
         alike = [exact_pair(list(zip(first, second, law, strict=True)), symmetric=False) for law in (first, second)]
         third = [] if self.row.options == 2 else self.attacks()
         return [KnownOthers(shared_part(self.blankets()[0]), symmetric=True, given=(*alike, *third))]
+
+    def among(self, hiders: Sequence[Law]) -> Sequence[MixedOthers]:
+        """Rows of the same length, whose bits are 1 with other probabilities."""
+        rows = [law.row for law in hiders if isinstance(law, UnaryLaw) and law.row.options == self.row.options]
+        if len(rows) < len(hiders) or self.row.options > MOST_MIXED_OPTIONS:
+            return ()
+        aligned = tuple(tuple(_kinds_against(self.row, row)) for row in rows)
+        groups = tuple(tuple(map(_put_together, kinds)) for kinds in aligned)
+        return [MixedOthers((_common_to_all(rows),) * len(rows), groups, symmetric=True, aligned=aligned)]
+
+    def of_nothing(self) -> UnaryLaw:
+        """Every bit is 1 with the probability of those that are not the own one."""
+        return UnaryLaw(replace(self.row, own=self.row.other))
+
+
+def _kinds_against(own: UnaryBits, hider: UnaryBits) -> Iterator[HidingPair]:
+    """Every kind of other user with the bits of ``hider``: of the first option, the second, or a third one.
+
+    The classes are the bits of these options and how many of all others are 1.
+    """
+    for third in (0, 1, 2) if own.options > 2 else (0, 1):
+        named = 3 if third == 2 else 2
+        rest = own.options - named
+        classes = []
+        for seen in product((0, 1), repeat=named):
+            laws = [_named_chance(row, held, seen) for row, held in ((own, 0), (own, 1), (hider, third))]
+            for mine, other in zip(_count_law(own.other, rest), _count_law(hider.other, rest), strict=True):
+                classes.append((laws[0] * mine, laws[1] * mine, laws[2] * other))
+        yield exact_pair(classes, symmetric=False)
+
+
+def _put_together(kind: HidingPair) -> HidingPair:
+    """Messages with the same two ratios are one class."""
+    totals: dict[tuple[fmpq, fmpq], list[fmpq]] = {}
+    for chances in kind.exact or ():
+        total = totals.setdefault((chances[0] / chances[2], chances[1] / chances[2]), [fmpq(0)] * 3)
+        for place, chance in enumerate(chances):
+            total[place] += chance
+    return exact_pair([(a, b, c) for a, b, c in totals.values()], symmetric=False)
+
+
+def _named_chance(row: UnaryBits, held: int, seen: tuple[int, ...]) -> fmpq:
+    """The probability of these bits of the first options where the user holds the one with number ``held``."""
+    ones = [row.own if place == held else row.other for place in range(len(seen))]
+    return prod((rational(one if bit else 1 - one) for one, bit in zip(ones, seen, strict=True)), start=fmpq(1))
+
+
+def _count_law(chance: Fraction, rest: int) -> list[fmpq]:
+    """How many of so many bits are 1."""
+    one, zero = rational(chance), rational(1 - chance)
+    return [fmpq(comb(rest, k)) * one**k * zero ** (rest - k) for k in range(rest + 1)]
+
+
+def _common_to_all(rows: Sequence[UnaryBits]) -> float:
+    """The mass of the least of all laws of all rows, or less: whatever is held, a row is at least as likely as if the
+    own bit were 0, where it is, and if it is 1, likelier still, unless all bits are."""
+    least = fmpq(0)
+    options = rows[0].options
+    for ones in range(options):
+        chances = []
+        for row in rows:
+            one, zero = rational(row.other), rational(1 - row.other)
+            own_zero = rational(1 - row.own) / zero
+            chances.append(one**ones * zero ** (options - ones) * min(own_zero, rational(row.own) / one))
+        least += fmpq(comb(options, ones)) * min(chances)
+    return min(1.0, below(Fraction(int(least.p), int(least.q))))
 
 
 @dataclass(frozen=True)
