@@ -84,6 +84,7 @@ from shuffledp.mechanisms.multimessage.mix_dump import MixDUMP as MixDUMP
 from shuffledp.mechanisms.multimessage.poisson_dump import PoissonDUMP as PoissonDUMP
 from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP as PureDUMP
 from shuffledp.mechanisms.vector.duchi import Duchi as Duchi
+from shuffledp.mechanisms.vector.gaussian_vector import GaussianVector as GaussianVector
 from shuffledp.mechanisms.vector.harmony import Harmony as Harmony
 from shuffledp.mechanisms.vector.privhs import PrivHS as PrivHS
 from shuffledp.mechanisms.vector.privunit import PrivUnit as PrivUnit

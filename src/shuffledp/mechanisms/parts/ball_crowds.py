@@ -28,9 +28,9 @@ they are floats, rounded up. G is linear in W: between two nodes W may be told a
 on a convex curve: between two nodes it is in the triangle of both and of the crossing of the tangents there, and may be
 told as a corner with the right mean; a node is on the line between the crossings beside it, and is told as one of them.
 
-Tails. Where Y/W or W is largest, Y is left out: G grows. Where X/W or W is largest, X is left out; P has τ at each of
+Tails. Where Y/W or W is largest, Y is left out: G grows. Where X/W, W or X is largest, X is left out; P has τ at each of
 these, τ = P(N > r). If G_i ≤ G'_i + E_i with E E_i ≤ η for each user i, then E(ΣG_i)_+/m ≤ E(ΣG'_i)_+/m + η: 1/m cancels
-the m users, and what is left out may depend on the other user. It is 2τ in all.
+the m users, and what is left out may depend on the other user. It is 3τ in all.
 
 A common part that does not depend on the dimension. No input is farther than 1 from 0. With w = N(0, σ²), p = e^(1/2σ²+r/σ)
 and w_i = min(w, pR_i), of mass 1 − δ_i, δ_i ≤ τ: R_i = w_i/p + rest. As in Theorem 5 of docs/crowds.md, with γ = 1/p, D(I) ≤
@@ -39,7 +39,7 @@ and w_i = min(w, pR_i), of mass 1 − δ_i, δ_i ≤ τ: R_i = w_i/p + rest. As 
 What is executed. Messages are those of points computed in floats, rounded and noised. But for an event of probability t
 the laws are within e^±κ of K·N(x, σ²), K being exact rounding and noise of exact points no farther than L from their
 input. So P ≤ e^κ·KP + t, Q ≥ e^−κ·KQ − t, and of R a part e^−κ is counted where its point is no farther than L; elsewhere P
-has e^κ·t at the most, which is left out, and leaving out Q costs e^ε·t. In all 2τe^κ + t(1 + e^κ + 2e^ε) + (τ + t)(1 + e^ε), over
+has e^κ·t at the most, which is left out, and leaving out Q costs e^ε·t. In all 3τe^κ + t(1 + e^κ + 2e^ε) + (τ + t)(1 + e^ε), over
 1 − 2(τ + t).
 """
 
@@ -53,24 +53,24 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb
 
 from shuffledp.array import Floats
-from shuffledp.numerics.ball import below, precision, rational, round_down, round_up
+from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.privacy.others import KnownOthers, Others
 from shuffledp.privacy.pair import ExactClass, ExactClasses, HidingPair, exact_pair
 
 BITS = 512
 """Chances of e^-110 are differences of numbers near 1."""
-MOST_CELLS = 40
-NEAR = 2e-3
+MOST_CELLS = 32
+NEAR = 6e-3
 """How much larger than every triple's a kind's E G² may be, relatively, where no more cells are worth it."""
 COMMON = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 """What e is tried as, in widths of a cell."""
-ROOM, OF_THE_ROOM = 3e-3, 0.25
-"""What nodes may add to E G², relatively, and how much of what a kind is below the worst."""
-FEWEST_NODES, MOST_NODES = 24, 80
-FEWEST_FACTORS, MOST_FACTORS = 3, 24
+LEVEL, ROOM, MOST_ROOM = 0.012, 6e-3, 0.03
+"""Up to where nodes may raise E G², relatively to the worst triple's; by how much at the least, and at the most."""
+FEWEST_NODES, MOST_NODES = 16, 64
+FEWEST_FACTORS, MOST_FACTORS = 3, 20
 SPREAD_OF_NODES = 5.5
 """N nodes add this over N² to a variance of 1."""
 FLOOR = 0.03
@@ -290,14 +290,31 @@ class KindLaw:
             more = arb(rational(self.error)).exp()
             sides = [(round_down(c / more), round_up(x * more), round_down(y / more)) for c, x, y in line]
             scales = [(round_down(c), round_up(m), round_down(m)) for c, m in factors]
-        found: list[ExactClass] = []
+            most = round_down(_tail(arb(rational(self.reach))))
+        found = []
         for hiding, one, two in sides:
             for chance, up, down in scales:
-                mine = one * up * (1 + ROUNDED), two * down * (1 - ROUNDED), hiding * chance * (1 - ROUNDED)
-                found.append((rational(mine[0]), rational(mine[1]), rational(mine[2])))
-        pair = exact_pair(found, symmetric=False)
+                found.append((one * up * (1 + ROUNDED), two * down * (1 - ROUNDED), hiding * chance * (1 - ROUNDED)))
+        pair = exact_pair([_exact(each) for each in _without_largest(found, most)], symmetric=False)
         assert isinstance(pair.classes, ExactClasses)
         return pair.classes
+
+
+def _without_largest(classes: list[tuple[float, float, float]], most: float) -> list[tuple[float, float, float]]:
+    """Without X where it is largest, as much as P has there with a probability of ``most``."""
+    classes.sort(key=lambda each: -each[0] / each[2])
+    left = most * (1 - ROUNDED)
+    kept = []
+    for first, second, hiding in classes:
+        gone = first <= left
+        left = (left - first) * (1 - ROUNDED) if gone else 0.0
+        kept.append((0.0 if gone else first, second, hiding))
+    return kept
+
+
+def _exact(each: tuple[float, float, float]) -> ExactClass:
+    first, second, hiding = map(rational, each)
+    return first, second, hiding
 
 
 def _factors_for(away: float, reach: float, room: float) -> int:
@@ -316,12 +333,10 @@ def others_of_ball(sigma: float, reach: float, error: float) -> Others:
     crowds = BallCrowds(sigma)
     given: list[HidingPair] = []
     for triple in crowds.triples:
-        room = max(ROOM, OF_THE_ROOM * (1 - triple.square / crowds.worst))
+        room = min(MOST_ROOM, max(ROOM, crowds.worst * (1 + LEVEL) / triple.square - 1)) / 2
         nodes = min(MOST_NODES, max(FEWEST_NODES, math.ceil(math.sqrt(SPREAD_OF_NODES / room))))
-        factors = _factors_for(triple.away, reach, room / 2)
-        one, other = (
-            KindLaw(each, reach, error, nodes, factors).classes() for each in (triple, triple.mirrored())
-        )
+        factors = _factors_for(triple.away, reach, room)
+        one, other = (KindLaw(each, reach, error, nodes, factors).classes() for each in (triple, triple.mirrored()))
         given += [HidingPair(one, False, back=other), HidingPair(other, False, back=one)]
     with precision(BITS):
         b, r, loss = 1 / arb(rational(sigma)), arb(rational(reach)), arb(rational(error))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -106,7 +105,7 @@ class BallLaw(Law):
 class CutBall(CutRandomizer, Record):
     """What is left where messages beyond ``reach`` standard deviations are cut, for one other user after the other.
 
-    Theorem: absent user with a common part up to τ (``ball_crowds``): besides the worst crowd δ has 2τe^κ + t(1 + e^κ +
+    Theorem: absent user with a common part up to τ (``ball_crowds``): besides the worst crowd δ has 3τe^κ + t(1 + e^κ +
     2e^ε) + (τ + t)(1 + e^ε), over 1 − 2(τ + t), with τ = P(N > reach) and t = e^-72.
     """
 
@@ -118,7 +117,7 @@ class CutBall(CutRandomizer, Record):
         with precision(BITS):
             tau, rare = self._tau(), arb(-FAR * FAR // 2).exp()
             more, ratio = arb(rational(self.error)).exp(), arb(epsilon).exp()
-            total = 2 * tau * more + rare * (1 + more + 2 * ratio) + (tau + rare) * (1 + ratio)
+            total = 3 * tau * more + rare * (1 + more + 2 * ratio) + (tau + rare) * (1 + ratio)
             return round_up(total / (1 - 2 * (tau + rare)))
 
     def _tau(self) -> arb:
@@ -261,8 +260,8 @@ class GaussianVector(Mechanism, HasTails):
         return True
 
     def without_tails(self, share: float) -> CutBall:
-        """Where τ is a fifth of ``share``: 4τ are lost, and what is left out of Q counts as well."""
-        return CutBall(self.multiplier, self.realisation_error, _reach(share / 5))
+        """Where τ is a sixth of ``share``: 5τ are lost, and what is left out of Q counts as well."""
+        return CutBall(self.multiplier, self.realisation_error, _reach(share / 6))
 
     def table(self) -> OutputTable:
         raise ValueError(f"{WHO}: vectors of many digits cannot be written down as a table.")
