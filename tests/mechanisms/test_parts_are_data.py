@@ -12,19 +12,17 @@ import shuffledp as sdp
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
 
-MEANS = [
+MEANS = ["laplace", "piecewise", "duchi", "harmony", "privunit", "privunit-optimized", "privunit-g", "privhs", "sqkr"]
+NAMES = [
+    *MEANS,
     "gaussian-vector",
-    "laplace",
-    "piecewise",
-    "duchi",
-    "harmony",
-    "privunit",
-    "privunit-optimized",
-    "privunit-g",
-    "privhs",
-    "sqkr",
+    "exponential",
+    "padded-exponential",
+    "planar-laplace",
+    "witch-hat",
+    "table",
+    "density",
 ]
-NAMES = [*MEANS, "exponential", "padded-exponential", "planar-laplace", "witch-hat", "table", "density"]
 CASES = [
     pytest.param(name, number, id=f"{name}-{number}")
     for name in NAMES

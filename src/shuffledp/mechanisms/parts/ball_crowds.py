@@ -1,46 +1,50 @@
 """Gaussian noise on points of the unit ball: every pair and every other user, from triples of points on a circle.
 
-P, Q and R are N(x_0, σ²), N(x_1, σ²) and N(x, σ²) in any dimension; G = X − kY with X = P/R, Y = Q/R at a message of R,
-k = e^ε. (log X, log Y) is normal, its covariance K the Gram matrix of (x_0−x, x_1−x)/σ²: A and B on the diagonal, g beside
-it; its means are −A/2 and −B/2. In units of 1/σ², A, B and C = A + B − 2g are the squared sides of the triangle.
+P, Q and R are N(x_0, σ²), N(x_1, σ²) and N(x, σ²) in any dimension; G = X − kY with X = P/R, Y = Q/R at a message of
+R, k = e^ε. (log X, log Y) is normal, its covariance K the Gram matrix of (x_0−x, x_1−x)/σ²: A and B on the diagonal,
+g beside it; its means are −A/2 and −B/2. In units of 1/σ², A, B and C = A + B − 2g are the squared sides of the
+triangle.
 
 Two moves spread G in convex order, whatever k is. (i) Adding a positive semidefinite matrix to K multiplies X and Y
 by independent factors of mean 1. (ii) Lowering g, where K stays semidefinite: Φ(e^u − ke^v) has the mixed derivative
 −ke^(u+v)·Φ'' ≤ 0, and the derivative of its mean by g is the mean of that (Plackett).
 
-Points on a circle. The disc of the three has a radius of at most 1; if less, scaling them up is (i). If the triangle has
-an angle of 90° or more, its longest side is the diameter of the smallest disc around it: scale that to 2. Where this side
-is x_0 x_1, moving x away from it until it is on the circle adds t² to A, B and g, which is (i); where it is x x_0, moving
-x_1 so adds to B only; likewise the other. So three points on a unit circle stand for all, with no angle above 90°: the arcs
-are π − β_i, β_i ≥ 0, β_0 + β_1 + β_2 = π, and A = 2 + 2cos β_0, B = 2 + 2cos β_1, C = 2 + 2cos β_2.
+Points on a circle. The disc of the three has a radius of at most 1; if less, scaling them up is (i). If the triangle
+has an angle of 90° or more, its longest side is the diameter of the smallest disc around it: scale that to 2. Where
+this side is x_0 x_1, moving x away from it until it is on the circle adds t² to A, B and g, which is (i); where it is
+x x_0, moving x_1 so adds to B only; likewise the other. So three points on a unit circle stand for all, with no angle
+above 90°: the arcs are π − β_i, β_i ≥ 0, β_0 + β_1 + β_2 = π, and A = 2 + 2cos β_0, B = 2 + 2cos β_1, C = 2 + 2cos
+β_2.
 
-Few triples. Let A = A' − x, B = B' − y, C ≤ C', 0 ≤ x ≤ X, 0 ≤ y ≤ Y on a cell, and e ≥ 0. Adding the rank-one-like
-matrix with x + e, y + e on the diagonal and √((x+e)(y+e)) beside it, (i), gives a triple with A' + e, B' + e and a third
+Few triples. Let A = A' − x, B = B' − y, C ≤ C', 0 ≤ x ≤ X, 0 ≤ y ≤ Y on a cell, and e ≥ 0. Adding the rank-one matrix
+with x + e, y + e on the diagonal and √((x+e)(y+e)) beside it, (i), gives a triple with A' + e, B' + e and a third
 square of at most C' + (√(x+e) − √(y+e))²; by (ii) it may be told as the largest of these,
 
     C'' = C' + max(√(X+e) − √e, √(Y+e) − √e)².
 
-With e = 0 a cell costs as much as it is wide, with more e the square of that, and a common factor of log-variance e/σ².
+With e = 0 a cell costs as much as it is wide, with more e the square of that, and a common factor of log-variance
+e/σ².
 
-One kind. K = η²·11ᵀ + (α, −λ)(α, −λ)ᵀ, where the foot of x on the line x_0 x_1 is α from x_0 and λ from x_1, and η away:
-X = W·e^(αu−α²/2), Y = W·e^(−λu−λ²/2), log W normal with variance η², u standard normal. Raising α, λ or η is (i) or (ii), so
-they are floats, rounded up. G is linear in W: between two nodes W may be told as one of them with the right mean. (X/W, Y/W) is
-on a convex curve: between two nodes it is in the triangle of both and of the crossing of the tangents there, and may be
-told as a corner with the right mean; a node is on the line between the crossings beside it, and is told as one of them.
+One kind. K = η²·11ᵀ + (α, −λ)(α, −λ)ᵀ, where the foot of x on the line x_0 x_1 is α from x_0 and λ from x_1, and η
+away: X = W·e^(αu−α²/2), Y = W·e^(−λu−λ²/2), log W normal with variance η², u standard normal. Raising α, λ or η is
+(i) or (ii), so they are floats, rounded up. G is linear in W: between two nodes W may be told as one of them with the
+right mean. (X/W, Y/W) is on a convex curve: between two nodes it is in the triangle of both and of the crossing of
+the tangents there, and may be told as a corner with the right mean; a node is on the line between the crossings
+beside it, and is told as one of them.
 
-Tails. Where Y/W or W is largest, Y is left out: G grows. Where X/W, W or X is largest, X is left out; P has τ at each of
-these, τ = P(N > r). If G_i ≤ G'_i + E_i with E E_i ≤ η for each user i, then E(ΣG_i)_+/m ≤ E(ΣG'_i)_+/m + η: 1/m cancels
-the m users, and what is left out may depend on the other user. It is 3τ in all.
+Tails. Where Y/W or W is largest, Y is left out: G grows. Where X/W, W or X is largest, X is left out; P has τ at each
+of these, τ = P(N > r). If G_i ≤ G'_i + E_i with E E_i ≤ η for each user i, then E(ΣG_i)_+/m ≤ E(ΣG'_i)_+/m + η: 1/m
+cancels the m users, and what is left out may depend on the other user. It is 3τ in all.
 
-A common part that does not depend on the dimension. No input is farther than 1 from 0. With w = N(0, σ²), p = e^(1/2σ²+r/σ)
-and w_i = min(w, pR_i), of mass 1 − δ_i, δ_i ≤ τ: R_i = w_i/p + rest. As in Theorem 5 of docs/crowds.md, with γ = 1/p, D(I) ≤
-γ(B(I) + τ(e^ε − 1)) + (1 − γ(1 − 2τ))·mean_i D(I∖i).
+A common part that does not depend on the dimension. No input is farther than 1 from 0. With w = N(0, σ²), p =
+e^(1/2σ²+r/σ) and w_i = min(w, pR_i), of mass 1 − δ_i, δ_i ≤ τ: R_i = w_i/p + rest. As in Theorem 5 of docs/crowds.md,
+with γ = 1/p, D(I) ≤ γ(B(I) + τ(e^ε − 1)) + (1 − γ(1 − 2τ))·mean_i D(I∖i).
 
-What is executed. Messages are those of points computed in floats, rounded and noised. But for an event of probability t
-the laws are within e^±κ of K·N(x, σ²), K being exact rounding and noise of exact points no farther than L from their
-input. So P ≤ e^κ·KP + t, Q ≥ e^−κ·KQ − t, and of R a part e^−κ is counted where its point is no farther than L; elsewhere P
-has e^κ·t at the most, which is left out, and leaving out Q costs e^ε·t. In all 3τe^κ + t(1 + e^κ + 2e^ε) + (τ + t)(1 + e^ε), over
-1 − 2(τ + t).
+What is executed. Messages are those of points computed in floats, rounded and noised. But for an event of probability
+t the laws are within e^±κ of K·N(x, σ²), K being exact rounding and noise of exact points no farther than L from
+their input. So P ≤ e^κ·KP + t, Q ≥ e^−κ·KQ − t, and of R a part e^−κ is counted where its point is no farther than L;
+elsewhere P has e^κ·t at the most, which is left out, and leaving out Q costs e^ε·t. In all 3τe^κ + t(1 + e^κ + 2e^ε)
++ (τ + t)(1 + e^ε), over 1 − 2(τ + t).
 """
 
 from __future__ import annotations
@@ -62,12 +66,12 @@ from shuffledp.privacy.pair import ExactClass, ExactClasses, HidingPair, exact_p
 
 BITS = 512
 """Chances of e^-110 are differences of numbers near 1."""
-MOST_CELLS = 32
-NEAR = 6e-3
+MOST_CELLS = 20
+NEAR = 0.01
 """How much larger than every triple's a kind's E G² may be, relatively, where no more cells are worth it."""
 COMMON = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 """What e is tried as, in widths of a cell."""
-LEVEL, ROOM, MOST_ROOM = 0.012, 6e-3, 0.03
+LEVEL, ROOM, MOST_ROOM = 0.03, 0.012, 0.03
 """Up to where nodes may raise E G², relatively to the worst triple's; by how much at the least, and at the most."""
 FEWEST_NODES, MOST_NODES = 16, 64
 FEWEST_FACTORS, MOST_FACTORS = 3, 20
@@ -219,14 +223,13 @@ def line_atoms(first: float, second: float, reach: float, count: int) -> list[At
     """A law that (e^(αu−α²/2), e^(−λu−λ²/2)) is below, but for what is left out beyond ``reach`` of P's and Q's."""
     low, high = -second - reach, first + reach
     u = np.linspace(low, high, FINE)
-    importance = sum(
-        weight * np.exp(-((u - middle) ** 2) / 2)
-        for weight, middle in (
-            (first**2 * math.exp(first**2), 2 * first),
-            (second**2 * math.exp(second**2), -2 * second),
-            (2 * first * second * math.exp(-first * second), first - second),
-        )
-    )
+    importance = np.zeros(FINE)
+    for weight, middle in (
+        (first**2 * math.exp(first**2), 2 * first),
+        (second**2 * math.exp(second**2), -2 * second),
+        (2 * first * second * math.exp(-first * second), first - second),
+    ):
+        importance += weight * np.exp(-((u - middle) ** 2) / 2)
     nodes = [arb(rational(place)) for place in _nodes(low, high, importance, count)]
     a, b = arb(rational(first)), arb(rational(second))
     x, y = [(a * u - a * a / 2).exp() for u in nodes], [(-b * u - b * b / 2).exp() for u in nodes]
