@@ -84,7 +84,7 @@ class TailCurve(PrivacyCurve):
                 break
             value = self._with_loss(*made, delta)
             found.append(value)
-            if not value.slack <= SHARP * value.upper:
+            if not value.slack <= SHARP * value.upper or made[0].lost(value.upper) <= ENOUGH * delta:
                 break
         best = min(found, key=float, default=None)
         return self._value(math.inf, math.inf) if best is None else self._value(best.upper, best.slack)

@@ -48,6 +48,7 @@ MOST_ROUNDING = 0.25
 """The most of f(1−f) of a fraction f."""
 BITS = 256
 LEAST_REACH, MOST_REACH, LEAST_CHANCE = 2.0, 11.0, 1e-300
+STEP, LESS = 0.25, 120.0
 NO_RATIO = "Gaussian noise bounds no ratio: no parameters tell of it."
 COMPUTED_VECTORS = "its vectors are computed in floats and noised, so that their law is known nearly only."
 
@@ -114,9 +115,10 @@ class CutBall(CutRandomizer, Record):
     reach: float
 
     def lost(self, epsilon: float) -> float:
+        """With e^ε at the next step of ε, so that it is one number for all small ε."""
         with precision(BITS):
             tau, rare = self._tau(), arb(-FAR * FAR // 2).exp()
-            more, ratio = arb(rational(self.error)).exp(), arb(epsilon).exp()
+            more, ratio = arb(rational(self.error)).exp(), arb(STEP * (1 + math.floor(epsilon / STEP))).exp()
             total = 3 * tau * more + rare * (1 + more + 2 * ratio) + (tau + rare) * (1 + ratio)
             return round_up(total / (1 - 2 * (tau + rare)))
 
@@ -260,8 +262,8 @@ class GaussianVector(Mechanism, HasTails):
         return True
 
     def without_tails(self, share: float) -> CutBall:
-        """Where τ is a sixth of ``share``: 5τ are lost, and what is left out of Q counts as well."""
-        return CutBall(self.multiplier, self.realisation_error, _reach(share / 6))
+        """Where about a twentieth of ``share`` is lost: the cut costs little, and one is enough."""
+        return CutBall(self.multiplier, self.realisation_error, _reach(share / LESS))
 
     def table(self) -> OutputTable:
         raise ValueError(f"{WHO}: vectors of many digits cannot be written down as a table.")
