@@ -60,7 +60,8 @@ class TailCurve(PrivacyCurve):
         if found is None:
             return True
         cut, curve = found
-        return curve.may_beat(epsilon, delta - cut.lost(epsilon))
+        # At a smaller ε less is lost.
+        return curve.may_beat(epsilon, max(delta - cut.lost(epsilon), delta / 2))
 
     @cached_property
     def _known(self) -> dict[float, tuple[CutRandomizer, PrivacyCurve] | None]:

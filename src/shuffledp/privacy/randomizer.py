@@ -164,7 +164,17 @@ class HasTails(ABC):
         """
 
 
-ABILITIES: tuple[type, ...] = (HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts, HasTails)
+class HasQuickForm(ABC):
+    """Takes long to be looked at sharply, and has a simpler form that stands for it."""
+
+    @abstractmethod
+    def quick_form(self) -> Randomizer:
+        """What slow bounds look at where a quick answer is asked for: every guarantee for it is one for this."""
+
+
+ABILITIES: tuple[type, ...] = (
+    HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts, HasTails, HasQuickForm,
+)  # fmt: skip
 
 
 def _names_of(kind: type) -> set[str]:
