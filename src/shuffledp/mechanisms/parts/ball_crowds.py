@@ -85,7 +85,7 @@ BITS = 256
 MOST_CELLS = 300
 COMMON = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 """What e is tried as, in widths of a cell."""
-LEVELS, LIKELY = (0.01, 0.03, 0.06, 0.12), 0.24
+LEVELS, LIKELY = (0.01, 0.02, 0.04, 0.06, 0.09, 0.13), 0.22
 """By how much the few kinds' E G² is above the worst triple's, relatively: the first that is enough is taken, among
 those above ``LIKELY``/σ², or the last."""
 KINDS = 3
