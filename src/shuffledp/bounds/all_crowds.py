@@ -174,8 +174,8 @@ class AllCrowdsCurve(PrivacyCurve):
     def may_beat(self, epsilon: float, delta: float) -> bool:
         """Not if a constant crowd, in floats, has no smaller δ at an ε that is hardly smaller.
 
-        Nor, where one message can outweigh the crowd, unless it has a smaller δ at half of ε: the sum is then far from a
-        normal one, and not to be had sharply. It is not asked what happens far beyond the limit of many users.
+        Nor, where one message can outweigh the crowd, unless it has a smaller δ at half of ε: the sum is then far from
+        a normal one, and not to be had sharply. It is not asked what happens far beyond the limit of many users.
         """
         if not 0 < delta < 1:
             return False

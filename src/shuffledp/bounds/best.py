@@ -106,8 +106,11 @@ def smallest_curve(
     refused: list[tuple[str, str]] = []
     for bound in sorted(bounds, key=lambda bound: len(_better(bound, known))):
         form = _quick_form(randomizer) if quick and bound.slow else randomizer
-        reason = TAKES_LONGER if form is None else _why_not(bound, known, applied, reproduce)
-        if form is not None and reason is None:
+        if form is None:
+            refused.append((bound.name, TAKES_LONGER))
+            continue
+        reason = _why_not(bound, known, applied, reproduce)
+        if reason is None:
             try:
                 applied[bound.name] = curve_of(bound, form, users)
                 continue

@@ -37,17 +37,19 @@ of these, τ = P(N > r). If G_i ≤ G'_i + E_i with E E_i ≤ η for each user i
 cancels the m users, and what is left out may depend on the other user. It is 3τ in all, and η (``room``) for the few
 kinds.
 
-The widest kind. In units of 1/σ², A, B, C ≤ 4 and g ≥ 0. For e ≥ 0 adding the rank-one matrix with 4 + e − A and 4 + e −
-B on the diagonal, (i), gives the off-diagonal g + √((4+e−A)(4+e−B)), whose square is at least e² + e(8 − A − B) + 2ge =
-e² + e(8 − C) ≥ e² + 4e. By (ii) one kind stands for all triples: 4 + e twice, and √(e² + 4e) beside. It costs about a
-fifth of ε, and nothing is searched.
+The widest kind. In units of 1/σ², A, B, C ≤ 4 and g ≥ 0. For e ≥ 0 adding the rank-one matrix with 4 + e − A and 4 + e
+− B on the diagonal, (i), makes g + √((4+e−A)(4+e−B)) of g: its square is at least e² + e(8 − A − B) + 2ge = e² + e(8 −
+C) ≥ e² + 4e. By (ii) one kind stands for all triples: 4 + e twice, and √(e² + 4e) beside. It costs a quarter of ε or
+more, and nothing is searched.
 
-Few kinds for all. Let U_G(c) = E(G − c)_+. If U_G ≤ Σλ_k·U_k + η at every c, for each other user with weights λ of their
-own, then E(ΣG)_+/m is at most the same of a crowd of the kinds k, and η: E(S + G)_+ = E U_G(−S), one user after the
-other, and 1/m cancels the m users. U_G − Σλ_k·U_k is convex between two values of the kinds k, and beyond them on either
-side rises towards these: it is largest at one of these values. So a few kinds that are a little too wide (both inputs
-opposite, x at right angles: A + B = T, g = 0) are held against all cells, at each ε. What the planner of their widths
-does may be wrong without harm; where they are not above all cells, the widest kind is taken.
+Few kinds for all. Let U_G(c) = E(G − c)_+. If U_G ≤ Σλ_k·U_k + η at every c, with weights λ of sum 1 for each other
+user, then E(ΣG)_+/m is at most the same of a crowd of the kinds k, and η: E(S + G)_+ = E U_G(−S), one user after the
+other, and 1/m cancels the m users. U_G − Σλ_k·U_k is convex between two neighbouring values of the kinds k, rises up to
+the least and falls from the largest: it is largest at one of them. So three kinds that are a little too wide (x_0 and
+x_1 opposite, x at right angles: A + B = T, g = 0, from x = x_1 to x = x_0) are held against all cells, at each ε; a
+cell that is not below them is halved. How wide they are and which λ are tried is planned in floats, and proves nothing;
+where they are not above all cells the widest kind is taken. U is summed in floats from the side where it is small, its
+rounding counted.
 
 A common part that does not depend on the dimension. No input is farther than 1 from 0. With w = N(0, σ²), p =
 e^(1/2σ²+r/σ) and w_i = min(w, pR_i), of mass 1 − δ_i, δ_i ≤ τ: R_i = w_i/p + rest. As in Theorem 5 of docs/crowds.md,
@@ -104,7 +106,7 @@ FINE = 4001
 ROUNDED = 2.0**-48
 TINY = 1e-9
 FLOATS_ARE_OFF = 2.0**-38
-"""More than what sums of ten thousand positive floats are off by, relatively."""
+"""Relative to what is summed: more than what sums of ten thousand floats are off by."""
 UNITS_OF_TAIL, LEAST_ROOM = 4, 2.0**-45
 LARGEST_CHECKED = 20.0
 SOME_PLACES, MOST_TRIES, MOST_TRIED = 48, 12, 8
@@ -414,8 +416,8 @@ def _factors(away: float, reach: float, room: float, fewest: int, floor: float) 
 
 
 class Gains(NamedTuple):
-    """The law of G at one ε in floats, from its least value on: values, the parts of G's mean, chances, and what may be
-    off in units of ``FLOATS_ARE_OFF``; ``mean``: E G − (1 − e^ε)."""
+    """The law of G at one ε in floats, from its least value on: values, the parts of G's mean, chances, and what these
+    are computed from; ``mean``: E G − (1 − e^ε)."""
 
     values: Floats
     parts: Floats
@@ -482,7 +484,10 @@ class Above:
         return False
 
     def _planned(self, needed: Floats, found: Floats, known: Floats) -> Floats | None:
-        """Weights with the most room at some places, relatively; None where there is none. Any weights would be sound."""
+        """Weights with the most room at some places, relatively; None where there is none. Any would be sound.
+
+        Their sum is a little below 1: what is left, on any of the kinds, is more than what rounding the sum does.
+        """
         scale = np.abs(found[known]) + self.room
         count = len(self.kinds)
         rows = np.column_stack([-self.kinds[:, known].T / scale[:, None], np.ones(len(known))])

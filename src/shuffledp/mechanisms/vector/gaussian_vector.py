@@ -109,8 +109,8 @@ class BallLaw(Law):
 class CutBall(CutRandomizer, Record):
     """What is left where messages beyond ``reach`` standard deviations are cut, for one other user after the other.
 
-    Theorem: absent user with a common part up to τ (``ball_crowds``): besides the worst crowd δ has 3τe^κ + t(1 + e^κ +
-    2e^ε) + (τ + t)(1 + e^ε), over 1 − 2(τ + t), with τ = P(N > reach) and t = e^-72.
+    Theorem: absent user with a common part up to τ (``ball_crowds``): besides the worst crowd δ has 3τe^κ + η + t(1 +
+    e^κ + 2e^ε) + (τ + t)(1 + e^ε), over 1 − 2(τ + t), with τ = P(N > reach), η = 4τ + 2^-45 and t = e^-72.
     """
 
     sigma: float
@@ -125,7 +125,12 @@ class CutBall(CutRandomizer, Record):
         with precision(BITS):
             tau, rare = self._tau(), arb(-FAR * FAR // 2).exp()
             more, ratio = arb(rational(self.error)).exp(), arb(STEP * (1 + math.floor(epsilon / STEP))).exp()
-            total = 3 * tau * more + arb(rational(room(self.reach))) + rare * (1 + more + 2 * ratio) + (tau + rare) * (1 + ratio)
+            total = (
+                3 * tau * more
+                + arb(rational(room(self.reach)))
+                + rare * (1 + more + 2 * ratio)
+                + (tau + rare) * (1 + ratio)
+            )
             return round_up(total / (1 - 2 * (tau + rare)))
 
     def _tau(self) -> arb:
@@ -196,7 +201,11 @@ class BallLoss(OwnLoss):
         return np.clip(upper, 0.0, 1.0), np.clip(lower, 0.0, 1.0)
 
     def _delta(self, epsilon: float) -> arb:
-        mu, error, level = 2 / arb(rational(self.sigma)), arb(rational(self.error)), arb(rational(min(epsilon, LARGEST)))
+        mu, error, level = (
+            2 / arb(rational(self.sigma)),
+            arb(rational(self.error)),
+            arb(rational(min(epsilon, LARGEST))),
+        )
         moved = level - 2 * error
         found = _chance(mu / 2 - moved / mu) - moved.exp() * _chance(-mu / 2 - moved / mu)
         return error.exp() * found + arb(-FAR * FAR // 2).exp() * (1 + level.exp())
@@ -221,7 +230,7 @@ class GaussianVector(Mechanism, HasTails, HasOwnLoss, HasQuickForm):
     vectors may be 2 apart). ``dimension``: d, how many numbers a vector has; its length is at most 1.
 
     Theorem: absent user with a cut law (docs/crowds.md), every two points of the ball and every crowd of them.
-    Requires: d from 1 to 2^16, and many others: at a multiplier of 2 some thousands.
+    Requires: d from 1 to 2^16. Where few take part, or there is little noise, it is what one message alone keeps.
 
     >>> import shuffledp as sdp
     >>> mechanism = sdp.GaussianVector(multiplier=4.0, dimension=16)
