@@ -111,7 +111,7 @@ class TailCurve(PrivacyCurve):
         """A cut a little below δ, which is found by cutting less and less: what is left says about how small δ is."""
         found = [] if self.finite is None else [self.finite.delta(epsilon)]
         share = LEVELS[0]
-        for _ in range(MOST_LOOKS):
+        for look in range(MOST_LOOKS):
             made = self._cut(share)
             if made is None:
                 break
@@ -121,7 +121,15 @@ class TailCurve(PrivacyCurve):
             found.append(self._value(upper, min(upper, above(Fraction(value.slack) + Fraction(lost)))))
             if lost <= ENOUGH * upper or lost > TOO_MUCH * share:
                 break
-            share = max(SHARES[0] * min(share, value.upper), LARGEST_STEP * share)
+            if look == 0:
+                share = max(SHARES[0] * min(share, value.upper), LARGEST_STEP * share)
+            elif look == 1:
+                # As ε is found for this δ.
+                share = SHARES[0] * upper
+            elif value.slack <= SHARP * value.upper:
+                share *= SHARES[0]
+            else:
+                break
         best = min(found, key=float, default=None)
         return self._value(1.0, 1.0) if best is None else self._value(best.upper, best.slack)
 

@@ -51,7 +51,7 @@ BITS = 256
 LEAST_REACH, MOST_REACH, LEAST_CHANCE = 2.0, 11.0, 1e-300
 LARGEST = 40.0
 """Of ε: for more, e^-72 counts too much."""
-STEP, LESS, MUCH_NOISE = 0.25, 150.0, 3.0
+STEP, LESS, LITTLE_LESS, MUCH_NOISE = 0.25, 150.0, 3.0, 3.0
 NO_RATIO = "Gaussian noise bounds no ratio: no parameters tell of it."
 COMPUTED_VECTORS = "its vectors are computed in floats and noised, so that their law is known nearly only."
 
@@ -354,7 +354,7 @@ class GaussianVector(Mechanism, HasTails, HasOwnLoss, HasQuickForm):
 def _reach(sigma: float, share: float) -> float:
     """About where P(N > reach) is as small as is wanted: the cut costs little, and one is enough; where single messages
     weigh much, it is worth a good part of δ."""
-    chance = share / (LESS if sigma >= MUCH_NOISE else 1.0)
+    chance = share / (LESS if sigma >= MUCH_NOISE else LITTLE_LESS)
 
     def room(reach: float) -> float:
         return math.log(max(chance, LEAST_CHANCE)) - math.log(_normal(-reach))
