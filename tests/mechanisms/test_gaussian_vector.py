@@ -27,7 +27,8 @@ from shuffledp.mechanisms.parts.ball_crowds import (
     others_of_ball,
     room,
 )
-from shuffledp.mechanisms.vector.gaussian_vector import BallLoss, GaussianVector
+from shuffledp.mechanisms.parts.ball_noise import BallLoss
+from shuffledp.mechanisms.vector.gaussian_vector import GaussianVector
 
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
