@@ -86,6 +86,7 @@ from shuffledp.mechanisms.multimessage.poisson_dump import PoissonDUMP as Poisso
 from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP as PureDUMP
 from shuffledp.mechanisms.opt_out import OptOut as OptOut
 from shuffledp.mechanisms.vector.duchi import Duchi as Duchi
+from shuffledp.mechanisms.vector.gaussian_vector import GaussianVector as GaussianVector
 from shuffledp.mechanisms.vector.harmony import Harmony as Harmony
 from shuffledp.mechanisms.vector.privhs import PrivHS as PrivHS
 from shuffledp.mechanisms.vector.privunit import PrivUnit as PrivUnit

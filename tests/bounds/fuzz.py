@@ -135,6 +135,7 @@ SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
         **{"multiplier": d.real(0.8, 30.0), "grid": d.whole(1, 2)},
         **{"low": d.real(1e-9, 1.0), "high": d.real(1.0, 1e9)},
     },
+    "gaussian-vector": lambda d: {"multiplier": d.real(4.0, 30.0), "dimension": d.whole(1, 300)},
     "hadamard-response": lambda d: {"options": d.whole(1, 300), "blocks": d.whole(1, 64)},
     "harmony": lambda d: {"dimension": d.whole(1, 300)},
     "krr": lambda d: {"options": d.whole(1, 10**9)},

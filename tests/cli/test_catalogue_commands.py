@@ -24,6 +24,7 @@ SETTINGS: dict[str, list[str]] = {
     "collision": ["options=20", "items=2"],
     "duchi": ["dimension=3"],
     "gaussian": ["multiplier=2", "grid=2"],
+    "gaussian-vector": ["multiplier=30", "dimension=8"],
     "hadamard-response": ["options=10"],
     "harmony": ["dimension=4"],
     "krr": ["options=16"],

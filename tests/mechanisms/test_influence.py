@@ -20,6 +20,7 @@ from shuffledp.mechanisms.parts.counter import CounterReading
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire
+from shuffledp.mechanisms.vector.gaussian_vector import NoisyVectorReading
 
 COUNTS, COORDINATES = (0.0, 1.0), (-1.0, 1.0)
 FURTHER: list[Mechanism] = [
@@ -210,7 +211,7 @@ def test_the_largest_coordinate_of_a_vector(mechanism: Mechanism) -> None:
     """
     wire, reading = mechanism.wire, mechanism.reading
     assert isinstance(wire, LatticeWire)
-    assert isinstance(reading, LatticeReading)
+    assert isinstance(reading, LatticeReading | NoisyVectorReading)
     bits = 8 * wire.coordinate_bytes
     beside = range(wire.largest - 3, wire.largest + 4)
     tried = np.arange(-(1 << 15), 1 << 15) if bits == 16 else np.array([s * n for n in beside for s in (-1, 1)])

@@ -13,7 +13,16 @@ from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
 
 MEANS = ["laplace", "piecewise", "duchi", "harmony", "privunit", "privunit-optimized", "privunit-g", "privhs", "sqkr"]
-NAMES = [*MEANS, "exponential", "padded-exponential", "planar-laplace", "witch-hat", "table", "density"]
+NAMES = [
+    *MEANS,
+    "gaussian-vector",
+    "exponential",
+    "padded-exponential",
+    "planar-laplace",
+    "witch-hat",
+    "table",
+    "density",
+]
 CASES = [
     pytest.param(name, number, id=f"{name}-{number}")
     for name in NAMES

@@ -13,7 +13,7 @@ from shuffledp.array import Bytes
 from shuffledp.mechanisms.catalogue import all_mechanisms
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "wire.json").read_text("utf-8"))["wire"]
-IN_FLOATS = {"privunit", "privunit-optimized", "privunit-g", "privhs", "sqkr"}
+IN_FLOATS = {"gaussian-vector", "privunit", "privunit-optimized", "privunit-g", "privhs", "sqkr"}
 """Their points are computed in float arithmetic, whose last digit is the machine's."""
 
 

@@ -45,6 +45,7 @@ HEAVY = 10.0
 """Standard deviations of the sum that one message may weigh."""
 WORTH_IT = 5e-4
 """A smaller gain in ε, relatively, is not looked for."""
+HALF, CLEARLY = 0.5, 4.0
 FEW, KNOT_STEP, MOST_KNOTS = 16, 0.125, 200
 """Where more than a few ε are asked for: the distance of those that are looked at, in standard deviations, and how many
 these may be."""
@@ -82,7 +83,7 @@ class CrowdDivergence(Record):
 
     def _estimate(self, epsilon: float) -> float:
         """log δ in floats: the worst constant crowd."""
-        crowd = WorstCrowd(self.others.laws(epsilon), SEARCH_SHARPNESS)
+        crowd = WorstCrowd(self.others.likely_laws(epsilon), SEARCH_SHARPNESS)
         if not crowd.may_rise.any():
             return -math.inf
         first, _ = crowd.constant(np.array([float(self.count)]))
@@ -176,11 +177,18 @@ class AllCrowdsCurve(PrivacyCurve):
     def may_beat(self, epsilon: float, delta: float) -> bool:
         """Not if a constant crowd, in floats, has no smaller δ at an ε that is hardly smaller.
 
-        Nor where one message can outweigh the crowd: the sum is then far from a normal one, and not to be had sharply.
+        Nor, where one message can outweigh the crowd, unless it has a smaller δ at half of ε: the sum is then far from
+        a normal one, and not to be had sharply. It is not asked what happens far beyond the limit of many users.
         """
-        if not 0 < delta < 1 or self.directions[0].is_heavy:
+        if not 0 < delta < 1:
             return False
-        return self.directions[0].log_estimate(min(epsilon, self.largest) * (1 - WORTH_IT)) < math.log(delta)
+        first, log_delta = self.directions[0], math.log(delta)
+        far = CLEARLY * first.natural_scale() * math.sqrt(-2 * log_delta)
+        if first.is_heavy:
+            return first.log_estimate(min(epsilon * HALF, far, self.largest)) < log_delta
+        if epsilon > far > 0:
+            return True
+        return first.log_estimate(min(epsilon, self.largest) * (1 - WORTH_IT)) < log_delta
 
     def _may_exceed(self, level: float, epsilon: float) -> list[CrowdDivergence]:
         """The directions, but for the first, of which it is not clear at once that they are within a level at ε."""

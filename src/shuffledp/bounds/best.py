@@ -14,7 +14,7 @@ from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.own import curve_of
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
-from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.randomizer import HasQuickForm, Randomizer
 from shuffledp.privacy.value import BoundValue
 
 NAME = "best"
@@ -105,10 +105,14 @@ def smallest_curve(
     applied: dict[str, PrivacyCurve] = {}
     refused: list[tuple[str, str]] = []
     for bound in sorted(bounds, key=lambda bound: len(_better(bound, known))):
-        reason = TAKES_LONGER if quick and bound.slow else _why_not(bound, known, applied, reproduce)
+        form = _quick_form(randomizer) if quick and bound.slow else randomizer
+        if form is None:
+            refused.append((bound.name, TAKES_LONGER))
+            continue
+        reason = _why_not(bound, known, applied, reproduce)
         if reason is None:
             try:
-                applied[bound.name] = curve_of(bound, randomizer, users)
+                applied[bound.name] = curve_of(bound, form, users)
                 continue
             except NotApplicable as error:
                 reason = error.reason
@@ -123,6 +127,11 @@ def smallest_curve(
     refused += [(name, "is no guarantee here.") for name in applied if name not in sure]
     curves = tuple(sure[name] for name in sorted(sure, key=lambda name: known[name].slow))
     return curves[0] if len(curves) == 1 else BestCurve(joined_source(curves, users), curves, tuple(refused))
+
+
+def _quick_form(randomizer: Randomizer) -> Randomizer | None:
+    """What a slow bound looks at in a hurry, if anything."""
+    return randomizer.quick_form() if isinstance(randomizer, HasQuickForm) else None
 
 
 def joined_source(curves: tuple[PrivacyCurve, ...], users: int) -> Source:

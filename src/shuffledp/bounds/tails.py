@@ -26,6 +26,8 @@ LEAST = 1e-300
 MOST_LOOKS = 8
 ENOUGH = 2e-3
 """Where what is cut is no more of δ than this, another cut would hardly do better."""
+LARGEST_STEP, TOO_MUCH = 1e-3, 16.0
+"""What is cut where another size of it cannot be had, in units of what was wished for."""
 LEVELS = (1e-4, 1e-7, 1e-11)
 """What is cut where δ is asked for at many ε."""
 ROOM = 1e-6
@@ -60,7 +62,8 @@ class TailCurve(PrivacyCurve):
         if found is None:
             return True
         cut, curve = found
-        return curve.may_beat(epsilon, delta - cut.lost(epsilon))
+        # At a smaller ε less is lost.
+        return curve.may_beat(epsilon, max(delta - cut.lost(epsilon), delta / 2))
 
     @cached_property
     def _known(self) -> dict[float, tuple[CutRandomizer, PrivacyCurve] | None]:
@@ -84,7 +87,7 @@ class TailCurve(PrivacyCurve):
                 break
             value = self._with_loss(*made, delta)
             found.append(value)
-            if not value.slack <= SHARP * value.upper:
+            if not value.slack <= SHARP * value.upper or made[0].lost(value.upper) <= ENOUGH * delta:
                 break
         best = min(found, key=float, default=None)
         return self._value(math.inf, math.inf) if best is None else self._value(best.upper, best.slack)
@@ -105,10 +108,10 @@ class TailCurve(PrivacyCurve):
         return self._value(math.inf, math.inf)
 
     def _delta(self, epsilon: float) -> BoundValue:
-        """A cut a little below δ, which is found by cutting less and less."""
+        """A cut a little below δ, which is found by cutting less and less: what is left says about how small δ is."""
         found = [] if self.finite is None else [self.finite.delta(epsilon)]
         share = LEVELS[0]
-        for _ in range(MOST_LOOKS):
+        for look in range(MOST_LOOKS):
             made = self._cut(share)
             if made is None:
                 break
@@ -116,9 +119,17 @@ class TailCurve(PrivacyCurve):
             value, lost = curve.delta(epsilon), cut.lost(epsilon)
             upper = min(1.0, above(Fraction(value.upper) + Fraction(lost)))
             found.append(self._value(upper, min(upper, above(Fraction(value.slack) + Fraction(lost)))))
-            if lost <= ENOUGH * upper or lost > share:
+            if lost <= ENOUGH * upper or lost > TOO_MUCH * share:
                 break
-            share *= SHARES[0]
+            if look == 0:
+                share = max(SHARES[0] * min(share, value.upper), LARGEST_STEP * share)
+            elif look == 1:
+                # As ε is found for this δ.
+                share = SHARES[0] * upper
+            elif value.slack <= SHARP * value.upper:
+                share *= SHARES[0]
+            else:
+                break
         best = min(found, key=float, default=None)
         return self._value(1.0, 1.0) if best is None else self._value(best.upper, best.slack)
 

@@ -174,10 +174,10 @@ def _target(
 
 def _calibrated(choice: Choice, around: dict[str, Any], target: RiskTarget, bound: str) -> Calibration:
     if around["users"] is None and around["rate"] is None:
-        return calibrate(choice.build(), find="users", target=target, bound=bound, **around)
+        return calibrate(choice.build(), find="users", target=target, bound=bound, effort=QUICK, **around)
     if choice.epsilon_local is not None or choice.p is not None or choice.table is not None:
         raise ValueError("tradeoff: a target asks for --users or for the local ε: leave out one of the two.")
-    return calibrate(choice.with_setting("epsilon"), target=target, bound=bound, **around)
+    return calibrate(choice.with_setting("epsilon"), target=target, bound=bound, effort=QUICK, **around)
 
 
 def _others(

@@ -109,7 +109,8 @@ class WorstCrowd:
         # A row for each law, filled up with its largest value and no mass.
         self._places, self._masses = np.zeros((self.kinds, most)), np.zeros((self.kinds, most))
         for row, (values, weights) in enumerate(views):
-            scaled = np.maximum(values / self.scale, LOWEST)
+            with np.errstate(over="ignore"):
+                scaled = np.maximum(values / self.scale, LOWEST)
             self._places[row], self._places[row, : len(values)] = scaled.max(), scaled
             self._masses[row, : len(values)] = weights
         self._tops = self._places.max(axis=1, keepdims=True)

@@ -66,6 +66,10 @@ class Others(Record, ABC):
         """The laws of G at ε."""
         return [kind.law(epsilon) for kind in self.kinds]
 
+    def likely_laws(self, epsilon: float) -> list[FiniteLaw]:
+        """About the same, for estimates, where ``laws`` takes long to prove that it is all."""
+        return self.laws(epsilon)
+
     @abstractmethod
     def largest_log_ratio(self) -> float:
         """An upper bound of log(first/second)."""

@@ -180,8 +180,16 @@ class MayMix(ABC):
         """
 
 
+class HasQuickForm(ABC):
+    """Takes long to be looked at sharply, and has a simpler form that stands for it."""
+
+    @abstractmethod
+    def quick_form(self) -> Randomizer:
+        """What slow bounds look at where a quick answer is asked for: every guarantee for it is one for this."""
+
+
 ABILITIES: tuple[type, ...] = (
-    *(HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts, HasTails),
+    *(HasNoisyOthers, HasPublishedGuarantee, HasNeighbours, HasOwnLoss, HasParts, HasTails, HasQuickForm),
     MayMix,
 )
 
