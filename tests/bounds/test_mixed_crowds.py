@@ -162,7 +162,8 @@ def test_the_figures_that_were_promised(
     curve = sdp.amplify(sdp.Crowd(dict(zip(groups, users, strict=True))))
     for group, most in zip(groups, said, strict=True):
         value = curve.of(group).epsilon(delta=1e-6)
-        assert value.certified and value.guarantee
+        assert value.certified
+        assert value.guarantee
         assert value.upper <= most
         assert value.attack is not None
         attained = value.attack.epsilon(1e-6)

@@ -53,7 +53,9 @@ def command(
         if len(groups) < len(group):
             raise ValueError("crowd: expected each --group once; add up the users of equal ones.")
         people = argument.count(WHO, "opt-outs", opt_outs, at_least=0)
-        members: dict[MayMix, float] = {**groups, **({OptOut(next(iter(groups))): people} if people else {})}
+        members: dict[MayMix, float] = dict(groups.items())
+        if people:
+            members[OptOut(next(iter(groups)))] = people
         with argument.said_by(WHO, "amplify", "Crowd"):
             crowd = Crowd(members)
             curve = amplify(crowd, colluding=colluding, effort=effort)
