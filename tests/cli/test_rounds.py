@@ -118,7 +118,7 @@ def test_compare() -> None:
 
 def test_tradeoff() -> None:
     """Attacks on all rounds of samples, and on one whose drawing is known."""
-    schedule = ("--users", "500", "--of", "5e3", "--rounds", "3")
+    schedule = ("--users", "500", "--of", "5e3", "--rounds", "3", "--bound", "variation-ratio")
     document = answer("tradeoff", *LOCAL, *schedule, "--points", "3")
     assert (document["of"], document["rounds"], document["users"]) == (5000, 3, 500)
     assert document["advantage"]["upper"] < 0.3 * document["if_known"]["advantage"]
