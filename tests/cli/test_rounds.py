@@ -90,6 +90,7 @@ def test_calibrate_is_the_inverse() -> None:
     assert "holds only if nobody learns who was drawn; if it is known: ε = 0.144" in text
 
 
+@pytest.mark.slow
 def test_calibrate_by_coins() -> None:
     """Searched for samples of the mean size, proved for the coins, and not far from the best."""
     found = answer("calibrate", *KRR, *COINS, "--epsilon", "0.0263362", "--delta", "1e-6", *QUICK)
@@ -116,9 +117,10 @@ def test_compare() -> None:
     assert "Condition: holds only if nobody learns who was drawn; if it is known: ε =" in text
 
 
+@pytest.mark.slow
 def test_tradeoff() -> None:
     """Attacks on all rounds of samples, and on one whose drawing is known."""
-    schedule = ("--users", "500", "--of", "5e3", "--rounds", "3")
+    schedule = ("--users", "500", "--of", "5e3", "--rounds", "3", "--bound", "variation-ratio")
     document = answer("tradeoff", *LOCAL, *schedule, "--points", "3")
     assert (document["of"], document["rounds"], document["users"]) == (5000, 3, 500)
     assert document["advantage"]["upper"] < 0.3 * document["if_known"]["advantage"]
