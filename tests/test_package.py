@@ -25,7 +25,7 @@ RANK = {
     "web": LAYERS.index("cli"),  # side by side
 }
 
-HEAVY = ("scipy.stats", "pyarrow", "duckdb", "matplotlib", "typer", "rich")
+HEAVY = ("scipy", "pyarrow", "duckdb", "matplotlib", "typer", "rich")
 
 CONTRACT = """
     amplify compose calibrate VariationRatio FromTable

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
-from scipy.optimize import linprog
 
 from shuffledp.array import Floats
 from shuffledp.testing.case import Case, with_table
@@ -64,6 +63,9 @@ def the_common_part_is_common(case: Case) -> Iterator[str]:
 
 def is_below_a_mixture(law: FloatLaw, kinds: Sequence[FloatLaw]) -> bool:
     """Whether some weights on the kinds make E(G − t)_+ nowhere smaller than the law's: a linear program."""
+    # Loaded where it is needed: most do without.
+    from scipy.optimize import linprog
+
     levels = np.unique(np.concatenate([values for values, _ in (law, *kinds)]))
     wanted, above = _excess(law, levels), np.array([_excess(kind, levels) for kind in kinds]).T
     if (above >= wanted[:, None] - CLOSE).all(axis=0).any():

@@ -72,7 +72,6 @@ from typing import NamedTuple
 
 import numpy as np
 from flint import arb
-from scipy.optimize import linprog
 
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
@@ -488,6 +487,9 @@ class Above:
 
         Their sum is a little below 1: what is left, on any of the kinds, is more than what rounding the sum does.
         """
+        # Loaded where it is needed: most do without.
+        from scipy.optimize import linprog
+
         scale = np.abs(found[known]) + self.room
         count = len(self.kinds)
         rows = np.column_stack([-self.kinds[:, known].T / scale[:, None], np.ones(len(known))])
