@@ -32,7 +32,7 @@ def told(mechanism: sdp.Mechanism) -> str:
 
 def row(randomizer: sdp.Randomizer, users: int) -> tuple[float, float, float | None, str, float] | None:
     """Before, now, attack, the bound of the smaller one, seconds of processor time; None where it does not apply."""
-    before = sdp.amplify(randomizer, users).epsilon(DELTA)
+    before = sdp.amplify(randomizer, users, effort="quick").epsilon(DELTA)
     start = time.process_time()
     try:
         now = sdp.amplify(randomizer, users, bound="all-crowds").epsilon(DELTA).upper
