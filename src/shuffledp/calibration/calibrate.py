@@ -137,7 +137,8 @@ def calibrate(
     delta)``, for which ``epsilon=`` and ``delta=`` are short, or a ``RiskTarget``. ``find`` is ``"epsilon_local"`` (the
     largest), ``"users"`` (the fewest; the most, where they are drawn out of ``of``), ``"rounds"`` (the most), ``"of"``
     (the fewest people to draw from) or a setting that the mechanism lists in its ``tuning``; by default the first of
-    those. There are ``rounds`` rounds, and ``of`` and ``rate`` say who takes part in each, as in ``Schedule``.
+    those. There are ``rounds`` rounds, and ``of`` and ``rate`` say who takes part in each, as in ``Schedule``; a
+    ``rate`` that the mechanism itself takes is the mechanism's.
     ``bound`` names the theorem, and ``colluding`` users hide nobody; ``effort`` is as in ``amplify``. The value has
     been checked by its certified curve; 0.1% more (for whole numbers: the next one) misses the target, unless ``limit``
     says why none was looked at.
@@ -154,6 +155,10 @@ def calibrate(
     """
     aim = _target(target, epsilon, delta)
     tuning = _tuning(randomizer, find)
+    if rate is not None and "rate" in getattr(randomizer, "__dataclass_fields__", {}) and isinstance(randomizer, type):
+        if of is not None:
+            raise ValueError(f"{WHO}: rate is a setting of {randomizer.__name__}; give users and of, not coins.")
+        settings, rate = {**settings, "rate": rate}, None
     build = _builder(randomizer, tuning, epsilon_local, settings)
     return search(
         build, tuning, aim, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
