@@ -206,7 +206,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "segments' delta": (NORMAL.knots().delta, 0.5),
     "conjugate": (NORMAL.conjugate, -0.5),
     "privacy_curve": (lambda x: sdp.privacy_curve(NORMAL, users=x).epsilon(1e-5), 10),
-    "renyi of a curve": (lambda x: sdp.tradeoff.renyi(NORMAL, x), 2),
+    "divergence": (lambda x: sdp.divergence(NORMAL, "renyi", x), 2),
     "mixed": (lambda x: sdp.tradeoff.mixed([NORMAL, NORMAL], [x, x]).delta(0.1), 0.5),
     "averaged": (lambda x: sdp.tradeoff.averaged([NORMAL, NORMAL], [x, x]).delta(0.1), 0.5),
     "noisy step": (
