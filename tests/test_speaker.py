@@ -64,7 +64,7 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: sdp.metric.lower_bound(sdp.metric.DistanceMatrix([[0, 1], [1, 0]]), 0, 0, users=9, delta=0.1),
         lambda: sdp.metric.lower_bound(sdp.metric.DistanceMatrix([[0, 1], [1, 0]]), 0, 1, users=0, delta=0.1),
     ],
-    "renyi": [lambda: sdp.tradeoff.renyi(NORMAL, 0.5)],
+    "divergence": [lambda: sdp.divergence(NORMAL, "renyi", 0.5)],
     "RangeQueries": [lambda: sdp.RangeQueries(-1.0, 3), lambda: sdp.RangeQueries(1.0, 99)],
     "simulate": [lambda: sdp.simulate(PLAN, users=0), lambda: sdp.simulate(PLAN, repeats=0)],
     "audit": [lambda: sdp.audit(KRR, samples=1), lambda: sdp.audit(KRR, confidence=1)],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shuffledp.cli import amplify
+from shuffledp.bounds import schedule
 from shuffledp.collection.ledger import Ledger
 from tests.cli import run
 from tests.collection import data_of, everything_under, plan_of, write_table
@@ -116,7 +116,7 @@ def test_what_stops_a_command(
     def stop(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(amplify, "amplify", stop)
+    monkeypatch.setattr(schedule, "amplify", stop)
     outcome = run("amplify", *ANY)
     assert (outcome.status, outcome.out, outcome.err) == (status, "", f"shuffledp: {sentence}\n")
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from shuffledp import argument
 from shuffledp.bounds import best
-from shuffledp.bounds.amplify import BoundChoice, amplify
+from shuffledp.bounds.amplify import MOST_USERS, BoundChoice, amplify
 from shuffledp.bounds.subsampling import poisson, subsample
 from shuffledp.composition.sequential import compose
 from shuffledp.privacy.curve import PrivacyCurve
@@ -84,7 +84,7 @@ class Schedule:
         elif self.users is None:
             raise ValueError(f"{WHO}: expected users, or of and rate, got neither.")
         else:
-            object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
+            object.__setattr__(self, "users", argument.count(WHO, "users", self.users, at_most=MOST_USERS))
             if self.of is not None and self.of < self.expected:
                 raise ValueError(f"{WHO}: of must be at least the {self.users} users who are drawn, got {self.of}.")
 
