@@ -26,6 +26,7 @@ assert_type(answer.lower, float | None)
 assert_type(curve.users, int)
 assert_type(curve.messages, int)
 sdp.amplify(sdp.VariationRatio(p=math.inf, beta=1.0, q=16.0), users=60_001, effort="quick")
+sdp.amplify(sdp.Crowd({sdp.KRR(1.0, options=4): 30, sdp.KRR(2.0, options=4): 20})).of(sdp.KRR(1.0, options=4))
 sdp.amplify(sdp.FromTable([[0.6, 0.4], [0.4, 0.6]]), users=1e4, bound="optimal")
 assert_type(sdp.compose([curve] * 100), sdp.PrivacyCurve)
 assert_type(sdp.compose(curve, 100), sdp.PrivacyCurve)
@@ -50,7 +51,7 @@ sdp.tradeoff.GaussianTradeOff(1.0)
 sdp.KRR(epsilon="two", optoins=128)  # type: ignore[call-arg, arg-type] # pyright: ignore[reportCallIssue]
 _ = sdp.amplfy  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 _ = sdp.nothing  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
-sdp.amplify(3, users=10, effort="quick")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+sdp.amplify(3, users=10, effort="quick")  # type: ignore[call-overload] # pyright: ignore[reportArgumentType]
 curve.epsilon("small")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 _ = answer.uper  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
 sdp.OUE(1.0, 4).encode()  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
