@@ -153,6 +153,7 @@ def test_runs_without_a_shuffler_differ(examples: ModuleType, data: Any) -> None
     assert found == pytest.approx(float(shown), abs=0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "compressed"])
 def test_the_program_learns(kind: str) -> None:
     """A small run: accuracy near the one without privacy and far above chance; the promise is the schedule's."""
