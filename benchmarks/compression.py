@@ -58,7 +58,7 @@ def pi_rappor(users: int, repetitions: int) -> list[Line]:
         {
             "encode": lambda: mechanism.encode(values),
             "decode": lambda: mechanism.estimate(messages),
-            "one": lambda: mechanism.estimate_one(messages, 5),
+            "one": lambda: mechanism.estimate_some(messages, [5]),
             "naive": lambda: line_decoding.supports_of_lines(messages, *naive),
         },
         repetitions,

@@ -15,8 +15,12 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """For the whole run, as processes that a test starts may outlive it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SHUFFLEDP_LEDGER", raising=False)
+        # How long anything takes here tells nothing of the product.
+        patch.setenv("SHUFFLEDP_PROGRESS", "none")
         for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+        # Spark's process lives for seconds: what it would save by compiling thoroughly costs more than it saves.
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         yield
 
 

@@ -208,8 +208,8 @@ def test_the_pinned_tools_are_those_of_the_extras() -> None:
     """Everything that ./run and ./test need is pinned."""
     extras = PROJECT["optional-dependencies"]
     for name, needed in {
-        "requirements.txt": ("tour",),
-        "requirements-test.txt": ("tour", "spark", "interop", "test"),
+        "requirements.txt": ("tour", "service"),
+        "requirements-test.txt": ("tour", "service", "spark", "interop", "test"),
     }.items():
         pinned = set(re.findall(r"^([\w-]+)==", words(name), re.MULTILINE))
         for line in [*PROJECT["dependencies"], *(line for extra in needed for line in extras[extra])]:

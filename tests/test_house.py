@@ -11,7 +11,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.mechanisms import catalogue
-from shuffledp.mechanisms.ability import AnswersRanges
+from shuffledp.mechanisms.ability import AnswersQueries, AnswersRanges
 from shuffledp.mechanisms.catalogue import WRAPPERS, all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.law import Law
@@ -80,7 +80,7 @@ def test_a_mechanism_is_assembled_from_parts(kind: type[Mechanism]) -> None:
 
     A mechanism that is a table and nothing else is ``Tabulated``, which says why it is a base.
     """
-    assert set(kind.__bases__) <= {Mechanism, Tabulated, AnswersRanges, *ABILITIES}
+    assert set(kind.__bases__) <= {Mechanism, Tabulated, AnswersRanges, AnswersQueries, *ABILITIES}
     mine = sorted(set(ANSWERED_BY_PARTS) & set(vars(kind)))
     assert mine == [], f"{kind.__name__} answers {mine} itself"
     example = kind.examples()[0]

@@ -61,7 +61,7 @@ class TestLines:
         """The number rounded up, what it is an answer to, and what stands behind it."""
         text = str(CURVE.epsilon(1e-6))
         assert text.startswith("ε = 0.477459 at")
-        assert "at δ = 1e-06" in text.splitlines()[0]
+        assert "at δ = 1e-6" in text.splitlines()[0]
         for word in ("guarantee", "yes", "attained by an attack", "optimal", "certified", CURVE.theorem):
             assert word in text
         assert str(CURVE.delta(0.25)).splitlines()[0].endswith("at ε = 0.25")
@@ -76,7 +76,7 @@ class TestLines:
         assert rows["users"] == "500"
         assert rows["messages"] == "400 that hide each other"
         upper = CURVE.epsilon(1e-6).upper
-        assert upper <= float(rows["ε at δ = 1e-06"]) <= upper * (1 + 1e-5)
+        assert upper <= float(rows["ε at δ = 1e-6"]) <= upper * (1 + 1e-5)
         assert (rows["guarantee"], rows["certified"]) == ("yes", "yes")
         assert PUBLISHED.note in str(PUBLISHED)
 
@@ -88,7 +88,7 @@ class TestLines:
     def test_of_a_comparison(self) -> None:
         """A line for each bound, and the attack."""
         text = str(COMPARISON)
-        assert text.startswith("ε at δ = 1e-05 for 300 users")
+        assert text.startswith("ε at δ = 1e-5 for 300 users")
         for row in COMPARISON.rows:
             assert any(line.strip().startswith(f"{row.bound} ") for line in text.splitlines())
         assert "NOT a guarantee" in text
@@ -158,8 +158,8 @@ class TestBeyond:
     def test_in_python(self) -> None:
         """Values, curves, comparisons, targets; JSON keeps infinity."""
         value = self.CURVE.epsilon(1e-8)
-        assert str(value).startswith("ε above 700 at δ = 1e-08\n")
-        assert "ε at δ = 1e-09  above 700" in str(self.CURVE)
+        assert str(value).startswith("ε above 700 at δ = 1e-8\n")
+        assert "ε at δ = 1e-9  above 700" in str(self.CURVE)
         assert "above 700 sound variation-ratio" in str(sdp.compare(self.DISJOINT, 10, 1e-8))
         assert sdp.Target(1.0, 1e-8).text(value) == "ε above 700"
         assert value.document()["epsilon"]["upper"] == math.inf

@@ -317,9 +317,9 @@ def test_test_without_arguments_checks_everything_and_ends_with_pytest(checkout:
         "TOOL ruff check .",
         "TOOL ruff format --check .",
         "TOOL mypy",
-        "TOOL pytest -n 2",
+        "TOOL pytest -n 2 --dist worksteal",
     ]
-    assert stdout.splitlines()[-1] == "TOOL pytest -n 2"
+    assert stdout.splitlines()[-1] == "TOOL pytest -n 2 --dist worksteal"
     assert checkout.calls() == TEST + RUNTIME[1:]
     assert checkout.run()[0] == 0
     assert checkout.calls() == []
@@ -329,7 +329,7 @@ def test_test_without_arguments_checks_everything_and_ends_with_pytest(checkout:
 def test_test_fails_when_any_check_fails_but_still_ends_with_pytest(checkout: Checkout, failing: str) -> None:
     code, stdout, _ = checkout.test(FAILING=failing)
     assert code != 0
-    assert stdout.splitlines()[-1] == "TOOL pytest -n 2"
+    assert stdout.splitlines()[-1] == "TOOL pytest -n 2 --dist worksteal"
 
 
 def test_test_with_arguments_is_pytest_alone(checkout: Checkout) -> None:

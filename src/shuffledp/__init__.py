@@ -23,6 +23,7 @@ from shuffledp.bounds.bound import Bound as Bound
 from shuffledp.bounds.compare import Comparison as Comparison, compare as compare
 from shuffledp.bounds.schedule import Schedule as Schedule
 from shuffledp.bounds.subsampling import poisson as poisson, subsample as subsample
+from shuffledp.bounds.sweep import Sweep as Sweep, sweep as sweep
 from shuffledp.calibration.calibrate import Calibration as Calibration, calibrate as calibrate
 from shuffledp.calibration.risk_target import RiskTarget as RiskTarget
 from shuffledp.calibration.target import Target as Target
@@ -42,9 +43,11 @@ from shuffledp.errors import (
     NumericalError as NumericalError,
     ShuffledpError as ShuffledpError,
 )
+from shuffledp.mechanisms.combined.all_answered import AllAnswered as AllAnswered
 from shuffledp.mechanisms.combined.cancelling_tree import CancellingTree as CancellingTree
 from shuffledp.mechanisms.combined.compressed import Compressed as Compressed
 from shuffledp.mechanisms.combined.parallel import Parallel as Parallel
+from shuffledp.mechanisms.combined.poisson_tables import PoissonTables as PoissonTables
 from shuffledp.mechanisms.combined.range_queries import RangeQueries as RangeQueries
 from shuffledp.mechanisms.combined.range_tree import RangeTree as RangeTree
 from shuffledp.mechanisms.combined.repeated import Repeated as Repeated
@@ -97,6 +100,7 @@ from shuffledp.mechanisms.vector.sqkr import SQKR as SQKR
 from shuffledp.planner.plan import plan as plan
 from shuffledp.planner.plan_file import Plan as Plan
 from shuffledp.planner.ranking import Ranking as Ranking
+from shuffledp.planner.search_outcome import SearchOutcome as SearchOutcome
 from shuffledp.planner.simulation import Outcome as Outcome, simulate as simulate
 from shuffledp.privacy.approximate_ldp import ApproximateLDP as ApproximateLDP
 from shuffledp.privacy.curve import PrivacyCurve as PrivacyCurve
@@ -104,6 +108,9 @@ from shuffledp.privacy.mixed_crowd import Crowd as Crowd
 from shuffledp.privacy.randomizer import Randomizer as Randomizer
 from shuffledp.privacy.value import BoundValue as BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio as VariationRatio
+from shuffledp.service.client import Client as Client
+from shuffledp.statement.condition import conditions as conditions
+from shuffledp.statement.statement import Statement as Statement
 from shuffledp.tradeoff.divergence import divergence as divergence
 from shuffledp.tradeoff.guaranteed import trade_off as trade_off
 from shuffledp.tradeoff.risk import AttackRisk as AttackRisk

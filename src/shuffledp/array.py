@@ -14,3 +14,4 @@ Words = NDArray[np.uint64]
 """Random or packed 64-bit words."""
 Bytes = NDArray[np.uint8]
 """Rows of bytes, as messages are on the wire."""
+Bools = NDArray[np.bool_]

@@ -17,6 +17,16 @@ def json_text(document: Mapping[str, Any], indent: int | None = None) -> str:
     return json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
+def typed(value: float) -> str:
+    """A number that somebody gave, as it is written by hand: 1e-8, 0.5, 2; never rounded.
+
+    >>> typed(1e-8), typed(2.0), typed(0.1), typed(100_000), typed(1e20)
+    ('1e-8', '2', '0.1', '100000', '1e20')
+    """
+    digits, exponent, power = repr(value).partition("e")
+    return f"{digits.removesuffix('.0')}{exponent}{int(power)}" if exponent else digits.removesuffix(".0")
+
+
 def rounded_up(value: float, digits: int = 6) -> str:
     """A guarantee in few digits that still holds."""
     if math.isinf(value):
@@ -59,7 +69,13 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 
 def _setting_text(value: Any) -> str:
-    return f"a table of {len(value)} × {len(value[0])}" if isinstance(value, list) else f"{value}"
+    if not isinstance(value, list):
+        return f"{value}"
+    if all(isinstance(one, Mapping) for one in value):
+        return " + ".join(str(one.get("name")) for one in value)
+    if all(isinstance(one, str) for one in value):
+        return " : ".join(value)
+    return f"a table of {len(value)} × {len(value[0])}"
 
 
 def _plain(value: Any) -> Any:

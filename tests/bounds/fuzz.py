@@ -147,6 +147,7 @@ SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
     },
     "oue": lambda d: {"options": d.whole(1, 1000)},
     "padded-exponential": lambda d: {"distances": distances(d)},
+    "all-answered": lambda d: {"mechanisms": [mechanism(d, "krr"), mechanism(d, "pure-dump")]},
     "parallel": lambda d: {"mechanisms": [mechanism(d, "krr"), mechanism(d, "rappor")]},
     "pckv": lambda d: {"keys": d.whole(1, 300), "padding": d.whole(1, 30)},
     "pi-rappor": lambda d: {
@@ -159,6 +160,10 @@ SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
         **{"coordinates": d.one_of("plane", "plane", "degrees")},
     },
     "poisson-dump": lambda d: {"options": d.whole(1, 300), "mean": d.real(1e-3, 1e5), "honest": d.whole(0, 10**6)},
+    "poisson-tables": lambda d: {
+        **{"options": d.whole(1, 300), "tables": d.whole(1, 8)},
+        **{"mean": d.real(1e-3, 1e5), "honest": d.whole(0, 10**6)},
+    },
     "privhs": lambda d: {"dimension": d.whole(1, 300)},
     "privkv": lambda d: {"keys": d.whole(1, 300), "share": d.share(), "items": d.whole(1, 20)},
     "privset": lambda d: {"options": d.whole(1, 300), "items": d.whole(1, 20), "size": d.maybe(d.whole(1, 300))},

@@ -49,11 +49,8 @@ def test_lower_is_below_upper_for_every_mechanism(name: str) -> None:
     """The attack's ε and δ never exceed the guarantee's."""
     for mechanism in all_mechanisms()[name].examples():
         curve = sdp.amplify(mechanism, 500, effort="quick")
-        for delta in (1e-3, 1e-6):
-            value = curve.epsilon(delta)
+        for value in (curve.epsilon(1e-6), curve.delta(0.1)):
             assert value.lower is None or value.lower <= value.upper
-        answer = curve.delta(0.1)
-        assert answer.lower is None or answer.lower <= answer.upper
 
 
 @pytest.mark.parametrize("name", [name for name, kind in all_mechanisms().items() if kind.examples()])

@@ -42,7 +42,8 @@ ORDERED = [name for name, kind in all_mechanisms().items() if kind.examples()[0]
 @pytest.mark.parametrize("name", ORDERED)
 def test_the_known_order_of_the_bounds(name: str) -> None:
     """optimal ≤ variation-ratio ≤ stronger-clone ≤ clone for each mechanism of the catalogue; p = ∞ has no clones."""
-    for mechanism in all_mechanisms()[name].examples():
+    examples = all_mechanisms()[name].examples()
+    for mechanism in (examples[0], examples[-1]):
         bounds = ["optimal", "variation-ratio"]
         if math.isfinite(mechanism.variation_ratio().p):
             bounds += ["stronger-clone", "clone"]

@@ -41,7 +41,7 @@ def test_one_other_user_different_is_worse_than_all_equal() -> None:
     assert value.lower == pytest.approx(0.0023562, abs=5e-8)
 
 
-@pytest.mark.parametrize("users", [1_000, 10_000, 10**6, 10**9])
+@pytest.mark.parametrize("users", [1_000, 10**6, 10**9])
 @pytest.mark.parametrize("local", [0.5, 1.0, 3.0])
 def test_within_a_percent_of_a_real_dataset_and_below_the_blanket(users: int, local: float) -> None:
     mechanism = sdp.KRR(local, 2)
@@ -88,10 +88,10 @@ def test_asymmetric_and_continuous_inputs_against_brute_force(mechanism: Any) ->
     "mechanism", [sdp.KRR(1.0, 2), sdp.FromTable([[0.75, 0.25], [0.4, 0.6]])], ids=["krr", "table"]
 )
 def test_many_at_once_enclose_each_one(mechanism: Any) -> None:
-    curve = sdp.amplify(mechanism, 400, bound="exact-binary")
+    curve = sdp.amplify(mechanism, 500, bound="exact-binary")
     epsilons = np.linspace(0.0, 0.4, 101)[::-1]
     profile = curve.profile(epsilons)
-    for place in range(0, 101, 4):
+    for place in range(0, 101, 10):
         value = curve.delta(float(epsilons[place]))
         assert profile.upper[place] >= value.upper - value.slack
         assert profile.lower[place] <= value.upper
@@ -113,7 +113,7 @@ def test_refused_where_there_are_more_messages() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.25, 0.75), (0.1, 0.2), (0.01, 0.97)])
-@pytest.mark.parametrize("users", [3, 50, 1000])
+@pytest.mark.parametrize("users", [3, 50, 200])
 def test_the_lower_side_of_a_profile_is_below_at_small_epsilon_too(low: float, high: float, users: int) -> None:
     """Between ε = 0 and the first ε that is looked at, neither side passes the certified value."""
     curve = sdp.amplify(sdp.FromTable([[low, 1 - low], [high, 1 - high]]), users, bound="exact-binary")

@@ -130,8 +130,8 @@ def test_each_kind_of_target_says_what_it_reached() -> None:
         _ = risk.epsilon
     plain = calibrate(KRR(2.0, 4), find="users", target=Target(1.0, 1e-6), effort="quick")
     assert plain.epsilon.upper <= 1.0
-    assert "ε = 1 at δ = 1e-06" in str(plain)
-    assert ">ε = 1 at δ = 1e-06</td>" in plain._repr_html_()
+    assert "ε = 1 at δ = 1e-6" in str(plain)
+    assert ">ε = 1 at δ = 1e-6</td>" in plain._repr_html_()
     with pytest.raises(AttributeError, match="limits ε"):
         _ = plain.risk
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import shuffledp as sdp
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import claim_of
-from shuffledp.certificate.proof import Verdict
+from shuffledp.certificate.proof import Finding, Verdict
 from shuffledp.certificate.reader import parse
 from shuffledp.certificate.verify import verify
 from shuffledp.mechanisms import visitor
@@ -48,13 +50,25 @@ def test_delta_of_an_epsilon() -> None:
     )
 
 
+def test_an_infinite_parameter() -> None:
+    """Proved as an object and as a file, which are the same."""
+    claim = certify(sdp.VariationRatio(math.inf, 1.0, 16.0), 1_000, delta=1e-6, effort="quick")
+    assert parse(claim.text()) == claim
+    assert parse(claim.text()).text() == claim.text()
+    assert verify(claim).verdict is Verdict.YES
+
+
 def test_a_bound_without_a_second_proof_gives_way_to_one_that_has() -> None:
     """Unless it is asked for by name."""
     coin = sdp.KRR(1.0, 2)
-    assert sdp.amplify(coin, 300, effort="quick").epsilon(1e-6).bound == "exact-binary"
-    assert certify(coin, 300, delta=1e-6, effort="quick").bound == "optimal"
+    assert certify(coin, 300, delta=1e-6, effort="quick").bound == "exact-binary"
+    undecided = Finding(Verdict.OPEN, "it takes too long.", "none")
+    with mock.patch("shuffledp.certificate.every_coin.judge_coins", return_value=undecided):
+        assert certify(coin, 300, delta=1e-6, effort="quick").bound == "optimal"
+        with pytest.raises(ValueError, match="no second proof of exact-binary was found: it takes too long"):
+            certify(coin, 300, delta=1e-6, bound="exact-binary")
     with pytest.raises(ValueError, match="expected a numeric bound"):
-        certify(coin, 300, delta=1e-6, bound="exact-binary")
+        certify(coin, 300, delta=1e-6, bound="analytic")
 
 
 @pytest.mark.parametrize("target", [{}, {"delta": 1e-6, "epsilon": 0.1}])

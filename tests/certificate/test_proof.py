@@ -21,6 +21,7 @@ from tests.oracle.exact import hockey_stick_of_counts, positive_part_mean
 
 FORBIDDEN = {"contour", "walk", "double_walk", "enumeration", "expectation", "inversion", "binomial", "root"}
 FORBIDDEN |= {"worst_crowd", "many_crowds", "contour_floats", "all_crowds"}
+SECOND_PROOF = ("proof", "counts", "line", "crowd_hull", "crowds", "chords", "coin_sizes", "drawn_round")
 
 
 def rational(number: Fraction) -> fmpq:
@@ -155,11 +156,11 @@ def test_the_engine_is_not_imported() -> None:
 
 
 def test_what_the_proof_shares_with_the_engine() -> None:
-    """Of the package: its own five files, and what sets the working precision."""
+    """Of the package: its own files, and what sets the working precision."""
     folder = Path(str(shuffledp.certificate.__file__)).parent
     shared = {
         (node.module, alias.name)
-        for name in ("proof", "counts", "line", "crowd_hull", "crowds")
+        for name in SECOND_PROOF
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("shuffledp.")
         for alias in node.names

@@ -6,12 +6,13 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from unittest import mock
 
 from shuffledp.cli import main
 
-PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+PLAIN = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "SHUFFLEDP_PROGRESS": "none"}
 NOT_PLAIN = (
     "SHUFFLEDP_LEDGER",
     "FORCE_COLOR",
@@ -34,6 +35,16 @@ class Outcome:
 def plain_environment() -> dict[str, str]:
     """The environment of a pipe: no colours, 80 columns."""
     return {name: value for name, value in os.environ.items() if name not in NOT_PLAIN} | PLAIN
+
+
+def instead(words: Sequence[str], *others: str) -> list[str]:
+    """The same command where an option of ``others`` takes the place of that in ``words``: each is typed once."""
+    left = list(words)
+    for word in others:
+        if word.startswith("--") and word in left:
+            place = left.index(word)
+            del left[place : place + 2]
+    return [*left, *others]
 
 
 def run(*arguments: str) -> Outcome:

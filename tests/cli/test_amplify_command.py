@@ -223,7 +223,7 @@ def test_an_answer_says_which_randomizers_it_holds_for() -> None:
     raw = answer("amplify", "--p", "4", "--beta", "0.5", "--q", "4", "--users", "1000", *DELTA)
     assert raw["holds_for"] == "any randomizer with these parameters; q need hold one way only"
     upto = answer("amplify", "--epsilon-local", "1", "--delta-local", "1e-9", "--users", "1000", *DELTA)
-    assert upto["holds_for"] == "any (1, 1e-09)-LDP randomizer"
+    assert upto["holds_for"] == "any (1, 1e-9)-LDP randomizer"
     assert upto["bound"] == "all-crowds"
 
 

@@ -69,3 +69,20 @@ def test_something_moves_while_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Searching …" in waited(monkeypatch, 0.0, terminal=True)
     assert waited(monkeypatch, 1e9, terminal=True).strip("\x1b[?25lh") == ""
     assert waited(monkeypatch, 0.0, terminal=False) == ""
+
+
+def test_a_log_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines where there is no terminal, unless none are wanted."""
+    monkeypatch.setattr(bars, "LINE_SECONDS", 0.05)
+    for wanted in (True, False):
+        stream = io.StringIO()
+        monkeypatch.setattr(bars, "Console", lambda stderr, stream=stream: Console(file=stream, width=80))
+        monkeypatch.setenv("SHUFFLEDP_PROGRESS", "" if wanted else "none")
+        with Bars().step("encoding", 3000) as advance:
+            advance(1000)
+            threading.Event().wait(0.4)
+        with waiting("Searching") as say:
+            say("Composing")
+            threading.Event().wait(0.4)
+        assert ("encoding: 1,000 of 3,000 (0 s)" in stream.getvalue()) == wanted
+        assert ("Composing … (0 s)" in stream.getvalue()) == wanted

@@ -54,7 +54,7 @@ def test_any_randomizer_and_the_fewest_users(tmp_path: Path) -> None:
 def test_the_table_names_value_and_target() -> None:
     """A person reads the setting, the guarantee and the target; a limit only where there is one."""
     shown = run("calibrate", *KRR, "--users", "1000", *TARGET).out
-    for text in ("epsilon local", "central ε (guaranteed)", "ε = 1 at δ = 1e-08", "krr: epsilon = "):
+    for text in ("epsilon local", "central ε (guaranteed)", "ε = 1 at δ = 1e-8", "krr: epsilon = "):
         assert text in shown
     assert "limit" not in shown
     assert "limit" in run("calibrate", *KRR, "--users", "10", "--epsilon", "65", "--delta", "1e-3").out

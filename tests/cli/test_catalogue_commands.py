@@ -44,6 +44,7 @@ SETTINGS: dict[str, list[str]] = {
     "privunit-optimized": ["dimension=8"],
     "range-queries": ["height=4"],
     "poisson-dump": ["options=16", "mean=300", "honest=2000"],
+    "poisson-tables": ["options=16", "tables=2", "mean=600", "honest=2000"],
     "range-tree": ["options=16", "mean=600", "honest=2000", "fan_out=4"],
     "rappor": ["options=16"],
     "pi-rappor": ["options=100", "variant=deletion"],
@@ -80,6 +81,48 @@ def test_the_catalogue_is_listed() -> None:
     for name, kind in all_mechanisms().items():
         assert name in shown
         assert listed[name]["class"] == kind.__name__
+
+
+def test_a_page_for_each() -> None:
+    """What it sends, when to take it, and what every setting means."""
+    listed = json.loads(run("mechanisms", "--json").out)["mechanisms"]
+    for entry in listed:
+        assert entry["summary"], entry["name"]
+        assert entry["take_it"], entry["name"]
+        if entry["name"] in SETTINGS:
+            assert all(setting["meaning"] for setting in entry["settings"]), entry["name"]
+    page = run("mechanisms", "Cancelling_Noise").out
+    assert "Differentially Private Aggregation" in page
+    assert "setting honest" in page
+    assert "(default: 0)" in page
+    assert json.loads(run("mechanisms", "krr", "--json").out) == next(one for one in listed if one["name"] == "krr")
+
+
+def test_other_names_and_slips() -> None:
+    """Names of the literature lead to the same mechanism; a name that nobody knows is said to be near to one."""
+    for name in ("grr", "k-rr", "warner", "KRR"):
+        assert run("mechanisms", name).out == run("mechanisms", "krr").out
+    assert run("mechanisms", "olh").out.startswith("local-hash")
+    words = ("--epsilon-local", "1", "--set", "options=4", "--users", "1000", "--delta", "1e-6", "--effort", "quick")
+    assert run("amplify", "--mechanism", "GRR", *words).out == run("amplify", "--mechanism", "krr", *words).out
+    slip = run("amplify", "--mechanism", "subsett", *words)
+    meant = "mechanism must be one of the catalogue, such as 'subset', which may be meant, got 'subsett'."
+    assert (slip.status, slip.err) == (2, f"shuffledp: {meant}\n")
+    assert run("mechanisms", "nothing-like-it").err.startswith("shuffledp: mechanism must be one of all-answered, ")
+
+
+def test_other_names_are_one_mechanism_each() -> None:
+    names = [name for kind in all_mechanisms().values() for name in vars(kind).get("also_called", ())]
+    assert len(names) == len(set(names))
+    assert not set(names) & set(all_mechanisms())
+
+
+def test_those_for_a_task() -> None:
+    names = {entry["name"] for entry in json.loads(run("mechanisms", "--task", "mean", "--json").out)["mechanisms"]}
+    assert {"laplace", "split-and-mix"} <= names
+    assert "krr" not in names
+    assert "task must be one of frequency, " in run("mechanisms", "--task", "nothing").err
+    assert "not both" in run("mechanisms", "krr", "--task", "mean").err
 
 
 def test_every_buildable_mechanism_has_settings_here() -> None:

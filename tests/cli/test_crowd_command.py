@@ -30,7 +30,7 @@ def test_each_group_has_its_line() -> None:
         assert group["certified"]
     shown = run(*words)
     assert (shown.status, shown.err) == (0, "")
-    for part in ("local ε 1", "local ε 3", "opt-outs", "600", "400", "100", "δ = 1e-06"):
+    for part in ("local ε 1", "local ε 3", "opt-outs", "600", "400", "100", "δ = 1e-6"):
         assert part in shown.out
 
 

@@ -46,7 +46,7 @@ def test_a_ledger_from_its_creation_on(room: Path) -> None:
     assert run("ledger", "budget", "TEST", "--epsilon", "4", "--delta", "1e-4").status == 0
     assert run(*COLLECT, "out").status == 0
     shown = run("ledger", "show", "--population", "test", "--delta", "1e-6").out
-    assert "test: ε = 0.5000001 at δ = 1e-06 (budget 4, 0.5000001 spent at δ = 0.0001)" in shown
+    assert "test: ε = 0.5000001 at δ = 1e-6 (budget 4, 0.5000001 spent at δ = 0.0001)" in shown
     assert "released" in shown
 
 
@@ -123,7 +123,7 @@ def test_names_and_budgets_are_pointed_out_on_the_way(room: Path, ledger: Ledger
     assert "nothing was collected from 'members' before" in said
     tight = run("ledger", "budget", "test", "--epsilon", "0.1", "--delta", "1e-6")
     assert tight.status == 0
-    assert "the budget of 'test' is spent: ε = 0.5 of 0.1 at δ = 1e-06." in tight.err
+    assert "the budget of 'test' is spent: ε = 0.5 of 0.1 at δ = 1e-6." in tight.err
     shown = run("ledger", "show", "--population", "test", "--json")
     assert json.loads(shown.out)["populations"][0]["warnings"] == [tight.err.strip()] == [shown.err.strip()]
     asked = ("plan", "--task", "frequency", "--domain", "4", "--users", "2000", "--epsilon", "1", "--delta", "1e-6",

@@ -151,7 +151,6 @@ def test_amplify_for_a_pair_and_a_diameter() -> None:
     for extra, sentence in (
         (["--pair", "[0.1, 0.1]"], "pair must be two inputs, got 1"),
         (["--pair", "here", "--pair", "there"], "--pair must be a number or a JSON list, got 'here'"),
-        (["--diameter", "0.1", "--certificate", "x.json"], "is for one round of all users and all inputs"),
         (["--diameter", "-1"], "diameter must be above 0"),
     ):
         outcome = run(*words, *extra)

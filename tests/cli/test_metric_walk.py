@@ -10,7 +10,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.collection.guarantee import Guarantee, TooWeak
-from tests.cli import Outcome, run
+from tests.cli import Outcome, instead, run
 
 SOLVE = ["metric", "solve", "--users", "1e4", "--delta", "1e-6", "--diameters", "1"]
 PLAN = ["plan", "--task", "frequency", "--epsilon", "0.3", "--delta", "1e-6", "--mechanism", "padded-exponential"]
@@ -148,7 +148,8 @@ def test_bad_choices_are_one_sentence(room: Path, words: list[str], sentence: st
     two = room / "two.csv"
     two.write_text("0,1\n1,0\n", "utf-8")
     places = {"distances=M": f"distances={room / 'm.csv'}", "T": str(room / "m.target.csv"), "TWO": str(two)}
-    outcome = run(*PLAN, "--users", "1e4", "--domain", "3", *(places.get(word, word) for word in words))
+    asked = (*PLAN, "--users", "1e4", "--domain", "3")
+    outcome = run(*instead(asked, *(places.get(word, word) for word in words)))
     assert outcome.status == 2
     assert outcome.err.count("\n") == 1
     assert sentence in outcome.err

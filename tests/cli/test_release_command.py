@@ -9,7 +9,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.collection.ledger import Ledger
-from tests.cli import run
+from tests.cli import instead, run
 from tests.collection import everything_under, write_table
 
 DAYS = ("mon", "tue", "wed", "thu")
@@ -59,7 +59,7 @@ def test_day_by_day(room: Path, ledger: Ledger) -> None:
 )
 def test_bad_input_is_one_sentence(room: Path, arguments: tuple[str, ...], sentence: str) -> None:
     """And nothing is released."""
-    outcome = run("release", "--plan", "plan.json", "--state", "own", "--out", "released", *arguments)
+    outcome = run(*instead(("release", "--plan", "plan.json", "--state", "own", "--out", "released"), *arguments))
     assert (outcome.status, outcome.out) == (2, "")
     assert sentence in outcome.err
     assert outcome.err.count("\n") == 1

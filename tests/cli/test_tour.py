@@ -34,7 +34,7 @@ def test_the_tour_ends_well(toured: tuple[Path, Outcome]) -> None:
 def test_what_is_spent_is_composed(toured: tuple[Path, Outcome]) -> None:
     """The composed ε of the three: above each of them, well below their sum."""
     _, outcome = toured
-    (spent,) = re.findall(r"All together, about the same flights: at most ε = ([\d.]+) at δ = 1e-08", outcome.out)
+    (spent,) = re.findall(r"All together, about the same flights: at most ε = ([\d.]+) at δ = 1e-8", outcome.out)
     asked = [question.epsilon for question in tour.questions()]
     assert max(asked) < float(spent) < 0.65 * sum(asked)
 

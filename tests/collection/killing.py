@@ -24,6 +24,8 @@ from shuffledp.collection.engine.register import engine_of
 STEPS = ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "sqlite3.connect")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHUNK_ROWS, PART_CHUNKS = 150, 2
+PRELOADED = [f"tests.collection.{name}" for name in ("killing", "test_kills", "test_release", "test_resume")]
+"""Modules whose work is killed: what they import is imported once, not by each of hundreds of processes."""
 
 
 def before_each_step(root: Path, act: Callable[[int, str], None]) -> None:
@@ -65,7 +67,7 @@ def killed_at(step: int, root: Path, work: Callable[..., Any], *arguments: Any) 
 
 def _ended(target: Callable[..., None], arguments: tuple[Any, ...]) -> bool:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.collection.killing"])
+    context.set_forkserver_preload(PRELOADED)
     process = context.Process(target=target, args=arguments)
     process.start()
     process.join(120)

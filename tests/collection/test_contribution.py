@@ -194,9 +194,9 @@ def test_wrong_questions_are_sentences(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^input: expected data with a column 'who' of users, got a single column\.$"):
         table_of(array, "value", "who")
     table = pa.table({"who": array, "value": array})
-    assert table_of(table, None, "who").column_named(None) == "value"
+    assert table_of(table, None, "who").columns_named(()) == ("value",)
     path = write_table(tmp_path / "data.csv", who=array, value=array)
-    assert table_of(path, None, "who").column_named(None) == "value"
+    assert table_of(path, None, "who").columns_named(()) == ("value",)
 
 
 def test_the_promise_is_about_a_person(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_ids_stay_with_the_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = write_table(tmp_path / "data.parquet", who=pa.array(ids), value=data_of("krr", 1000))
     plan = plan_of("krr", users=400, **CHEAP)
     new_ledger(tmp_path / "ledger")
-    request = Request(plan, table_of(path, "value", "who"), "value", tmp_path / "out", tmp_path / "ledger")
+    request = Request(plan, table_of(path, "value", "who"), ("value",), tmp_path / "out", tmp_path / "ledger")
 
     class Stopped(BaseException):
         """Stands for a kill."""
@@ -286,11 +286,13 @@ def test_ids_stay_with_the_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             run(request, engine_of("embedded"))
     assert b"person-" not in written()
     other = Request(
-        plan, table_of(path, "value", "who", 2), "value", tmp_path / "out", tmp_path / "ledger", resume=True
+        plan, table_of(path, "value", "who", 2), ("value",), tmp_path / "out", tmp_path / "ledger", resume=True
     )
     with pytest.raises(ValueError, match="the input is not the one"):
         run(other, engine_of("embedded"))
-    again = Request(plan, table_of(path, "value", "who"), "value", tmp_path / "out", tmp_path / "ledger", resume=True)
+    again = Request(
+        plan, table_of(path, "value", "who"), ("value",), tmp_path / "out", tmp_path / "ledger", resume=True
+    )
     report = run(again, engine_of("embedded"))
     assert report.guarantee.users == 400
     assert report.rows is not None

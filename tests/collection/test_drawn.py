@@ -13,6 +13,9 @@ import pytest
 
 from shuffledp import collection
 from shuffledp.bounds.schedule import CONDITION, Schedule
+from shuffledp.certificate.proof import Verdict
+from shuffledp.certificate.reader import read
+from shuffledp.certificate.verify import verify
 from shuffledp.collection import job as jobs
 from shuffledp.collection.collect import InputChanged, collect
 from shuffledp.collection.engine.engine import Engine
@@ -85,7 +88,23 @@ def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tm
     (entry,) = report.standing.entries if report.standing is not None else ()
     assert (entry.document()["of"], entry.document().get("rate")) == (ROWS, told.get("rate"))
     assert Recipe.read(entry.recipe.document()) == entry.recipe
-    assert not (tmp_path / "out" / "certificate.json").exists()
+    claim = read(tmp_path / "out" / "certificate.json")
+    assert f"one of {ROWS} people changes the shuffled messages of 1 round, in which" in claim.statement
+    # Its proof looks at fewer sizes of the sample, which costs most where few are drawn by coins.
+    assert told["epsilon"]["upper"] <= claim.epsilon <= told["epsilon"]["upper"] * (1.02 if sample is COINS else 1.005)
+    assert verify(claim).verdict is Verdict.YES
+    shown = run("ledger", "show", "--ledger", str(tmp_path / "ledger")).out
+    assert "300 of 3,000" in shown
+    assert ("by coins" in shown) == (sample is COINS)
+
+
+def test_a_ledger_tells_who_stayed_away() -> None:
+    """In one cell: who came, out of how many, by which coins, who was drawn in vain, and who hides nobody."""
+    recipe = Recipe("{}", 900, "best", colluding=5, drawn_from=20_000, drawn=1000)
+    assert recipe.crowd_words() == "900 of 20,000, 100 drawn stayed away (5 colluding)"
+    coins = Recipe("{}", 900, "best", drawn_from=20_000, rate="0.0225")
+    assert coins.crowd_words() == "900 of 20,000 by coins of 2.25%"
+    assert Recipe("{}", 90_000, "best").crowd_words() == "90,000"
 
 
 def test_the_share_is_that_of_the_rows_that_are_there(table: Path, tmp_path: Path) -> None:

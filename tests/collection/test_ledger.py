@@ -298,7 +298,7 @@ def test_a_refused_collection_leaves_nothing(tmp_path: Path) -> None:
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     ledger.set_budget("test", alone().value.upper / 2, 1e-6)
     before = everything_under(tmp_path)
-    request = Request(alone().plan, FileTable(path), "value", tmp_path / "out", ledger.path)
+    request = Request(alone().plan, FileTable(path), ("value",), tmp_path / "out", ledger.path)
     with pytest.raises(TooWeak, match="above the budget"):
         run(request, engine_of("embedded"))
     assert everything_under(tmp_path) == before
@@ -314,11 +314,11 @@ def test_too_few_users_are_noticed_before_anything_is_released(tmp_path: Path, r
     achieved = Guarantee(plan, 400).epsilon
     assert achieved > plan.epsilon
     new_ledger(tmp_path / "ledger.sqlite")
-    request = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite")
+    request = Request(plan, FileTable(path), ("value",), tmp_path / "out", tmp_path / "ledger.sqlite")
     with pytest.raises(TooWeak, match=rf"400 users took part where 3000 were planned.*ε = {rounded_up(achieved)}"):
         run(request, engine_of("embedded"))
     assert everything_under(tmp_path) == ["data.parquet", "ledger.sqlite"]
-    weaker = Request(plan, FileTable(path), "value", tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
+    weaker = Request(plan, FileTable(path), ("value",), tmp_path / "out", tmp_path / "ledger.sqlite", allow_weaker=True)
     report = run(weaker, engine_of("embedded"))
     document = report.document()
     assert document["users"] == 400
@@ -333,7 +333,7 @@ def test_a_bound_that_is_no_guarantee_is_refused(tmp_path: Path) -> None:
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", 400))
     plan = plan_of("krr", users=400, bound="variation-ratio-published")
     with pytest.raises(ValueError, match="is no guarantee"):
-        run(Request(plan, FileTable(path), "value", tmp_path / "out", None), engine_of("embedded"))
+        run(Request(plan, FileTable(path), ("value",), tmp_path / "out", None), engine_of("embedded"))
     assert everything_under(tmp_path) == ["data.parquet"]
 
 

@@ -16,6 +16,7 @@ from shuffledp.collection import spending
 from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon, curve_of_entry, flipped
 from shuffledp.collection.ledger import Ledger
+from shuffledp.document import typed
 from tests.collection import new_ledger, plan_of
 from tests.collection.test_ledger import CHEAP, DIGEST, USERS, alone
 from tests.collection.test_spending import counted, mixed
@@ -235,10 +236,10 @@ def test_a_spent_budget_is_pointed_out(tmp_path: Path) -> None:
     assert ledger.warnings(plan) == []
     (said,) = ledger.warnings(plan, ahead=True)
     assert said.startswith("ledger: this plan would bring 'test' from ε = 0 to ")
-    assert said.endswith(f"above the budget {twice:g}.")
+    assert said.endswith(f"above the budget {typed(twice)}.")
     assert ledger.warnings(alone().plan, ahead=True) == []
     for number in range(2):
         ledger.reserve(str(number), alone())
     (said,) = ledger.warnings(plan)
-    assert said == f"ledger: the budget of 'test' is spent: ε = {twice:.6g} of {twice:g} at δ = 1e-06."
+    assert said == f"ledger: the budget of 'test' is spent: ε = {twice:.6g} of {typed(twice)} at δ = 1e-6."
     assert ledger.standings("test")[0].warnings == (said,)

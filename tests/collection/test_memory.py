@@ -98,7 +98,7 @@ def test_texts_may_be_views() -> None:
     for data in (texts, categorical):
         table = table_of(data)
         assert isinstance(table, MemoryTable)
-        assert table.column.to_pylist() == ["red", "blue", "red"]
+        assert table.columns["value"].to_pylist() == ["red", "blue", "red"]
         (batch,) = table.batches(plan_of("krr").column("value"), 10)
         assert plan_of("krr").column("value").values(batch).tolist() == [0, 2, 0]
     lists = pa.LargeListArray.from_arrays(pa.array([0, 2], pa.int64()), texts.slice(0, 2))
@@ -166,7 +166,7 @@ def test_every_engine_takes_data_in_memory(engine: Engine, tmp_path: Path, monke
     assert everything_under(tmp_path) == []
     table = table_of(array)
     assert isinstance(table, MemoryTable)
-    request = Request(plan, table, "value", tmp_path / "out")
+    request = Request(plan, table, ("value",), tmp_path / "out")
 
     class Stopped(BaseException):
         """Stands for a kill."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from tests.collection import bundled, messages_in, write_table
 USERS = 3000
 
 
+@cache
 def plan_with(honest: int, options: int = 7, **settings: int) -> Plan:
     shape = 25.0 if options < 100 else 2.0
     mechanism = CancellingNoise(options, rate=0.6, shape=shape, ratio=0.8, honest=honest, **settings)
@@ -44,7 +46,7 @@ def test_a_collection(engine: Engine, honest: int, options: int, tmp_path: Path)
     """The shuffler's own messages are among them."""
     plan = plan_with(honest, options)
     path = write_table(tmp_path / "data.parquet", value=values(options))
-    report = run(Request(plan, table_of(path, "value"), "value", tmp_path / "out"), engine)
+    report = run(Request(plan, table_of(path, "value"), ("value",), tmp_path / "out"), engine)
     assert report.guarantee.kept
     assert report.guarantee.users == USERS
     error = report.estimate.value - truth(options)

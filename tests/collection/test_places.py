@@ -33,7 +33,7 @@ def test_a_map_is_collected(engine: Engine, tmp_path: Path) -> None:
     held = places()
     path = write_table(tmp_path / "data.parquet", place=held)
     PLAN.save(tmp_path / "plan.json")
-    report = run(Request(Plan.load(tmp_path / "plan.json"), FileTable(path), "place", tmp_path / "out"), engine)
+    report = run(Request(Plan.load(tmp_path / "plan.json"), FileTable(path), ("place",), tmp_path / "out"), engine)
     (quantity,) = report.quantities
     assert quantity.labels[:2] == ("40.8333, -3.75", "40.8333, -1.25")
     truth = np.bincount(TASK.grid.cells(np.array(held)), minlength=12)

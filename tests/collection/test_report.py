@@ -74,7 +74,7 @@ def test_both_deltas_are_told(tmp_path: Path) -> None:
     assert (document["delta"], document["epsilon"], document["spent"]) == (plan.delta, own, spent)
     assert document["left"] == 5.0 - spent
     words = (tmp_path / "out" / "report.md").read_text("utf-8")
-    for part in (rounded_up(own), rounded_up(spent), "at δ = 1e-06", "at δ = 0.001", document["head"]["head"]):
+    for part in (rounded_up(own), rounded_up(spent), "at δ = 1e-6", "at δ = 0.001", document["head"]["head"]):
         assert part in words
     assert f"ε = {spent:.3f}"[:8] in str(report)
     ledger.demand_contains(document["head"], "report")

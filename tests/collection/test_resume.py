@@ -54,14 +54,14 @@ def request_in(directory: Path, name: str = "krr", **changes: object) -> tuple[R
     ledger = directory / "ledger.sqlite"
     if not ledger.exists():
         new_ledger(ledger)
-    request = Request(plan, table, "value", directory / "out", ledger)
+    request = Request(plan, table, ("value",), directory / "out", ledger)
     return dataclasses.replace(request, **changes), array  # type: ignore[arg-type]
 
 
 def start_of(request: Request) -> Start:
     """What a collection of this request begins with."""
     head = None if request.ledger is None else Ledger(request.ledger).head().document()
-    return Start(request.plan, 1, "value", request.table.fingerprint(), ROWS, head)
+    return Start(request.plan, 1, ("value",), request.table.fingerprint(), ROWS, head)
 
 
 def key_in(out: Path) -> bytes | None:
@@ -140,7 +140,7 @@ def test_parts_that_are_there_are_not_encoded_again(tmp_path: Path, monkeypatch:
 
 def test_the_key_is_secret_and_short_lived(tmp_path: Path) -> None:
     """Only its owner can read it, it is not in a repr, and it is overwritten and gone with the order of messages."""
-    job = Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, "value", {}, 10, None), "embedded")
+    job = Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, ("value",), {}, 10, None), "embedded")
     key = job.key()
     assert job.key() == key
     assert len(key) == 32
@@ -167,8 +167,8 @@ def test_what_cannot_be_gone_on_with_is_a_sentence(tmp_path: Path) -> None:
     Job.begin(request.out, start_of(request), "embedded")
     with pytest.raises(ValueError, match="go on with --resume"):
         run(request, engine)
-    for change in ({"plan": plan_of("krr", users=5)}, {"column": "other"}):
-        with pytest.raises(ValueError, match=f"the {next(iter(change))} is not the one"):
+    for change in ({"plan": plan_of("krr", users=5)}, {"columns": ("other",)}):
+        with pytest.raises(ValueError, match=f"the {next(iter(change)).rstrip('s')} is not the one"):
             run(dataclasses.replace(request, resume=True, **change), engine)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the engine is not the one"):
         run(dataclasses.replace(request, resume=True), Spark(engine.progress))
@@ -189,11 +189,11 @@ def assert_known_by_content(path: Path, request: Request) -> None:
 
 def test_only_one_process_works_on_a_job(tmp_path: Path) -> None:
     """The second one is told so."""
-    job = Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, "value", {}, 10, None), "embedded")
+    job = Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, ("value",), {}, 10, None), "embedded")
     with job.alone(), pytest.raises(ValueError, match="another process is collecting"), job.alone():
         raise AssertionError("two at once")
     with pytest.raises(ValueError, match="another process is collecting"):
-        Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, "value", {}, 10, None), "embedded")
+        Job.begin(tmp_path / "out", Start(plan_of("krr"), 1, ("value",), {}, 10, None), "embedded")
     assert Job.unfinished(tmp_path / "out") == job
 
 

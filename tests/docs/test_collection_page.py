@@ -44,7 +44,7 @@ def test_every_command_of_the_page_works(
         outcome = run(*arguments)
         assert outcome.status == 0, outcome.err
     examples = [text for kind, text in BLOCKS if kind == "python"]
-    assert len(examples) == 2
+    assert len(examples) == 3
     for example in examples:
         exec(example, {})
     assert "Collection: frequency" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -25,7 +26,8 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = [name_of(path) for path in sorted(ROOT.rglob("*.py")) if ">>>" in path.read_text("utf-8")]
+EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
+MODULES = [name_of(path) for path in sorted(ROOT.rglob("*.py")) if EXAMPLE.search(path.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -30,7 +30,7 @@ Case = tuple[Callable[[], Any], tuple[str, ...], Any, str, Any]
 CHOOSERS: dict[str, Case] = {
     "subset": (lambda: Subset(1.0, 30), ("size",), subset_response, "best_size", 1),
     "privset": (lambda: PrivSet(1.0, 30, 2), ("size",), subset_response, "best_size", 1),
-    "local-hash": (lambda: LocalHash(1.0, 30), ("length",), local_hash, "best_prime", 11),
+    "local-hash": (lambda: LocalHash(1.0, 30), ("length",), local_hash, "best_prime_within", 11),
     "pi-rappor": (lambda: PIRAPPOR(1.0, 30), ("prime",), pi_rappor, "_best_prime", 37),
     "projective-geometry": (lambda: ProjectiveGeometry(1.0, 30), ("prime",), projective_geometry, "best_base", 7),
     "wheel": (lambda: Wheel(1.0, 30, 2), ("arc", "circle"), wheel, "best_buckets", 20.0),

@@ -10,7 +10,8 @@ import pytest
 from scipy.linalg import hadamard
 
 from shuffledp import amplify
-from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse, hadamard_transform
+from shuffledp.mechanisms.frequency.hadamard_response import HadamardResponse
+from shuffledp.mechanisms.parts.hadamard import hadamard_transform
 from tests.oracle.tables import hadamard_response
 
 

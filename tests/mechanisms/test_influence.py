@@ -69,6 +69,8 @@ EXAMPLES = [example for kind in catalogue.all_mechanisms().values() for example 
 LATTICES = [example for example in EXAMPLES if isinstance(example.wire, LatticeWire)]
 ANYWHERE = [example for example in EXAMPLES if isinstance(example, sdp.SplitAndMix | sdp.SplitAndMixVector)]
 FEW_MESSAGES = 32
+FEW_BYTES = 2
+"""All messages of so many bytes can be tried."""
 
 
 def seeds_of(mechanism: Mechanism) -> bool:
@@ -83,6 +85,7 @@ SEARCHED = [
     and example not in ANYWHERE
     and not seeds_of(example)
     and not FEW_MESSAGES < example.crowd.most < math.inf
+    and example.message_bytes <= FEW_BYTES
 ]
 
 
@@ -93,7 +96,7 @@ def named(mechanism: Mechanism) -> str:
 def every_message(mechanism: Mechanism) -> Array:
     """All byte rows of the wire's width that are messages."""
     width = mechanism.message_bytes
-    assert width <= 2, "too many rows to try them all"
+    assert width <= FEW_BYTES, "too many rows to try them all"
     rows = np.stack(np.unravel_index(np.arange(256**width), (256,) * width), axis=1).astype(np.uint8)
     return mechanism.unpack(rows[mechanism.valid(rows)])
 
@@ -127,7 +130,7 @@ def contribution(mechanism: Mechanism, report: Array) -> Floats:
 
 def honest_ends(mechanism: Mechanism) -> tuple[Floats, Floats]:
     """Between what an honest user adds to each estimated number: what the task says, not the reading."""
-    if isinstance(mechanism, sdp.Parallel):
+    if isinstance(mechanism, sdp.Parallel | sdp.AllAnswered):
         parts = [honest_ends(inner) for inner in mechanism.mechanisms]
         low, high = (np.concatenate([part[end].reshape(-1) for part in parts]) for end in (0, 1))
         return low, high
@@ -140,7 +143,8 @@ def honest_ends(mechanism: Mechanism) -> tuple[Floats, Floats]:
         low, high = (np.stack([np.full(shape[1], kind[end]) for kind in (COUNTS, COORDINATES)]) for end in (0, 1))
         return low, high
     else:
-        assert mechanism.task in ("frequency", "set-valued", "range queries", "location"), mechanism.task
+        counts = ("frequency", "set-valued", "range queries", "location", "several tables")
+        assert mechanism.task in counts, mechanism.task
         ends = COUNTS
     return np.full(shape, ends[0]), np.full(shape, ends[1])
 
@@ -173,7 +177,7 @@ def test_estimates_are_sums_or_means_of_contributions(mechanism: Mechanism) -> N
 
 def are_means(mechanism: Mechanism) -> Array:
     """Which of the estimated numbers are means over the users; the others are sums."""
-    if isinstance(mechanism, sdp.Parallel):
+    if isinstance(mechanism, sdp.Parallel | sdp.AllAnswered):
         return np.concatenate([are_means(inner).reshape(-1) for inner in mechanism.mechanisms])
     return np.full(mechanism.truth(mechanism.probe()[:1]).shape, mechanism.task in ("mean", "vector mean"))
 

@@ -84,7 +84,7 @@ def test_intervals_of_means_cover(name: str, users: int) -> None:
 
 
 def test_the_task_reports_them_in_the_users_own_unit() -> None:
-    """Within the interval of the numbers, about the mean; a key that nobody holds has the whole interval."""
+    """Within the interval of the numbers, about the mean; of a key that nobody holds nothing is told."""
     task = sdp.tasks.KeyValue(["book", "film", "song"], low=0, high=5, items=1)
     mechanism = sdp.PCKV(4.0, 3, 1)
     numbers = np.where(np.arange(20_000) % 2 == 0, 0.2, -0.6)
@@ -95,11 +95,11 @@ def test_the_task_reports_them_in_the_users_own_unit() -> None:
     assert means.low is not None
     assert means.high is not None
     assert means.standard_error is None
-    assert (means.low <= means.value).all()
-    assert (means.value <= means.high).all()
+    assert (means.low[:2] <= means.value[:2]).all()
+    assert (means.value[:2] <= means.high[:2]).all()
     assert means.low[0] < 3.0 < means.high[0] < means.low[0] + 0.4
     assert means.low[1] < 1.0 < means.high[1] < means.low[1] + 0.4
-    assert (means.low[2], means.high[2]) == (0.0, 5.0)
+    assert np.isnan([means.value[2], means.low[2], means.high[2]]).all()
     wider = task.quantities(mechanism, estimate, 0.999)[1]
     assert wider.low is not None
     assert wider.low[0] < means.low[0]

@@ -1,4 +1,4 @@
-"""PCKV: the textbook law, users with many pairs, large instances, sentences."""
+"""PCKV: the textbook law, users with few or too many pairs, large instances, sentences."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_parameters_are_the_published_ones(keys: int, padding: int) -> None:
     )
 
 
-def test_users_with_more_pairs_than_the_padding_are_covered() -> None:
+def test_users_with_fewer_pairs_than_the_padding_are_covered() -> None:
     """Ratio, total variation and the blanket's divergence hold with all sets of all sizes, exactly."""
     mechanism = PCKV(1.0, 3, 2)
     sets = [
         np.array([*zip(own, signs, strict=True), EMPTY])
-        for size in range(4)
+        for size in range(3)
         for own in itertools.combinations(range(3), size)
         for signs in itertools.product((-1.0, 1.0, 0.5), repeat=size)
     ]
@@ -80,27 +80,33 @@ def test_users_with_more_pairs_than_the_padding_are_covered() -> None:
     assert worst == exact.positive_part_mean(extremes, masses, 2)
 
 
-def test_each_of_many_pairs_counts_in_part() -> None:
-    """Three pairs with padding 2: every pair's expected count is 2/3; the variance is exact all the same."""
-    mechanism = PCKV(1.0, 3, 2)
-    values = np.array([[[0, 1.0], [2, -0.5], [1, 0.25]]])
+@pytest.mark.parametrize("pairs", [[(0, 1.0), (2, -0.5)], [(1, 0.25), EMPTY], [EMPTY, EMPTY]])
+def test_estimates_are_unbiased_with_their_variance(pairs: list[tuple[int, float]]) -> None:
+    """By the exact law of one user's message, whether two pairs are held, one or none."""
+    mechanism, values = PCKV(1.0, 3, 2), np.array([pairs])
     law = np.array([float(chance) for chance in mechanism.law_of(values[0])])
     singles = np.array([mechanism.estimate(np.array([y])).value for y in range(mechanism.outputs)])
     mean = np.tensordot(law, singles, axes=1)
-    np.testing.assert_allclose(mean, 2 / 3 * mechanism.truth(values), rtol=1e-12)
+    np.testing.assert_allclose(mean, mechanism.truth(values), rtol=1e-12, atol=1e-12)
     spread = np.tensordot(law, (singles - mean) ** 2, axes=1)
     np.testing.assert_allclose(spread, mechanism.variance(values), rtol=1e-10)
 
 
+def test_more_pairs_than_the_padding_are_refused() -> None:
+    """Each of three pairs would count 2/3 where there is room for two, and no interval would hold the truth."""
+    with pytest.raises(ValueError, match="PCKV: a user may hold at most 2 of the keys, got 3"):
+        PCKV(1.0, 3, 2).encode([[(0, 1.0), (2, -0.5), (1, 0.25)]])
+
+
 def test_empty_slots_may_stand_anywhere() -> None:
-    """Encode follows the law for pairs between empty slots, above and below the padding (chance of alarm 1e-6 each)."""
+    """Encode follows the law for pairs between empty slots, up to the padding (chance of alarm 1e-6 each)."""
     from scipy.stats import chi2
 
     mechanism, users = PCKV(2.0, 4, 2), 40_000
     for pairs in (
         [EMPTY, (2, 0.5), EMPTY, EMPTY, EMPTY],
         [EMPTY, (2, -1.0), (0, 0.0), EMPTY, EMPTY],
-        [(3, 1.0), EMPTY, (2, 0.5), (0, -0.25), EMPTY],
+        [(3, 1.0), EMPTY, (2, 0.5), EMPTY, EMPTY],
         [EMPTY] * 5,
     ):
         row = np.array(pairs)

@@ -310,7 +310,25 @@ def test_a_node_where_the_moment_vanishes() -> None:
     """A fair coin at the angle π: the logarithm is minus infinity, and no part of it is NaN."""
     law = ExactLaw((Fraction(0), Fraction(1)), (Fraction(1, 2), Fraction(1, 2))).finite
     tilted = TiltedLaw(law, 10)
-    found = contour._log_ratio(tilted, np.array([0.5, 0.5]), 0.0, 1.0, np.array([0.0, math.pi, 1.0]))
+    found = contour._log_ratio(tilted, np.array([0.5, 0.5]), 0.0, 1.0, math.pi, np.array([0, 1, 2]))
     assert not np.isnan(found).any()
     assert found.real[0] == 0.0
     assert found.real[1] < -300
+
+
+@pytest.mark.parametrize("count", [3, 10**7, 10**7 + 1, 10**12])
+def test_ratios_to_node_0_in_floats(count: int) -> None:
+    """By a product of matrices or one by one: as many digits tell, for nodes near and far, in any blocks."""
+    law = ExactLaw(
+        (Fraction(-3, 4), Fraction(1, 8), Fraction(1)), (Fraction(1, 2), Fraction(3, 8), Fraction(1, 8))
+    ).finite
+    tilted, tau, step = TiltedLaw(law, count), 1.5, 3e-7
+    indices = np.array([0, 1, 5, 31, 32, 33, 700, 4096, 5000])
+    found = contour._log_ratio(tilted, tilted.tilt_weights(tau), 1e-3, tau, step, indices)
+    with mp.workdps(60):
+        moment = lambda t: sum(w * mp.exp(t * v) for v, w in ((-0.75, 0.5), (0.125, 0.375), (1, 0.125)))  # noqa: E731
+        for k, value in zip(indices.tolist(), found, strict=True):
+            t = mp.mpc(tau, mp.mpf(step) * k)
+            exact = count * mp.log(moment(t) / moment(mp.mpf(tau))) + mp.mpf(1e-3) * (t * t - mp.mpf(tau) ** 2) / 2
+            assert abs(float(exact.real) - value.real) <= 1e-7 + 1e-12 * abs(value.real)
+            assert abs(float(exact.imag) - value.imag) <= 1e-7 + 1e-12 * abs(value.imag)

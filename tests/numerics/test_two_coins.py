@@ -50,6 +50,13 @@ def any_coins(seed: int) -> tuple[TwoCoins, float]:
     return coins, rng.random() * rng.choice([0.0, 0.01, 0.3, 1.0, 3.0])
 
 
+@pytest.fixture(params=[two_coins.FEW_COINS, -1], ids=["term by term", "circle"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either way to sum, whatever the number of coins."""
+    monkeypatch.setattr(two_coins, "FEW_COINS", request.param)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("seed", range(120))
 def test_the_bracket_holds_the_exact_value_and_is_narrow(seed: int) -> None:
     """By multiplying out all coins."""
@@ -69,6 +76,7 @@ def test_the_bracket_holds_the_exact_value_and_is_narrow(seed: int) -> None:
 def test_what_is_only_bounded_is_above_the_exact_value(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chernoff's bound beyond the last total that is certainly not positive, wherever it is used."""
     monkeypatch.setattr(two_coins, "LOG_NOTHING", math.inf)
+    monkeypatch.setattr(two_coins, "FEW_COINS", -1)
     coins, x = any_coins(seed)
     found = coins.bracket(x)
     smallest = divergence(coins, exponentials(x)[1])
@@ -85,12 +93,26 @@ def test_what_is_next_to_nothing_takes_no_time() -> None:
     assert found.upper_float() == 5e-324
 
 
+@pytest.mark.usefixtures("way")
 def test_a_tie_is_no_obstacle() -> None:
     """Where a total is exactly as likely under both laws up to the factor, its term is 0 and nothing is undecided."""
     found = TwoCoins(Fraction(3, 4), Fraction(1, 4), 4, 4).bracket(0.0)
     exact = divergence(TwoCoins(Fraction(3, 4), Fraction(1, 4), 4, 4), Fraction(1))
     assert found.lower_float() <= float(exact) <= found.upper_float()
     assert found.upper_float() - found.lower_float() < 1e-12
+
+
+@pytest.mark.parametrize("x", [0.0, 0.05, 0.5, 1.5])
+@pytest.mark.parametrize(("many", "few"), [(130, 270), (400, 0), (0, 400)])
+def test_both_ways_agree(many: int, few: int, x: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the most coins that are summed term by term, to all digits of a float."""
+    coins = TwoCoins(Fraction(3, 4), Fraction(1, 4), many, few)
+    terms = coins.bracket(x)
+    monkeypatch.setattr(two_coins, "FEW_COINS", -1)
+    circle = coins.bracket(x)
+    assert circle.lower <= terms.upper
+    assert terms.lower <= circle.upper
+    assert terms.upper_float() == pytest.approx(circle.upper_float(), rel=1e-12)
 
 
 @pytest.mark.parametrize("many", [10**3, 10**6, 10**9, 10**12])

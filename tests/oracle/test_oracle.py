@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from random import Random
 
 import pytest
 from mpmath import e, inf, log, mp, mpf
 
+from . import reports
 from .exact import (
     hockey_stick,
     hockey_stick_of_counts,
@@ -219,3 +221,14 @@ def test_the_trade_off_curve_gives_the_divergence() -> None:
     shares = [p / (p + 1), 1 / (p + 1)]
     own = hockey_stick_of_counts(shares, shares[::-1], [w, w], 4, ratio)
     assert delta_of_curve(curve, ratio) == own
+
+
+def test_reports_are_counted_as_they_are_enumerated() -> None:
+    """Several messages a user: the worst dataset in whole units is that of fractions, one dataset after the other."""
+    rng = Random(5)
+    kinds = [frozenset({("a", 2)}), frozenset({("a", 1), ("b", 1)}), frozenset({("b", 2)}), frozenset({("c", 1)})]
+    for ratio in (Fraction(1), Fraction(9, 7)):
+        laws = [dict(zip(kinds, row, strict=True)) for row in random_table(rng, 3, 4)]
+        datasets = itertools.combinations_with_replacement(range(3), 2)
+        expected = max(max(reports.dataset_divergences(laws, others, ratio)) for others in datasets)
+        assert reports.worst_divergence(laws, 3, ratio) == expected

@@ -57,7 +57,12 @@ def ranking_of(name: str, shared_folder: Path) -> Ranking:
 
 
 def left_aside(task: str, mechanism: str) -> bool:
-    """A mean has slow mechanisms with two messages; cells of a map are options, for which a few are enough."""
-    slow = {"mean": ("duchi", "harmony"), "sum": ("duchi", "harmony"), "count": ("duchi", "harmony")}
-    few = {"location": ("planar-laplace", "krr", "local-hash", "pure-dump")}
+    """Means have slow mechanisms with two messages. Sums and counts are told to mechanisms as means are, and cells of a
+    map as options: for these a few of each kind are enough, with one message, with several and of vectors."""
+    slow = {"mean": ("duchi", "harmony")}
+    few = {
+        "sum": ("piecewise", "split-and-mix", "gaussian-vector"),
+        "count": ("piecewise", "split-and-mix", "gaussian-vector"),
+        "location": ("planar-laplace", "krr", "local-hash", "pure-dump"),
+    }
     return mechanism in slow.get(task, ()) or mechanism not in few.get(task, (mechanism,))

@@ -54,7 +54,7 @@ def test_the_command_prints_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("--domain", "2", "--users", "2e4", "--epsilon", "1", "--delta", "1e-6", "--max-bits", "1")
     typed = run("plan", "--task", "frequency", *asked).out.split()
     lines = str(ranking()).splitlines()
-    assert lines[0] == "frequency: 20,000 users, ε = 1, δ = 1e-06; at most 1 bits"
+    assert lines[0] == "frequency: 20,000 users, ε = 1, δ = 1e-6; at most 1 bits"
     head = "mechanism error × curator local ε bits sealed msgs liar client server rests on"
     assert lines[1].split() == head.split()
     for offer in ranking().offers:

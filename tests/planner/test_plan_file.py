@@ -124,7 +124,7 @@ def test_a_plan_is_read_by_people() -> None:
     assert str(PLAN).splitlines() == [
         "Plan: frequency",
         "  users           100,000 (visitors)",
-        "  target          ε = 1, δ = 1e-08",
+        "  target          ε = 1, δ = 1e-8",
         "  mechanism       krr (options = 3)",
         "  local ε         4",
         "  sends           2 bits a user",

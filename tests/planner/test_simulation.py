@@ -68,10 +68,12 @@ EVERY = [
 ]
 
 
-def exact_law(mechanism: Mechanism, values: tuple[int, ...], component: int) -> dict[float, Fraction]:
-    """The law of one number of the estimate from these few users, by enumeration of all their messages."""
+def exact_laws(
+    mechanism: Mechanism, values: tuple[int, ...], components: tuple[int, ...]
+) -> list[dict[float, Fraction]]:
+    """The law of some numbers of the estimate from these few users, by enumeration of all their messages."""
     table = mechanism.table()
-    law: dict[float, Fraction] = {}
+    laws: list[dict[float, Fraction]] = [{} for _ in components]
     rows = [table.probabilities[value] for value in values]
     for places in itertools.product(range(len(table.messages)), repeat=len(values)):
         chance = math.prod((row[place] for row, place in zip(rows, places, strict=True)), start=Fraction(1))
@@ -80,9 +82,11 @@ def exact_law(mechanism: Mechanism, values: tuple[int, ...], component: int) -> 
             messages = reports.reshape(-1) if mechanism.messages_per_user > 1 and reports.ndim == 2 else reports
             if mechanism.messages_per_user > 1 and reports.ndim == 3:
                 messages = reports.reshape(-1, reports.shape[2])
-            key = round(float(mechanism.estimate(messages).value[component]), 6)
-            law[key] = law.get(key, Fraction(0)) + chance
-    return law
+            estimate = mechanism.estimate(messages).value
+            for law, component in zip(laws, components, strict=True):
+                key = round(float(estimate[component]), 6)
+                law[key] = law.get(key, Fraction(0)) + chance
+    return laws
 
 
 def assert_same_law(law: dict[float, float], seen: Counter[float]) -> None:
@@ -113,10 +117,11 @@ def test_each_estimate_has_its_exact_law(mechanism: Any) -> None:
     table = mechanism.table()
     held = np.bincount([0, 1], minlength=len(table.inputs))
     rng = np.random.default_rng(7)
-    for component in (0, len(held) - 1):
-        law = {key: float(chance) for key, chance in exact_law(mechanism, (0, 1), component).items()}
-        draws = (round(float(mechanism.reading.simulate(held, 2, rng).value[component]), 6) for _ in range(3000))
-        assert_same_law(law, Counter(draws))
+    components = (0, len(held) - 1)
+    drawn = [mechanism.reading.simulate(held, 2, rng).value for _ in range(3000)]
+    for component, law in zip(components, exact_laws(mechanism, (0, 1), components), strict=True):
+        seen = Counter(round(float(value[component]), 6) for value in drawn)
+        assert_same_law({key: float(chance) for key, chance in law.items()}, seen)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_the_winners_are_shown_with_fewer_users() -> None:
         assert 1.0 < half < tenth
         assert [(each["users"], each["epsilon"]) for each in told[offer.name]] == [(10_000, half), (2_000, tenth)]
         at = "ε above 700" if math.isinf(tenth) else f"ε = {rounded_up(tenth, 4)}"
-        words = f"{offer.name} promises, at δ = 1e-06, ε = {rounded_up(half, 4)} with 10,000 users (half) and {at} with"
+        words = f"{offer.name} promises, at δ = 1e-6, ε = {rounded_up(half, 4)} with 10,000 users (half) and {at} with"
         assert words in text
     assert "--minimum plans for that." in text
 
@@ -109,8 +109,8 @@ def test_simulations_show_it_too() -> None:
     outcome = simulate(PLAN, users=1e6, repeats=5)
     half, tenth = turnouts(PLAN)
     lines = dict(outcome.summary())
-    assert lines["if half take part"] == f"{half.words} at δ = 1e-06 with 500 users (target 1)"
-    assert lines["if a tenth take part"] == f"{tenth.words} at δ = 1e-06 with 100 users (target 1)"
+    assert lines["if half take part"] == f"{half.words} at δ = 1e-6 with 500 users (target 1)"
+    assert lines["if a tenth take part"] == f"{tenth.words} at δ = 1e-6 with 100 users (target 1)"
     assert [each["epsilon"] for each in outcome.document()["fewer_users"]] == [half.epsilon, tenth.epsilon]
 
 
@@ -133,7 +133,7 @@ def test_the_target_is_met_with_the_minimum_of_whom_some_collude(name: str) -> N
     assert best.plan.promise["standard_error"] == best.standard_error
     assert (best.plan.users, best.plan.minimum, best.plan.colluding) == (20_000, 5000, 500)
     head = str(ranking).splitlines()[0]
-    assert head == "frequency: 20,000 users (5,000 at the least), 500 colluding, ε = 1, δ = 1e-06"
+    assert head == "frequency: 20,000 users (5,000 at the least), 500 colluding, ε = 1, δ = 1e-6"
     told = ranking.document()
     assert (told["users"], told["minimum"], told["colluding"]) == (20_000, 5000, 500)
 

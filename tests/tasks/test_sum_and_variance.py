@@ -70,7 +70,7 @@ def test_variances_are_unbiased_and_their_intervals_cover(ends: tuple[float, flo
     mechanism = SplitAndMixVector(
         2, scale=800.0, levels=200, modulus=1 << 24, messages=2, honest=users, shape="box", noise="laplace"
     )
-    column = Column("x", task, mechanism)
+    column = Column(("x",), task, mechanism)
     numbers = ends[0] + (ends[1] - ends[0]) * rng.beta(2, 5, users)
     values = column.values(pa.array(numbers))
     inside, errors = 0, []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp import KRR, OUE, PCKV, Laplace, PrivKV, PrivSet, RangeQueries, SamplingRAPPOR
+from shuffledp import KRR, OUE, PCKV, CancellingSets, Laplace, PrivKV, PrivSet, RangeQueries
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.trial import Trial
 from shuffledp.tasks import ItemSets, Mean, Task
@@ -25,7 +25,7 @@ def mechanisms_of(name: str) -> list[Mechanism]:
         trial = Trial(known, kind, goal)
         try:
             target = goal.target
-            designs = kind.designs(goal.task.facts, goal.users, target.epsilon, target.delta, goal.rounds)
+            designs = kind.designs(goal.task.facts_for(kind), goal.users, target.epsilon, target.delta, goal.rounds)
             # Noise that the shuffler draws does not grow with the users.
             designed = next((design for design in designs if design.get("honest", True)), None)
             searched = trial._known() | next(trial._variants())
@@ -86,8 +86,8 @@ def key_value_rows() -> list[Any]:
         (TASKS["set-valued"], PrivSet(1.0, 9, 2), list(map(list, itertools.combinations(range(9), 2)))),
         (
             ItemSets(5, 4),
-            SamplingRAPPOR(1.0, 5, 4),
-            list(map(list, itertools.combinations(range(5), 4))),
+            CancellingSets(5, 4, 0.5, 3.5, 0.8, 0),
+            [[*own, *[-1] * (4 - size)] for size in range(5) for own in itertools.combinations(range(5), size)],
         ),
         (TASKS["key-value"], PrivKV(1.0, 5, items=2), key_value_rows()),
         (TASKS["key-value"], PCKV(1.0, 5, 2), key_value_rows()),
@@ -120,6 +120,6 @@ def test_users_are_apportioned_to_the_last(users: int) -> None:
 
 
 def test_too_many_items_are_refused() -> None:
-    """A set of all options tells nothing."""
-    with pytest.raises(ValueError, match=r"items must be below the 9 options, got 9\."):
-        ItemSets(9, 9)
+    """Nobody holds more options than there are."""
+    with pytest.raises(ValueError, match=r"items must be at most the 9 options, got 10\."):
+        ItemSets(9, 10)

@@ -15,6 +15,7 @@ from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.kernel import Total
 from shuffledp.collection.lot import Lot
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.progress import Progress
 from shuffledp.testing import ConformanceError, check_engine
 from shuffledp.testing.engine_check import ENGINE_CHECKS
@@ -61,8 +62,8 @@ class OtherKey(Reads):
 class Miscounts(Reads):
     """Adds up half of the statistic."""
 
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> Total:
-        total = super().aggregate(mechanism, shuffled, messages)
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
+        total = super().aggregate(mechanism, shuffled, messages, reading)
         return replace(total, statistic=total.statistic // 2)
 
 

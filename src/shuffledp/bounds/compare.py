@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shuffledp import argument, figure as figures
 from shuffledp.bounds import BOUNDS
 from shuffledp.bounds.schedule import Schedule
-from shuffledp.document import epsilon_is, epsilon_text, rounded_down
+from shuffledp.document import epsilon_is, epsilon_text, rounded_down, typed
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
@@ -87,7 +87,7 @@ class Comparison(Readable):
     @property
     def heading(self) -> str:
         given = next((row.value.delta for row in self.rows if row.value is not None), None)
-        at = "" if given is None else f" at δ = {given:g}"
+        at = "" if given is None else f" at δ = {typed(given)}"
         hidden = "" if self.messages == self.users else f", {self.messages:,} messages that hide each other"
         rounds = "" if self.schedule is None or self.schedule.rounds == 1 else f", {self.schedule.rounds:,} rounds"
         return f"ε{at} for {self.users:,} users{rounds}{hidden}"

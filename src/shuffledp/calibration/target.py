@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffledp import argument
-from shuffledp.document import epsilon_is
+from shuffledp.document import epsilon_is, typed
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
@@ -95,7 +95,7 @@ class Target(CurveTarget):
 
     >>> from shuffledp.calibration.target import Target
     >>> print(Target(1.0, 1e-8))
-    ε = 1 at δ = 1e-08
+    ε = 1 at δ = 1e-8
     """
 
     epsilon: float
@@ -108,7 +108,7 @@ class Target(CurveTarget):
         object.__setattr__(self, "delta", argument.open_probability("Target", "delta", self.delta))
 
     def __str__(self) -> str:
-        return f"ε = {self.epsilon:g} at δ = {self.delta:g}"
+        return f"ε = {typed(self.epsilon)} at δ = {typed(self.delta)}"
 
     def excess(self, curve: PrivacyCurve, *, composed: bool = False) -> Excess:
         """By the certified δ at ε, nearly linear in what the search turns; for a composed curve ε at δ is quicker."""

@@ -7,7 +7,7 @@ are few of them, and by a contour sum (``certificate.line``) elsewhere.
 e^ε is replaced by a rational just below it for a proof (D falls as e^ε grows), just above it for a disproof.
 This is a second opinion, written for plainness: no evaluation, bound or rounding of ``shuffledp.numerics``, the engine,
 is used here or in the two files that it imports, only ``precision``, which sets the working precision of the ball
-arithmetic (FLINT) that both rest on. The law to judge comes from ``certificate.verify``: of raw parameters it is
+arithmetic (FLINT) that both rest on. The law to judge comes from ``certificate.one_law``: of raw parameters it is
 derived a second time; of a mechanism it is what its class says, the same class that the engine asks, checked against
 its own table where a message has at most 8 bits and that table is small.
 """
@@ -33,7 +33,7 @@ from shuffledp.certificate.counts import (
     few_vectors,
     positive,
 )
-from shuffledp.certificate.line import Line
+from shuffledp.certificate.line import Line, Sides
 from shuffledp.numerics.ball import precision
 
 Class = tuple[Number, Number, Number]
@@ -123,6 +123,31 @@ def judge(classes: Sequence[Class], users: int, epsilon: Fraction, delta: Fracti
         if few_binomials(low.merged, users):
             return _by_sum(binomial_sums, "binomial sums in balls", low, high, users, bound)
         return _by_contour(low, high, users, bound, attempts=8)
+
+
+def divergence(classes: Sequence[Class], users: int, epsilon: Fraction, smoothing: float) -> Sides | None:
+    """Both sides of the divergence itself, by one contour sum (or by counts for few users); None where it is too long.
+
+    Requires: as for ``judge``. The smaller ``smoothing``, the nearer they are, relatively.
+    """
+    with precision(GUARD_BITS + 2 * users.bit_length() + PROOF_BITS):
+        below, above = exponential(epsilon)
+        low, high = _summand(classes, below), _summand(classes, above)
+        if low is None or high is None:
+            return None
+        revealed = arb(low.revealed).union(arb(high.revealed))
+        if low.never_positive or not any(value > 0 for value, _ in high.atoms):
+            return Sides(revealed.lower(), revealed.upper()) if low.never_positive else None
+        if few_vectors(low.merged, users):
+            least, most = arb(enumerated(high.merged, users)), arb(enumerated(low.merged, users))
+            return Sides((least / users + revealed).lower(), (most / users + revealed).upper())
+    with precision(GUARD_BITS + 2 * users.bit_length()):
+        atoms = [(arb(a).union(arb(b)), arb(weight)) for (a, weight), (b, _) in zip(low.atoms, high.atoms, strict=True)]
+        sides = Line(atoms, users).sides(smoothing)
+        if sides is None:
+            return None
+        lower = sides.lower.max(arb(0)) / users + revealed
+        return Sides(lower.lower(), (sides.upper / users + revealed).upper())
 
 
 def _by_sum(mean: Mean, method: str, low: _Summand, high: _Summand, users: int, bound: fmpq) -> Finding:

@@ -11,6 +11,8 @@ EXTRAS = {
     "typer": f"the command line needs typer and rich; {installing('cli')}.",
     "rich": f"the command line needs typer and rich; {installing('cli')}.",
     "pyarrow": f"collections need pyarrow; {installing('collect')}.",
+    "starlette": f"a shuffler that listens needs starlette and uvicorn; {installing('service')}.",
+    "uvicorn": f"a shuffler that listens needs starlette and uvicorn; {installing('service')}.",
     "matplotlib": f"figures need matplotlib; {installing('plot')}.",
 }
 """What to say where a module is not installed."""

@@ -14,14 +14,19 @@ from shuffledp.bounds.best import FULL, NAME as BEST, QUICK
 from shuffledp.bounds.schedule import CONDITION, Schedule
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import Claim
-from shuffledp.cli import options, show
+from shuffledp.cli import options, report as report_option, show, sweep
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
-from shuffledp.document import json_text, settings_text
+from shuffledp.document import json_text, settings_text, typed
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
+from shuffledp.statement.condition import conditions
+from shuffledp.statement.statement import Statement, facts_of
+
+VISIBLY = 1e-3
+"""By how much a certificate of rounds may claim more than is answered before that is said."""
 
 
 @options.takes_randomizer("amplify")
@@ -40,23 +45,29 @@ def command(
     of: options.Of = None,
     rate: options.Rate = None,
     rounds: options.Rounds = 1,
-    certificate: Annotated[Path | None, typer.Option(help="Write the claim here, for `shuffledp verify`.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Write the claim here, rounds and samples included, for `shuffledp verify`.")
+    ] = None,
+    report: report_option.Report = None,
+    plot: sweep.Plot = None,
+    curve_file: Annotated[Path | None, typer.Option("--curve", help="Write the same numbers as CSV.")] = None,
+    against: sweep.Against = None,
     effort: options.Effort = FULL,
     json: options.Json = False,
 ) -> None:
     """The central (ε, δ) guarantee of shuffled messages, certified."""
     inputs = None if pair is None else [number_or_list("amplify", "--pair", text) for text in pair]
     schedule = options.schedule_of("amplify", users, of, rate, rounds)
+    report_option.demand_place("amplify", report)
+    wanted = sweep.Wanted("amplify", plot, curve_file, against)
     with waiting("Amplifying" if schedule.rounds == 1 else "Composing the rounds") as say:
         randomizer = choice.build()
         if (delta is None) == (epsilon is None):
             raise ValueError("amplify: give either --delta (to get ε) or --epsilon (to get δ).")
         subject = chosen_inputs(randomizer, inputs, diameter)
-        if certificate is not None and (subject is not randomizer or schedule.rounds > 1 or of is not None):
-            raise ValueError(
-                "amplify: --certificate is for one round of all users and all inputs, "
-                "without --rounds, --of, --rate, --pair and --diameter."
-            )
+        is_simple = schedule.rounds == 1 and not schedule.is_sampled
+        if certificate is not None and not is_simple and subject is not randomizer:
+            raise ValueError("amplify: --certificate of --pair or --diameter is for one round of all users.")
 
         def asked(curve: PrivacyCurve) -> BoundValue:
             return curve.epsilon(delta) if delta is not None else curve.delta(epsilon or 0.0)
@@ -77,21 +88,36 @@ def command(
             known = asked(schedule.known(subject, bound=bound, colluding=colluding, effort=effort))
         chosen = {"pair": inputs, "diameter": diameter}
         honest = int(schedule.expected - colluding)
-        answer = Answer(randomizer, subject, chosen, curve, honest, value, delta, epsilon, schedule, known)
+        # What promises nothing needs no conditions.
+        needed = conditions(subject, schedule, colluding=int(colluding)) if value.guarantee else ()
+        answer = Answer(randomizer, subject, chosen, curve, honest, value, delta, epsilon, schedule, known, needed)
         if certificate is not None:
+            say("Proving the certificate")
             claim = certify(
-                randomizer, schedule.expected, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding,
-                effort=effort,
+                randomizer, users, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding, of=of, rate=rate,
+                rounds=rounds, effort=effort, pair=inputs, diameter=diameter,
             )  # fmt: skip
-            _save(claim, certificate, value)
+            if is_simple and claim.bound != value.bound:
+                show.note(
+                    f"{value.bound} has no second proof here, so the certificate claims what {claim.bound} gives."
+                )
+            claimed = claim.epsilon if epsilon is None else claim.delta
+            if not is_simple and claimed > value.upper * (1 + VISIBLY):
+                show.note(f"The certificate claims {claimed!r}, which is what its own proof by {claim.bound} gives.")
+            _save(claim, certificate)
         document, rows = answer.document(), answer.rows()
+        if report is not None:
+            report_option.write("amplify", answer.statement(), report)
         if quick is not None and quick.upper > value.upper:
             document["quick"] = {"upper": quick.upper, "bound": quick.bound}
             rows.insert(1, ("quick answer", f"{show.upper(quick.upper)} ({quick.bound})"))
+    with argument.said_by("amplify", "sweep"):
+        wanted.write(choice, subject, schedule, delta, bound, colluding)
     if json:
         typer.echo(json_text(document))
     else:
         show.rows("Privacy of the shuffled messages", rows, curve.note)
+        show.conditions(needed)
 
 
 command.__doc__ = f"{command.__doc__}\n\nBounds: {', '.join(bound_names())}."
@@ -113,6 +139,14 @@ class Answer:
     schedule: Schedule
     known: BoundValue | None
     """The same value if everybody learns who was drawn; None where nobody is."""
+    conditions: tuple[str, ...]
+
+    def statement(self) -> Statement:
+        """The same for people who must defend it."""
+        facts = facts_of(self.subject, self.honest, self.schedule.rows())
+        facts += [(name, repr(given)) for name, given in self.chosen.items() if given is not None]
+        command = report_option.command_typed()
+        return Statement(self.value, self.conditions, self.known, self.curve, command, facts)
 
     def document(self) -> dict[str, Any]:
         said = self.value.document()
@@ -132,7 +166,7 @@ class Answer:
         document |= self.schedule.document()
         if self.known is not None:
             document |= {"condition": CONDITION, "if_known": self.known.document(attacked=False)}
-        return document
+        return document | {"conditions": list(self.conditions)}
 
     def rows(self) -> list[tuple[str, str]]:
         value = self.value
@@ -143,7 +177,7 @@ class Answer:
              show.epsilon(value.upper) if self.epsilon is None else show.upper(value.upper)),
             ("lower bound", "none known" if value.lower is None else show.lower(value.lower)),
             ("numerical slack", show.slack(value.slack)),
-            (known, repr(given)),
+            (known, typed(0.0 if given is None else given)),
             *([] if self.known is None else self.schedule.condition(f"{answer} = {show.upper(self.known.upper)}")),
             ("users", show.crowd(self.honest, self.curve.messages)),
             *self._mechanism(),
@@ -169,10 +203,7 @@ class Answer:
         return self.subject.told_parameters()
 
 
-def _save(claim: Claim, path: Path, value: BoundValue) -> None:
-    """Write the claim; where the best bound has no second proof here, it is that of one that has."""
-    if claim.bound != value.bound:
-        show.note(f"{value.bound} has no second proof here, so the certificate claims what {claim.bound} gives.")
+def _save(claim: Claim, path: Path) -> None:
     try:
         claim.save(path)
     except OSError as error:

@@ -15,27 +15,34 @@ from shuffledp.cli import (
     ask,
     audit,
     calibrate,
+    campaign,
     collect,
     compare,
     crowd,
+    keys,
     ledger,
     mechanisms,
     metric,
     plan,
+    receive,
+    send,
+    serve,
     simulate,
     tour,
     tradeoff,
     verify,
 )
+from shuffledp.cli.once import OnceEach
 from shuffledp.errors import ShuffledpError
 
 STOPPED = 130
 """What a shell calls a program that Ctrl-C ended."""
 
 app = typer.Typer(
+    cls=OnceEach,
     name="shuffledp",
     help="The shuffle model of differential privacy: certified numbers.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -75,6 +82,11 @@ app.command("encode")(collect.encode)
 app.command("shuffle")(collect.shuffle)
 app.command("release")(collect.release)
 app.command("estimate")(collect.estimate)
+app.add_typer(keys.app, name="keys")
+app.add_typer(campaign.app, name="campaign")
+app.command("serve")(serve.command)
+app.command("send")(send.command)
+app.command("receive")(receive.command)
 app.command("ask", cls=ask.TakesRanges)(ask.command)
 app.add_typer(ledger.app, name="ledger")
 

@@ -33,7 +33,7 @@ def command(
         list[str] | None, typer.Option("--value", metavar="INPUT", help="One of the two inputs; give it twice.")
     ] = None,
     claimed: Annotated[float | None, typer.Option(help="The local ε to hold it against.")] = None,
-    samples: Annotated[float, typer.Option(help="Messages drawn for each input.")] = 200_000,
+    samples: Annotated[float, typer.Option(parser=options.number, help="Messages drawn for each input.")] = 200_000,
     confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
     seconds: Annotated[float, typer.Option(help="Longest that a command may take for each input.")] = SECONDS,
     json: options.Json = False,

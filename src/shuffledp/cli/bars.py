@@ -1,7 +1,8 @@
-"""Progress bars on stderr, for steps that take more than two seconds; none where nobody watches."""
+"""Progress on stderr: a bar for steps that take more than two seconds; where it is no terminal a line now and then."""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,32 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgres
 from shuffledp.progress import Progress
 
 QUIET_SECONDS = 2.0
+LINE_SECONDS = 10.0
+"""How often a file or a pipe is told how far it is."""
+SILENT = "SHUFFLEDP_PROGRESS"
+"""The variable that is "none" where no lines are wanted."""
+
+
+@contextmanager
+def _lines(console: Console, told: Callable[[], str]) -> Iterator[None]:
+    """What is told as a line every ten seconds, for logs; nothing on a terminal, which has bars."""
+    if console.is_terminal or os.environ.get(SILENT) == "none":
+        yield
+        return
+    over = threading.Event()
+    begun = time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(LINE_SECONDS):
+            console.print(f"{told()} ({time.monotonic() - begun:.0f} s)", highlight=False, soft_wrap=True)
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class Bars(Progress):
@@ -24,7 +51,7 @@ class Bars(Progress):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         bar = RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal)
         task = bar.add_task(name, total=total)
-        begun, lock, shown, ended = time.monotonic(), threading.Lock(), False, False
+        begun, lock, shown, ended, done = time.monotonic(), threading.Lock(), False, False, 0
 
         def show() -> None:
             nonlocal shown
@@ -33,7 +60,12 @@ class Bars(Progress):
                     bar.start()
                     shown = True
 
+        def far() -> str:
+            return f"{name}: {done:,}" + ("" if total is None else f" of {total:,}")
+
         def advance(rows: int) -> None:
+            nonlocal done
+            done += rows
             bar.update(task, advance=rows)
             if time.monotonic() - begun > QUIET_SECONDS:
                 show()
@@ -44,7 +76,8 @@ class Bars(Progress):
         if console.is_terminal:
             clock.start()
         try:
-            yield advance
+            with _lines(console, far):
+                yield advance
         finally:
             clock.cancel()
             with lock:
@@ -60,13 +93,20 @@ def waiting(text: str) -> Iterator[Callable[[str], None]]:
     What it says may be changed on the way.
     """
     console = Console(stderr=True)
-    status = console.status(f"{text} …")
+    status, said = console.status(f"{text} …"), text
     clock = threading.Timer(QUIET_SECONDS, status.start)
     clock.daemon = True
     if console.is_terminal:
         clock.start()
+
+    def say(told: str) -> None:
+        nonlocal said
+        said = told
+        status.update(f"{told} …")
+
     try:
-        yield lambda told: status.update(f"{told} …")
+        with _lines(console, lambda: f"{said} …"):
+            yield say
     finally:
         clock.cancel()
         # The clock may just have struck.

@@ -10,13 +10,15 @@ from shuffledp.bounds.best import FULL
 from shuffledp.bounds.schedule import CONDITION
 from shuffledp.calibration.calibrate import AROUND, LOCAL, Builder, Calibration, named_tuning, search
 from shuffledp.calibration.target import Target
-from shuffledp.cli import options, show
+from shuffledp.cli import options, report as report_option, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.document import json_text, settings_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
+from shuffledp.statement.condition import conditions
+from shuffledp.statement.statement import Statement, facts_of
 
 SPELLINGS = {"local-epsilon": LOCAL, "epsilon-local": LOCAL}
 
@@ -38,16 +40,21 @@ def command(
     *,
     epsilon: Annotated[float, typer.Option(help="The central ε to meet.")],
     delta: Annotated[float, typer.Option(help="The central δ to meet.")],
-    users: Annotated[float | None, typer.Option(help="Users whose messages are shuffled together.")] = None,
+    users: Annotated[
+        float | None, typer.Option(parser=options.number, help="Users whose messages are shuffled together.")
+    ] = None,
     of: options.Of = None,
     rate: options.Rate = None,
-    rounds: Annotated[float | None, typer.Option(help="How many rounds the target is for.")] = None,
+    rounds: Annotated[
+        float | None, typer.Option(parser=options.number, help="How many rounds the target is for.")
+    ] = None,
     choice: Choice,
     find: Annotated[
         str | None, typer.Option(help="local-epsilon, users, rounds, of, or a setting of the mechanism.")
     ] = None,
     bound: options.BoundName = "best",
     colluding: options.Colluding = 0,
+    report: report_option.Report = None,
     effort: options.Effort = FULL,
     json: options.Json = False,
 ) -> None:
@@ -57,6 +64,7 @@ def command(
     most rounds, the fewest people to draw from (of) or another setting.
     """
     target = Target(epsilon, delta)
+    report_option.demand_place("calibrate", report)
     tuning = _tuning(choice, find)
     with waiting("Searching"):
         build = _builder(choice, tuning)
@@ -64,11 +72,26 @@ def command(
             build, tuning, target, users=users, rounds=rounds, of=of, rate=rate, bound=bound, colluding=colluding,
             effort=effort,
         )  # fmt: skip
-        document = _document(found, target)
+        needed = conditions(found.mechanism, found.schedule, colluding=int(colluding))
+        document = _document(found, target) | {"conditions": list(needed)}
+        if report is not None:
+            report_option.write("calibrate", _statement(found, target, needed), report)
     if json:
         typer.echo(json_text(document))
     else:
         _print(found, target)
+        show.conditions(needed)
+
+
+def _statement(found: Calibration, target: Target, needed: tuple[str, ...]) -> Statement:
+    """What the setting that was found promises."""
+    setting = (
+        found.setting.replace("_", " "),
+        f"{found.value:,}" if isinstance(found.value, int) else repr(found.value),
+    )
+    facts = [("target", str(target)), setting, *facts_of(found.mechanism, found.users, found.schedule.rows())]
+    known = None if found.known is None else found.known.epsilon(target.delta)
+    return Statement(found.epsilon, needed, known, found.curve, report_option.command_typed(), facts)
 
 
 def _tuning(choice: Choice, find: str | None) -> Tuning:

@@ -9,44 +9,45 @@ from typing import Annotated
 import typer
 
 from shuffledp import collection, figure
-from shuffledp.cli import options, show
+from shuffledp.cli import options, report as report_option, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
+from shuffledp.cli.source import Origin, takes_input
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.report import Report
 from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.sealing import Sealing
+from shuffledp.tasks.given import lines_of
 
 Reservation = Annotated[
     str | None, typer.Option("--reservation", help="From `ledger reserve`: settle it with those who came.")
 ]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
-Input = Annotated[Path, typer.Option("--input", help="A .parquet or .csv file, or a directory of .parquet files.")]
-ColumnName = Annotated[str, typer.Option("--column", help="The column with the users' values.")]
-UserColumn = Annotated[
-    str | None, typer.Option("--user", help="The column that says whose each row is; without it a row is a person.")
-]
-RowsPerUser = Annotated[
-    int, typer.Option("--rows-per-user", help="The most rows of one user that are used, the first ones of the input.")
+OptionsFile = Annotated[
+    Path | None, typer.Option("--options", help="Only these options, one a line, of a domain of any size (frequency).")
 ]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 Round = Annotated[int, typer.Option("--round", help="Which of the plan's rounds this is.")]
 Drawn = Annotated[
     bool, typer.Option("--drawn", help="The input is a sample that was drawn already; nobody may learn who is in it.")
 ]
+Seal = Annotated[
+    Path | None,
+    typer.Option("--seal", metavar="CAMPAIGN", help="Seal each message to this campaign's analyst."),
+]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
 
 
+@takes_input
 def command(
     plan: PlanFile,
-    input_: Input,
-    column: ColumnName,
+    source: Origin,
     out: Annotated[Path, typer.Option("--out", help="A new directory for messages, estimates and report.")],
-    user: UserColumn = None,
-    rows_per_user: RowsPerUser = 1,
     engine: EngineName = "embedded",
     master: Master = None,
     ledger: LedgerFile = None,
@@ -55,37 +56,43 @@ def command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
     round_number: Round = 1,
     drawn: Drawn = False,
+    report_file: report_option.Report = None,
+    options_file: OptionsFile = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
+    report_option.demand_place("collect", report_file)
     chosen = Plan.load(plan)
     book = kept("collect", ledger, no_ledger, chosen)
     with running(engine, Bars(), master) as started:
         report = collect(
-            chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, engine=started, ledger=book,
-            allow_weaker=allow_weaker, resume=resume, round_number=round_number, drawn=drawn,
+            chosen, source.paths, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
+            engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume, round_number=round_number,
+            drawn=drawn, rules=source.rules, delimiter=source.delimiter, gather=source.gather,
+            options=_asked("collect", options_file),
         )  # fmt: skip
     _tell(report, out, json)
+    _state("collect", report, report_file)
 
 
+@takes_input
 def encode(
     plan: PlanFile,
-    input_: Input,
-    column: ColumnName,
+    source: Origin,
     out: Annotated[Path, typer.Option("--out", help="A new file of messages, for the shuffler.")],
-    user: UserColumn = None,
-    rows_per_user: RowsPerUser = 1,
     round_number: Round = 1,
     drawn: Drawn = False,
+    seal: Seal = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The encoder's role: randomize values into messages. Needs no sight of others' data."""
     chosen = Plan.load(plan)
     users = collection.encode(
-        chosen, input_, column, out=out, user=user, rows_per_user=rows_per_user, round_number=round_number,
-        drawn=drawn, progress=Bars(),
+        chosen, source.paths, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
+        round_number=round_number, drawn=drawn, rules=source.rules, delimiter=source.delimiter, gather=source.gather,
+        wrapper=_sealing(seal, round_number), progress=Bars(),
     )  # fmt: skip
     messages = Bundle.open(out).messages
     if json:
@@ -107,17 +114,22 @@ def shuffle(
     reservation: Reservation = None,
     allow_weaker: Weaker = False,
     round_number: Round = 1,
+    sealed: Annotated[
+        Path | None, typer.Option("--sealed", metavar="CAMPAIGN", help="With --plan: the messages are sealed to it.")
+    ] = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The shuffler's role: take away order and origin. Needs no sight of what messages mean."""
     if reservation is not None and plan is None:
         raise ValueError("shuffle: --reservation needs --plan.")
+    if sealed is not None and plan is None:
+        raise ValueError("shuffle: --sealed needs --plan; without a plan sealed messages are mixed as any others.")
     # Without a plan nobody knows what the messages give away.
     book = None if plan is None else kept("shuffle", ledger, no_ledger, Plan.load(plan))
     messages = collection.shuffle(
         inputs, out=out, plan=plan, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
-        round_number=round_number, progress=Bars(),
+        round_number=round_number, wrapper=_sealing(sealed, round_number), progress=Bars(),
     )  # fmt: skip
     if json:
         typer.echo(json_text({"messages": messages, "out": str(out)}))
@@ -168,17 +180,37 @@ def estimate(
     reservation: Reservation = None,
     allow_weaker: Weaker = False,
     round_number: Round = 1,
+    report_file: report_option.Report = None,
+    options_file: OptionsFile = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
+    report_option.demand_place("estimate", report_file)
     chosen = Plan.load(plan)
     book = kept("estimate", ledger, no_ledger, chosen)
     report = collection.estimate(
         chosen, messages, out=out, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
-        round_number=round_number, progress=Bars(),
+        round_number=round_number, options=_asked("estimate", options_file), progress=Bars(),
     )  # fmt: skip
     _tell(report, out, json)
+    _state("estimate", report, report_file)
+
+
+def _state(who: str, report: Report, path: Path | None) -> None:
+    """The statement, where it was asked for."""
+    if path is not None:
+        report_option.write(who, report.guarantee.statement(report_option.command_typed()), path)
+
+
+def _asked(who: str, file: Path | None) -> tuple[str, ...] | None:
+    """The options that a file asks for, where one is given."""
+    return None if file is None else lines_of(file, who)
+
+
+def _sealing(campaign: Path | None, round_number: int) -> Sealing | None:
+    """How messages are sealed, where a campaign says to whom."""
+    return None if campaign is None else Sealing(Campaign.load(campaign), round_number)
 
 
 def _tell(report: Report, out: Path, json: bool) -> None:
@@ -186,5 +218,8 @@ def _tell(report: Report, out: Path, json: bool) -> None:
         typer.echo(json_text(report.document() | {"out": str(out)}))
         return
     show.rows(report.heading, report.summary())
+    show.conditions(report.guarantee.conditions())
     left = "Report, estimates and plot" if figure.can_draw() else "Report and estimates"
     typer.echo(f"\n{report.parties}\n{left} are in {out}.")
+    if report.alone():
+        typer.echo(report.alone())

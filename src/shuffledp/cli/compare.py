@@ -21,10 +21,11 @@ from shuffledp.bounds.schedule import CONDITION
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars, waiting
 from shuffledp.cli.randomizer import Choice
-from shuffledp.document import json_text
+from shuffledp.document import json_text, typed
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
+from shuffledp.statement.condition import conditions
 
 POINTS = 25
 LEAST, MOST = 0.1, 6.0
@@ -50,16 +51,19 @@ def command(
     figures.demand_place("compare", plot)
     if plot is not None and choice.epsilon_local is None:
         raise ValueError("compare: --plot needs --epsilon-local, alone or with --mechanism.")
-    options.schedule_of("compare", users, of, rate, rounds)
+    schedule = options.schedule_of("compare", users, of, rate, rounds)
     asked = partial(compare, users=users, delta=delta, colluding=colluding, rounds=rounds, of=of, rate=rate)
     with waiting("Comparing"):
-        result = asked(choice.build())
+        randomizer = choice.build()
+        result = asked(randomizer)
+    needed = conditions(randomizer, schedule, colluding=int(colluding))
     if plot is not None:
         _draw(choice, asked, result, delta, plot)
     if json:
-        typer.echo(json_text(_document(result, delta)))
+        typer.echo(json_text(_document(result, delta) | {"conditions": list(needed)}))
     else:
         _print(result, delta)
+        show.conditions(needed)
 
 
 def _document(result: Comparison, delta: float) -> dict[str, Any]:
@@ -93,7 +97,9 @@ def _row(row: ComparedBound) -> dict[str, Any]:
 
 def _print(result: Comparison, delta: float) -> None:
     rounds = "" if result.schedule is None or result.schedule.rounds == 1 else f", {result.schedule.rounds:,} rounds"
-    table = Table(title=Text(f"ε at δ = {delta:g} for {result.users:,} users{rounds}"), title_justify="left", box=None)
+    table = Table(
+        title=Text(f"ε at δ = {typed(delta)} for {result.users:,} users{rounds}"), title_justify="left", box=None
+    )
     table.add_column("bound")
     table.add_column("ε", justify="right")
     table.add_column("theorem, or why it does not apply", overflow="fold")

@@ -17,7 +17,7 @@ from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.composition.sequential import compose
-from shuffledp.document import json_text
+from shuffledp.document import json_text, typed
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.opt_out import OptOut
 from shuffledp.privacy.curve import PrivacyCurve
@@ -35,11 +35,15 @@ def command(
         list[str],
         typer.Option(metavar="EPSILON:USERS", help="Local ε, or the CSV of a table, and how many; give it for each."),
     ],
-    opt_outs: Annotated[float, typer.Option(help="People who send messages that depend on nothing.")] = 0,
+    opt_outs: Annotated[
+        float, typer.Option(parser=options.number, help="People who send messages that depend on nothing.")
+    ] = 0,
     choice: Choice,
     delta: Annotated[float | None, typer.Option(help="Target δ; the answer is ε.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target ε; the answer is δ.")] = None,
-    colluding: Annotated[float, typer.Option(help="Users, of any groups, who tell the analyst their messages.")] = 0,
+    colluding: Annotated[
+        float, typer.Option(parser=options.number, help="Users, of any groups, who tell the analyst their messages.")
+    ] = 0,
     rounds: options.Rounds = 1,
     effort: options.Effort = FULL,
     json: options.Json = False,
@@ -68,7 +72,7 @@ def command(
         people,
         times,
         "ε" if epsilon is None else "δ",
-        f"δ = {delta!r}" if epsilon is None else f"ε = {epsilon!r}",
+        f"δ = {typed(delta or 0.0)}" if epsilon is None else f"ε = {typed(epsilon)}",
     )
 
 
@@ -120,7 +124,7 @@ def _show(found: Found, opt_outs: int, rounds: int, answer: str, given: str) -> 
     for one, users, value in found:
         shown = show.epsilon(value.upper) if answer == "ε" else show.upper(value.upper)
         attained = "none known" if value.lower is None else show.lower(value.lower)
-        table.add_row(f"{one.name}, local ε {one.epsilon:g}", f"{users:,}", shown, attained, value.bound)
+        table.add_row(f"{one.name}, local ε {typed(one.epsilon)}", f"{users:,}", shown, attained, value.bound)
     if opt_outs:
         table.add_row("opt-outs", f"{opt_outs:,}", "–", "–", "")
     console = Console()

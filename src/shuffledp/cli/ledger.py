@@ -12,12 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.cli import options, show as shown
+from shuffledp.cli import options, report as report_option, show as shown
+from shuffledp.cli.once import OnceEach
 from shuffledp.collection.account import RESERVED
 from shuffledp.collection.guarantee import Guarantee
-from shuffledp.collection.ledger import Ledger, Standing
+from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.report import accepted_words, standing_document
-from shuffledp.document import json_text
+from shuffledp.collection.standing import Standing
+from shuffledp.document import json_text, typed
 from shuffledp.planner.plan_file import Plan
 
 LedgerFile = Annotated[
@@ -28,7 +30,10 @@ NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no ledger.")]
 Population = Annotated[str, typer.Argument(metavar="POPULATION", help="The people, as plans call them.")]
 
 app = typer.Typer(
-    help="What each population has given so far, and its budget.", add_completion=False, rich_markup_mode=None
+    cls=OnceEach,
+    help="What each population has given so far, and its budget.",
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 
@@ -81,12 +86,18 @@ def show(
     file: LedgerFile = None,
     population: Annotated[str | None, typer.Option(help="Only these people.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ at which ε is told; by default the budget's.")] = None,
+    report: report_option.Report = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """What each population has given; all its collections count together."""
+    report_option.demand_place("ledger", report)
+    if report is not None and population is None:
+        raise ValueError("ledger: --report is about one population; add --population NAME.")
     ledger = _ledger(file)
     standings = ledger.standings(population, delta)
+    if report is not None:
+        report_option.write("ledger", standings[0].statement(report_option.command_typed()), report)
     for standing in standings:
         warn(standing.warnings)
     if json:
@@ -192,11 +203,11 @@ def _quoted(report: Path) -> Any:
 
 def _print(standing: Standing) -> None:
     budget = standing.budget
-    most = "no budget" if budget is None else f"budget {budget.epsilon:g}"
+    most = "no budget" if budget is None else f"budget {typed(budget.epsilon)}"
     if budget is not None and budget.delta != standing.delta:
-        most += f", {shown.upper(standing.spent)} spent at δ = {budget.delta:g}"
+        most += f", {shown.upper(standing.spent)} spent at δ = {typed(budget.delta)}"
     if standing.entries:
-        title = f"{standing.population}: {shown.epsilon_is(standing.epsilon)} at δ = {standing.delta:g} ({most})"
+        title = f"{standing.population}: {shown.epsilon_is(standing.epsilon)} at δ = {typed(standing.delta)} ({most})"
     else:
         title = f"{standing.population}: nothing was collected ({most})"
     table = Table(box=None, pad_edge=False)
@@ -204,9 +215,8 @@ def _print(standing: Standing) -> None:
         table.add_column(name, overflow="fold", no_wrap=name.startswith("when"))
     for entry in standing.entries:
         when = entry.started[: len("2026-01-01T00:00")].replace("T", " ")
-        lost = f" ({entry.recipe.colluding:,} colluding)" if entry.recipe.colluding else ""
-        users = f"{entry.users:,}{lost}"
-        cells = (when, entry.task, entry.mechanism, users, shown.epsilon(entry.epsilon, 4), entry.state)
+        users, alone = entry.recipe.crowd_words(), shown.epsilon(entry.epsilon, 4)
+        cells = (when, entry.task, entry.mechanism, users, alone, entry.state)
         table.add_row(*map(Text, cells))
     console = Console(soft_wrap=True)
     console.print(Text(title, style="italic"))

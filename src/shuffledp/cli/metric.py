@@ -18,7 +18,8 @@ from shuffledp import argument, figure as figures
 from shuffledp.array import Floats
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
-from shuffledp.document import json_text
+from shuffledp.cli.once import OnceEach
+from shuffledp.document import json_text, typed
 from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
 from shuffledp.metric.amplified import AmplifiedMetric
@@ -31,12 +32,15 @@ from shuffledp.privacy.value import BoundValue
 from shuffledp.tasks.frequency import Frequency
 
 app = typer.Typer(
+    cls=OnceEach,
     help="Metric privacy: near inputs are hidden better than far ones.",
     add_completion=False,
     rich_markup_mode=None,
 )
 
-Users = Annotated[float, typer.Option(help="Messages that hide each other, the user's own included.")]
+Users = Annotated[
+    float, typer.Option(parser=options.number, help="Messages that hide each other, the user's own included.")
+]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of privacy distances, a row per input, no header.")]
 Points = Annotated[Path | None, typer.Option(help="CSV of points, a row of coordinates each, no header.")]
 Degrees = Annotated[bool, typer.Option("--degrees", help="Points are latitude, longitude; distances are metres.")]
@@ -147,7 +151,7 @@ def amplify(
     if json:
         typer.echo(json_text(document))
         return
-    typer.echo(f"Privacy distances after shuffling {metric.users:,} messages, δ = {delta:g}.")
+    typer.echo(f"Privacy distances after shuffling {metric.users:,} messages, δ = {typed(delta)}.")
     typer.echo(f"Bound: {metric.amplification.theorem}.\n")
     if isinstance(space, DistanceMatrix):
         _print_matrix(np.array(document["amplified"]))
@@ -188,7 +192,7 @@ def lower(
         document = {"users": total, "delta": delta, "local": space.matrix.tolist(), "lower": found.tolist()}
         typer.echo(json_text({**document, "theorem": "padded exponential lower bound [MDP]", "certified": True}))
         return
-    typer.echo(f"Some private randomizer has these distances after shuffling {total:,} messages, δ = {delta:g}.\n")
+    typer.echo(f"Some private randomizer has these distances after shuffling {total:,} messages, δ = {typed(delta)}.\n")
     _print_matrix(found, up=False)
 
 
@@ -228,7 +232,7 @@ def solve(
     if json:
         typer.echo(json_text(_solutions(solver, largest, answers) | ({} if written is None else written.document())))
         return
-    typer.echo(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {delta:g}.")
+    typer.echo(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {typed(delta)}.")
     typer.echo(f"Bound: {solver.amplification.theorem}. If all were equal: at most {show.lower(largest)}.")
     for number, found in enumerate(answers, 1):
         typer.echo(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -18,17 +19,41 @@ from shuffledp.bounds.schedule import WHO, Schedule
 from shuffledp.cli.randomizer import Choice
 from shuffledp.mechanisms import visitor
 
+GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+"""Commas where people put them, and nowhere else: 1,5 is not taken for 15."""
+
+
+def number(text: str | float) -> float:
+    """A number as people write it: 5,000,000, 5_000_000, 5e6; a share as 2%. Defaults are numbers already."""
+    if not isinstance(text, str):
+        return text
+    plain = text.strip()
+    share = plain.endswith("%")
+    plain = plain.removesuffix("%")
+    if GROUPED.fullmatch(plain):
+        plain = plain.replace(",", "")
+    try:
+        found = float(plain)
+    except ValueError:
+        raise typer.BadParameter(f"expected a number such as 5000000, 5,000,000 or 5e6, got {text!r}.") from None
+    return found / 100 if share else found
+
+
 PARTICIPANTS = "How many users take part, the one to protect included."
-Users = Annotated[float, typer.Option(help=PARTICIPANTS)]
-MaybeUsers = Annotated[float | None, typer.Option(help=PARTICIPANTS)]
-Of = Annotated[float | None, typer.Option(help="The users of each round are drawn, secretly, out of so many.")]
+Users = Annotated[float, typer.Option(parser=number, help=PARTICIPANTS)]
+MaybeUsers = Annotated[float | None, typer.Option(parser=number, help=PARTICIPANTS)]
+Of = Annotated[
+    float | None, typer.Option(parser=number, help="The users of each round are drawn, secretly, out of so many.")
+]
 Rate = Annotated[
     str | None, typer.Option(metavar="SHARE", help="Instead of --users: a secret coin for each of --of, 2% or 0.02.")
 ]
-Rounds = Annotated[float, typer.Option(help="How many rounds there are, over which everything is promised.")]
+Rounds = Annotated[
+    float, typer.Option(parser=number, help="How many rounds there are, over which everything is promised.")
+]
 Delta = Annotated[float, typer.Option(help="Target δ.")]
 BoundName = Annotated[str, typer.Option(help="Which theorem; see `shuffledp amplify --help`.")]
-Colluding = Annotated[float, typer.Option(help="Users who tell the analyst their messages.")]
+Colluding = Annotated[float, typer.Option(parser=number, help="Users who tell the analyst their messages.")]
 Effort = Annotated[
     str, typer.Option(help="quick, or full: also what takes seconds, every crowd; often a much smaller ε.")
 ]

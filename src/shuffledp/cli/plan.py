@@ -12,10 +12,12 @@ from rich.text import Text
 
 from shuffledp import argument, figure as figures
 from shuffledp.bounds.best import QUICK
-from shuffledp.cli import options
+from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerFile, warn
 from shuffledp.cli.randomizer import settings_of, with_tables
+from shuffledp.cli.source import Origin, takes_input
+from shuffledp.collection.input.preview import Preview, preview
 from shuffledp.collection.ledger import Ledger
 from shuffledp.document import json_text
 from shuffledp.planner import overview
@@ -23,36 +25,79 @@ from shuffledp.planner.goal import LOCAL
 from shuffledp.planner.plan import plan
 from shuffledp.planner.ranking import Ranking
 from shuffledp.privacy.space import DistanceMatrix
+from shuffledp.tasks.asked_questions import questions_of
 from shuffledp.tasks.given import Given
+from shuffledp.tasks.survey import Survey
 from shuffledp.tasks.task_list import command_names, from_options
 
 
+@takes_input
 def command(
-    task: Annotated[str, typer.Option(help=f"What to estimate: {', '.join(command_names())}.")],
     epsilon: Annotated[float, typer.Option(help="The central ε that they are promised, over all rounds.")],
     delta: Annotated[float, typer.Option(help="The central δ.")],
-    users: Annotated[float | None, typer.Option(help="How many users will take part in each round.")] = None,
+    source: Origin | None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What to estimate: {', '.join(command_names())}; suggested by --input if left out, survey with "
+            f"--question."
+        ),
+    ] = None,
+    users: Annotated[
+        float | None, typer.Option(parser=options.number, help="How many users will take part in each round.")
+    ] = None,
     of: options.Of = None,
     rate: options.Rate = None,
-    domain: Annotated[float | None, typer.Option(help="How many options, keys or values there are.")] = None,
+    domain: Annotated[
+        float | None, typer.Option(parser=options.number, help="How many options, keys or values there are.")
+    ] = None,
     categories: Annotated[Path | None, typer.Option(help="A text file with the options or keys, one a line.")] = None,
-    items: Annotated[float | None, typer.Option(help="Options or pairs that a user holds.")] = None,
-    low: Annotated[float | None, typer.Option(help="The least number.")] = None,
-    high: Annotated[float | None, typer.Option(help="The largest number.")] = None,
-    dimension: Annotated[float | None, typer.Option(help="Coordinates of a vector.")] = None,
+    items: Annotated[
+        float | None, typer.Option(parser=options.number, help="Options or pairs that a user holds.")
+    ] = None,
+    low: Annotated[
+        list[float] | None, typer.Option(help="The least number; of a vector, repeatable, for each coordinate.")
+    ] = None,
+    high: Annotated[list[float] | None, typer.Option(help="The largest number, likewise.")] = None,
+    dimension: Annotated[float | None, typer.Option(parser=options.number, help="Coordinates of a vector.")] = None,
     west: Annotated[float | None, typer.Option(help="The map's edges: x, or longitude.")] = None,
     east: Annotated[float | None, typer.Option(help="")] = None,
     south: Annotated[float | None, typer.Option(help="y, or latitude.")] = None,
     north: Annotated[float | None, typer.Option(help="")] = None,
-    columns: Annotated[float | None, typer.Option(help="Cells of the map from west to east.")] = None,
+    columns: Annotated[
+        float | None, typer.Option(parser=options.number, help="Cells of the map from west to east.")
+    ] = None,
     degrees: Annotated[bool, typer.Option("--degrees", help="The map's edges are degrees.")] = False,
+    strings: Annotated[
+        float | None, typer.Option(parser=options.number, help="Most bytes of a text that nobody listed.")
+    ] = None,
+    bits: Annotated[
+        float | None, typer.Option(parser=options.number, help="Bits of a whole number that nobody listed.")
+    ] = None,
+    reach: Annotated[
+        float | None, typer.Option(parser=options.number, help="Bits of a code that a search is to find.")
+    ] = None,
+    question: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:COLUMN:WEIGHT:OPTION=VALUE,…",
+            help="A question of a survey, such as frequency:city:0.5:domain=16 or krr:city; repeatable.",
+        ),
+    ] = None,
+    questions: Annotated[Path | None, typer.Option(help="The questions of a survey, in a TOML or JSON file.")] = None,
+    ways: Annotated[
+        float | None, typer.Option(help="Marginals of single columns (1), or of every two together, too (2).")
+    ] = None,
     minimum: Annotated[
-        float | None, typer.Option(help="The fewest users with whom the target must be met; all of them by default.")
+        float | None,
+        typer.Option(
+            parser=options.number, help="The fewest users with whom the target must be met; all of them by default."
+        ),
     ] = None,
     colluding: options.Colluding = 0,
     rounds: options.Rounds = 1,
-    max_bits: Annotated[float | None, typer.Option(help="Most bits a user.")] = None,
-    max_messages: Annotated[float | None, typer.Option(help="Most messages a user.")] = None,
+    max_bits: Annotated[float | None, typer.Option(parser=options.number, help="Most bits a user.")] = None,
+    max_messages: Annotated[float | None, typer.Option(parser=options.number, help="Most messages a user.")] = None,
     local_epsilon_at_most: Annotated[
         float | None, typer.Option(help="A local ε that holds even without the shuffler.")
     ] = None,
@@ -84,10 +129,19 @@ def command(
 
     Every mechanism for the task is calibrated to the target; the plan is for `collect`.
     """
-    given = Given(domain, categories, items, low, high, dimension, west, east, south, north, columns, degrees or None)
-    asked = from_options(task, given)
-    options.schedule_of("plan", users, of, rate, rounds)
+    ends = tuple(low or ()), tuple(high or ())
+    several = questions_of(question or (), questions) or None
+    given = Given(
+        domain, categories, items, *ends, dimension, west, east, south, north, columns, degrees or None, strings, bits,
+        reach, questions=several, ways=ways,
+    )  # fmt: skip
     _demand_writable(out, plot)
+    seen = _seen(source, task, given)
+    if seen is not None:
+        task, given = seen.task, seen.given
+        users = seen.users if users is None and rate is None else users
+    asked = from_options(_named(task, several is not None), given)
+    options.schedule_of("plan", users, of, rate, rounds)
     kept = _kept(ledger)
     quoted = {} if kept is None else kept.head().document()
     ranking = plan(
@@ -98,20 +152,46 @@ def command(
     )  # fmt: skip
     # Where the plan is to be written and there is none, that is an error; a table alone says so below itself.
     best = ranking.chosen if out is None else ranking.best
-    chosen = None if best is None else replace(best.plan, ledger=quoted)
+    read = () if seen is None else seen.read
+    chosen = None if best is None else replace(best.plan, ledger=quoted, read_from_data=read)
     if plot is not None:
         plot_to(ranking, plot)
     if out is not None and chosen is not None:
         chosen.save(out)
-    warnings = [] if kept is None or chosen is None else kept.warnings(chosen, ahead=True)
+    warnings = [] if seen is None else [seen.words()]
+    warnings += [] if kept is None or chosen is None else kept.warnings(chosen, ahead=True)
     warn(warnings)
     if json:
-        document = {"plan": None if chosen is None else chosen.document(), "warnings": warnings}
+        needed = [] if chosen is None else list(chosen.conditions())
+        document = {"plan": None if chosen is None else chosen.document(), "warnings": warnings, "conditions": needed}
         typer.echo(json_text(ranking.document() | document))
         return
     show_ranking(ranking)
+    if chosen is not None:
+        show.conditions(chosen.conditions(), f"\nWhat {chosen.mechanism.name} promises holds if")
     if out is not None:
         typer.echo(f"\nThe plan with {ranking.best.name} is in {out}: hand it to `shuffledp collect`.")
+
+
+def _seen(source: Origin | None, task: str | None, given: Given) -> Preview | None:
+    """What the file tells that is to be planned for, where there is one."""
+    if source is None or not source.paths:
+        if source is not None and source.columns:
+            raise ValueError("plan: --column needs --input.")
+        return None
+    return preview(
+        source.paths, source.columns, task=task, given=given, user=source.user, rows_per_user=source.rows_per_user,
+        rules=source.rules, delimiter=source.delimiter, gather=source.gather,
+    )  # fmt: skip
+
+
+def _named(task: str | None, asks: bool) -> str:
+    """The task's name; where there are questions and no other is named, a survey."""
+    if task is None and not asks:
+        raise ValueError(
+            "plan: give --task, or --input and --column to read it from a file, or --question for each of a survey."
+        )
+    return task or Survey.command_name()
 
 
 def _settings(mechanism: str | None, texts: list[str] | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from rich.console import Console
@@ -63,6 +64,18 @@ def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:
     console.print(table)
     if warning:
         console.print(Text(warning, style="bold red"))
+
+
+def conditions(sentences: Sequence[str], head: str = "It holds if") -> None:
+    """Below a table: what must be so for it to hold."""
+    if not sentences:
+        return
+    table = Table(show_header=False, show_edge=False, box=None, padding=(0, 1, 0, 0))
+    for sentence in sentences:
+        table.add_row(Text("-"), Text(sentence))
+    console = Console()
+    console.print(Text(head, style="italic"))
+    console.print(table)
 
 
 def crowd(honest: int, messages: int) -> str:

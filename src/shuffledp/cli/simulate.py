@@ -11,18 +11,25 @@ from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.document import json_text
 from shuffledp.planner.simulation import simulate
+from shuffledp.tasks.given import lines_of
 
 
 def command(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")],
-    users: Annotated[float | None, typer.Option(help="How many users; as planned by default.")] = None,
-    repeat: Annotated[float, typer.Option(help="How many simulated collections.")] = 100,
+    users: Annotated[
+        float | None, typer.Option(parser=options.number, help="How many users; as planned by default.")
+    ] = None,
+    repeat: Annotated[float, typer.Option(parser=options.number, help="How many simulated collections.")] = 100,
     seed: Annotated[float, typer.Option(help="The same seed gives the same simulations.")] = 0,
+    options_file: Annotated[
+        Path | None, typer.Option("--options", help="Only these options, one a line, of a domain of any size.")
+    ] = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Try a plan on made-up users: is the error as promised?"""
-    outcome = simulate(plan, users, repeat, seed, Bars())
+    asked = None if options_file is None else lines_of(options_file, "simulate")
+    outcome = simulate(plan, users, repeat, seed, Bars(), asked)
     if json:
         typer.echo(json_text(outcome.document()))
         return

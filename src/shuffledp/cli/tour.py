@@ -25,6 +25,7 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.ledger import FILE_NAME, Ledger
 from shuffledp.collection.report import CONFIDENCE, Report
+from shuffledp.document import typed
 from shuffledp.errors import ShuffledpError, installing
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.planner.plan import plan
@@ -48,7 +49,7 @@ PACKAGES = (example_data.PACKAGE, "pyarrow", "matplotlib")
 
 
 @dataclass(frozen=True)
-class Question:
+class TourQuestion:
     """One thing to find out about the flights."""
 
     name: str
@@ -60,17 +61,17 @@ class Question:
     """Compared with no other where it is named."""
 
 
-def questions() -> Sequence[Question]:
+def questions() -> Sequence[TourQuestion]:
     """Categories, numbers and places."""
     return (
-        Question(
+        TourQuestion(
             "destinations",
             "How many flights went to each destination?",
             Frequency(example_data.destinations()),
             "destination",
             epsilon=1.0,
         ),
-        Question(
+        TourQuestion(
             "delays",
             "How many minutes late were they on average?",
             Mean(example_data.EARLIEST, example_data.LATEST),
@@ -78,7 +79,7 @@ def questions() -> Sequence[Question]:
             epsilon=0.5,
             mechanism="piecewise",
         ),
-        Question(
+        TourQuestion(
             "places",
             "Where on the map did they go?",
             Location(**vars(UNITED_STATES), columns=4, coordinates="degrees"),
@@ -113,8 +114,8 @@ def run() -> None:
             _show(console, report, _truth(chosen, question.column, source.path))
     (standing,) = ledger.standings(POPULATION, DELTA)
     console.print(
-        f"\nAll together, about the same flights: at most ε = {show.upper(standing.epsilon, 4)} at δ = {DELTA:g}, by "
-        f"the ledger.\nReports, estimates, plots, certificates and the shuffled messages are in ./{folder}.\n\n"
+        f"\nAll together, about the same flights: at most ε = {show.upper(standing.epsilon, 4)} at δ = {typed(DELTA)}, "
+        f"by the ledger.\nReports, estimates, plots, certificates and the shuffled messages are in ./{folder}.\n\n"
         "Try your own:",
         highlight=False,
         soft_wrap=True,
@@ -194,7 +195,7 @@ def _written(flights: pa.Table, column: str, folder: Path) -> ExampleFile:
     return ExampleFile(path, flights.num_rows)
 
 
-def _planned(question: Question, users: int, folder: Path) -> Plan:
+def _planned(question: TourQuestion, users: int, folder: Path) -> Plan:
     ranking = plan(
         question.task, users, question.epsilon, DELTA, max_bits=MOST_BITS, mechanism=question.mechanism,
         population=POPULATION, workers=None, progress=Bars(),
@@ -213,7 +214,7 @@ def _explain(ranking: Ranking) -> None:
     alone = "" if local is None else f", with local ε = {show.upper(local, 3)}"
     Console().print(
         f"\nThe plan: {best.name}{alone}; {best.bits:,} bits a user; "
-        f"central ε = {show.upper(best.proof.upper, 4)} at δ = {goal.target.delta:g}; "
+        f"central ε = {show.upper(best.proof.upper, 4)} at δ = {typed(goal.target.delta)}; "
         f"expected standard error {best.standard_error:.3g}.",
         highlight=False,
         soft_wrap=True,

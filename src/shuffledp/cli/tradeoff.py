@@ -23,6 +23,7 @@ from shuffledp.document import json_text
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.statement.condition import conditions
 from shuffledp.tradeoff.guaranteed import GuaranteedTradeOff, trade_off
 from shuffledp.tradeoff.risk import AttackRisk
 from shuffledp.tradeoff.trade_off import TradeOff
@@ -92,6 +93,8 @@ def command(
         typer.echo(json_text(document))
     else:
         show.rows(f"What attacks on {report.subject} can do", report.rows(document), report.curve.note)
+        if "conditions" in document:
+            show.conditions(document["conditions"])
 
 
 def _step_report(
@@ -142,7 +145,8 @@ def _shuffled_report(
                 known = schedule.known(randomizer, bound=bound, colluding=colluding, effort=QUICK)
     honest = int(schedule.expected - colluding)
     whole = trade_off(curve)
-    extra |= {"users": honest, "messages": curve.messages, **schedule.document()}
+    needed = conditions(randomizer, schedule, colluding=int(colluding))
+    extra |= {"users": honest, "messages": curve.messages, **schedule.document(), "conditions": list(needed)}
     if known is not None:
         extra |= {"condition": CONDITION, "if_known": {"advantage": AttackRisk(known).advantage().value}}
 

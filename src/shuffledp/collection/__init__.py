@@ -1,8 +1,10 @@
 """Running a plan: encode → materialise once → shuffle → aggregate, over Arrow record batches.
 
-``shuffledp.collect`` plays all roles; here are the three roles apart, the release day by day, and the ledger.
+``shuffledp.collect`` plays all roles; here are the three roles apart, the release day by day, the ledger, and a
+look at data before anything is planned.
 """
 
+from shuffledp.collection.input.preview import Preview as Preview, preview as preview
 from shuffledp.collection.ledger import Ledger as Ledger
 from shuffledp.collection.role.encoder import encode as encode
 from shuffledp.collection.role.estimator import estimate as estimate

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from shuffledp.collection.account import Account, Budget
+from shuffledp.document import typed
 
 
 def would_bring(budget: Budget, spent: float, total: float) -> str:
     """The end of a sentence about what would exceed a budget."""
     return (
-        f"would bring {budget.population!r} from ε = {spent:.6g} to {total:.6g} at δ = {budget.delta:g}, above the "
-        f"budget {budget.epsilon:g}"
+        f"would bring {budget.population!r} from ε = {spent:.6g} to {total:.6g} at δ = {typed(budget.delta)}, above "
+        f"the budget {typed(budget.epsilon)}"
     )
 
 
 def is_spent(budget: Budget, spent: float) -> str:
     """For a budget of which nothing is left."""
     return (
-        f"ledger: the budget of {budget.population!r} is spent: ε = {spent:.6g} of {budget.epsilon:g} at "
-        f"δ = {budget.delta:g}."
+        f"ledger: the budget of {budget.population!r} is spent: ε = {spent:.6g} of {typed(budget.epsilon)} at "
+        f"δ = {typed(budget.delta)}."
     )
 
 

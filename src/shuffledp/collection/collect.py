@@ -8,33 +8,38 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shuffledp.collection import durable, kernel
+from shuffledp.collection.asking import Asking
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.guarantee import Guarantee, TooWeak
 from shuffledp.collection.input.drawn_table import DrawnTable
-from shuffledp.collection.input.given_data import table_of
+from shuffledp.collection.input.given_data import named, prepared, table_of
 from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
-from shuffledp.collection.ledger import Ledger, Standing
+from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.lot import Lot
 from shuffledp.collection.manifest import Manifest
 from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
+from shuffledp.collection.rounds_in_turn import all_rounds
+from shuffledp.collection.standing import Standing
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
+from shuffledp.tasks.column import Tally
+from shuffledp.tasks.rules import STRICT, Rules
 
 
 def collect(
     plan: Plan | str | os.PathLike[str],
     data: Any,
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
     *,
     out: str | os.PathLike[str],
     user: str | None = None,
@@ -45,20 +50,29 @@ def collect(
     resume: bool = False,
     round_number: int = 1,
     drawn: bool = False,
+    rules: Rules = STRICT,
+    delimiter: str | None = None,
+    gather: bool = False,
+    options: Any = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run a plan on data: randomize every value, shuffle the messages, estimate and report.
 
-    ``plan`` is a plan or the path of its file. ``data`` has a row per user: the path of a .parquet or .csv file or of a
-    directory of .parquet files, or a data frame, series, table or array of pandas, polars or pyarrow; ``column`` names
-    the column with the users' values, and may be left out where there is but one. ``user`` names the column that says
-    whose each row is: of each user the first ``rows_per_user`` rows in the order of the input are used; without it each
-    row is taken as one person. ``out`` is a new directory for messages, estimates and report. ``engine`` is "embedded"
-    (this process), "spark" or a running engine; ``ledger`` the path of the ledger of what was given, None to keep none.
-    ``allow_weaker`` goes on even if too few users miss the target; ``resume`` goes on with one that was killed.
-    ``round_number`` says which of the plan's rounds this is. Where the plan draws the users out of more people, the
-    data are of all of them, and some are drawn here, secretly; with ``drawn`` the data are of those who were drawn
-    already, and nobody may learn who they are. ``progress`` is told how far it is.
+    ``plan`` is a plan or the path of its file. ``data`` has a row per user: the path of a CSV, Parquet or Arrow file or
+    of a directory of them, several such paths, or a data frame, series, table or array of pandas, polars or pyarrow;
+    ``column`` names the column with the users' values, or several where the task reads several, and may be left out
+    where there is but one; ``rules`` say what becomes of cells that are not as planned, and ``delimiter`` what divides
+    the fields of a CSV file. ``user`` names the column that says whose each row is: of each user the first
+    ``rows_per_user`` rows in the order of the input are used; without it each row is taken as one person; with
+    ``gather`` all rows of a user are one list, where the task takes lists. ``out`` is a new directory for messages,
+    estimates and report. ``engine`` is "embedded" (this process), "spark" or a running engine; ``ledger`` the path of
+    the ledger of what was given, None to keep none. ``allow_weaker`` goes on even if too few users miss the target;
+    ``resume`` goes on with one that was killed. ``round_number`` says which of the plan's rounds this is. Where the
+    plan draws the users out of more people, the data are of all of them, and some are drawn here, secretly; with
+    ``drawn`` the data are of those who were drawn already, and nobody may learn who they are. ``options`` are those
+    that the report is to tell, by label or number, where the task is frequency: of a domain of any size only these are
+    read. ``progress`` is told how far it is. A search, such as that of heavy hitters, runs all its rounds one after the
+    other, each in a directory ``round-1``, … of its own.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
 
@@ -73,10 +87,15 @@ def collect(
     """
     chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
     with running(engine, progress) as started:
-        table = table_of(data, column, user, rows_per_user)
+        names = chosen.task.columns_read(named(column))
+        table = table_of(data, names, user, rows_per_user, delimiter, gather)
+        read = chosen.column(*table.columns_named(names), rules=rules)
         request = Request(
-            chosen, table, table.column_named(column), Path(out), kept, allow_weaker, resume, round_number, drawn
-        )
+            chosen, prepared(table, read, user, gather), read.names, Path(out), kept, allow_weaker, resume,
+            round_number, drawn, rules, Asking.of("collect", chosen, options),
+        )  # fmt: skip
+        if chosen.task.asks_on:
+            return all_rounds(request, lambda one: run(one, started))
         return run(request, started)
 
 
@@ -86,13 +105,23 @@ class Request:
 
     plan: Plan
     table: Table
-    column: str
+    columns: tuple[str, ...]
     out: Path
     ledger: Path | None = None
     allow_weaker: bool = False
     resume: bool = False
     round_number: int = 1
     drawn: bool = False
+    rules: Rules = STRICT
+    asking: Asking | None = None
+    """What the report is to tell; None asks for everything."""
+    ahead: int = 1
+    """How many rounds the budget must have room for before this one begins."""
+
+    @property
+    def asked(self) -> Asking:
+        """The same, checked for room."""
+        return Asking.of("collect", self.plan) if self.asking is None else self.asking
 
     @property
     def draws(self) -> bool:
@@ -118,7 +147,7 @@ def run(request: Request, engine: Engine) -> Report:
     with job.alone(), _kept(job, ledger):
         if ledger is not None:
             ledger.reserve(job.id, guarantee)
-        report = _run(job, request.table, guarantee, engine, ledger)
+        report = _run(job, request.table, request.asked, guarantee, engine, ledger)
         job.publish()
     return report
 
@@ -126,17 +155,22 @@ def run(request: Request, engine: Engine) -> Report:
 def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job, Guarantee]:
     """A new job, if all values are good and the target is met."""
     plan, table, draws = request.plan, request.table, request.draws
+    asked = request.asked.numbers()
     plan.identity(request.round_number)
     engine.prepare()
     source = table.fingerprint()
     # All of them, drawn or not: what is said of a bad value must not depend on who was.
-    rows = engine.check(table, plan.column(request.column))
+    column = plan.column(*request.columns, rules=request.rules)
+    rows = engine.check(table, column)
     if rows == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
     guarantee = _guarantee(plan, rows, table.per_person, draws)
     guarantee.demand(request.allow_weaker)
+    if ledger is not None and request.ahead > 1:
+        ledger.demand_room(guarantee, request.ahead)
+    tally = kernel.counted(column, table.batches(column, kernel.CHUNK_ROWS)) if request.rules.changes else Tally()
     head = None if ledger is None else ledger.head().document()
-    start = Start(plan, request.round_number, request.column, source, rows, head, draws)
+    start = Start(plan, request.round_number, request.columns, source, rows, head, asked, draws, request.rules, tally)
     return Job.begin(request.out, start, engine.name), guarantee
 
 
@@ -197,11 +231,13 @@ def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | No
     same = {
         "plan": (began.plan, request.plan),
         "round": (began.round_number, request.round_number),
-        "column": (began.column, request.column),
+        "column": (began.columns, request.columns),
         "input": (dict(began.source), request.table.fingerprint()),
         "engine": (job.engine, engine.name),
         "ledger": (began.ledger is None, ledger is None),
         "sample": (began.draws, request.draws),
+        "rule for cells": (began.rules, request.rules),
+        "list of options": (request.asked.is_that_of(began.options), True),
     }
     changed = [name for name, (before, now) in same.items() if before != now]
     if changed:
@@ -210,9 +246,9 @@ def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | No
         ledger.demand_contains(began.ledger, "collect")
 
 
-def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: Ledger | None) -> Report:
+def _run(job: Job, table: Table, asking: Asking, guarantee: Guarantee, engine: Engine, ledger: Ledger | None) -> Report:
     """Everything up to the release, from where it stands."""
-    mechanism, column = job.plan.mechanism, job.plan.column(job.start.column)
+    mechanism, column = job.plan.mechanism, job.plan.column(*job.start.columns, rules=job.start.rules)
     if not job.is_shuffled:
         with _input_is_to_blame():
             used, rows = table, job.rows
@@ -230,13 +266,16 @@ def _run(job: Job, table: Table, guarantee: Guarantee, engine: Engine, ledger: L
     made = Manifest.read(shuffled)
     users, lot = made.users, _lot(job, made.users, guarantee)
     guarantee = guarantee.came(users)
-    total = engine.aggregate(mechanism, shuffled, made.messages)
+    total = engine.aggregate(mechanism, shuffled, made.messages, asking.reading)
     if (total.messages, total.refused) != (made.messages, 0) or not lot.is_complete(total.messages):
         raise EngineFailed(f"collect: expected {made.messages} shuffled messages, got {total.messages}.")
-    estimate = mechanism.finish(total.statistic, users)
-    quantities = column.quantities(estimate, CONFIDENCE)
+    estimate = asking.reading.finish(total.statistic, users)
+    quantities = asking.quantities(estimate, CONFIDENCE)
     counted = table.counted(job.rows)
-    report = Report(guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger), counted)
+    report = Report(
+        guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger), counted,
+        rules=job.start.rules, tally=job.start.tally, asked=asking.count,
+    )  # fmt: skip
     if not job.is_reported:
         with durable.whole_directory(job.release) as unfinished:
             report.write(unfinished)

@@ -65,6 +65,16 @@ def remove(path: Path) -> None:
     sync_path(path.parent)
 
 
+def destroy(path: Path) -> None:
+    """Overwrite a secret, as far as the file system lets it be, and remove it; nothing if it is not there."""
+    if path.exists():
+        with open(path, "r+b") as file:
+            file.write(bytes(os.fstat(file.fileno()).st_size))
+            file.flush()
+            sync(file.fileno())
+        remove(path)
+
+
 def remove_tree(path: Path) -> None:
     """A directory and all below it, if it is there."""
     if path.exists():

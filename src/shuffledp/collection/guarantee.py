@@ -14,18 +14,20 @@ from typing import Any, Self
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import QUICK
-from shuffledp.bounds.schedule import CONDITION, WHO as SCHEDULE, Schedule
+from shuffledp.bounds.schedule import CONDITION, WHO as SCHEDULE, Schedule, rate_text
 from shuffledp.bounds.subsampling import poisson, subsample
-from shuffledp.certificate.certify import proved_claim
+from shuffledp.certificate.certify import proved_claim, scheduled_claim
 from shuffledp.certificate.claim import Claim
 from shuffledp.composition.group import group
 from shuffledp.composition.sequential import compose
-from shuffledp.document import epsilon_is
+from shuffledp.document import epsilon_is, typed
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms import catalogue
 from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
+from shuffledp.statement.condition import SECRET_SAMPLE, conditions
+from shuffledp.statement.statement import Statement, facts_of
 
 COIN_DEVIATIONS = 6.0
 """So many standard deviations below the mean are not explained by coins: some who were drawn did not come."""
@@ -97,6 +99,19 @@ class Recipe:
     def asked(self) -> int:
         """How many were drawn, whether they came or not: whoever stays away makes nobody else less likely to be."""
         return self.users if self.drawn is None else max(self.drawn, self.users)
+
+    def premises(self) -> tuple[str, ...]:
+        """What must be so for its guarantee, beside what every collection needs."""
+        drawn = () if self.drawn_from is None else (SECRET_SAMPLE,)
+        return (*drawn, *catalogue.read(json.loads(self.mechanism)).premises())
+
+    def crowd_words(self) -> str:
+        """Who took part, for people."""
+        drawn = "" if self.drawn_from is None else f" of {self.drawn_from:,}"
+        coins = "" if self.rate is None else f" by coins of {rate_text(Fraction(self.rate) * 100)}%"
+        away = "" if self.asked == self.users else f", {self.asked - self.users:,} drawn stayed away"
+        lost = f" ({self.colluding:,} colluding)" if self.colluding else ""
+        return f"{self.users:,}{drawn}{coins}{away}{lost}"
 
     def covers(self, other: Recipe) -> bool:
         """Whether this counts at least what the other does: the same, with as many users or fewer.
@@ -268,22 +283,46 @@ class Guarantee:
             lost = f" out of {self.schedule.of}{lost}" if self.schedule.is_sampled else lost
             raise TooWeak(
                 f"collect: {self.users} {self._who} took part{lost} where {self.plan.users} were planned{least}, which "
-                f"gives {epsilon_is(self.epsilon)}{rounds} at δ = {self.plan.delta:g}, above the target "
-                f"{self.plan.epsilon:g}; nothing was released; add --allow-weaker to accept that."
+                f"gives {epsilon_is(self.epsilon)}{rounds} at δ = {typed(self.plan.delta)}, above the target "
+                f"{typed(self.plan.epsilon)}; nothing was released; add --allow-weaker to accept that."
             )
 
     @property
     def _who(self) -> str:
         return "users" if self.per_person == 1 else f"rows, up to {self.per_person} of one person,"
 
+    def conditions(self) -> tuple[str, ...]:
+        """What must be so for the promise to hold."""
+        plan = self.plan
+        drawn = replace(self.schedule, rounds=plan.rounds)
+        return conditions(plan.mechanism, drawn, colluding=self.recipe.colluding, per_person=self.per_person, rows=True)
+
+    def statement(self, command: str = "") -> Statement:
+        """The promise of this round for people who must defend it, with all planned rounds beside it."""
+        plan, drawn = self.plan, self.schedule.is_sampled
+        all_rounds = [("all planned rounds", epsilon_is(self.epsilon))] if plan.rounds > 1 else []
+        facts = [
+            ("task", plan.task.name),
+            ("population", plan.population),
+            ("target", f"ε = {typed(plan.epsilon)}, δ = {typed(plan.delta)}, " + ("met" if self.kept else "MISSED")),
+            *all_rounds,
+            *facts_of(plan.mechanism, self.users - self.recipe.colluding, self.schedule.rows()),
+        ]
+        known = self._known_curve.epsilon(plan.delta) if drawn else None
+        return Statement(self.value, self.conditions(), known, self.curve, command, facts)
+
     def claim(self) -> Claim:
         """The certificate's claim for this round; a sentence (``ValueError``) where `verify` could not prove it."""
         if self.per_person > 1:
             raise ValueError("certificate: expected one row of each person, got more; no proof of that is known.")
-        if self.schedule.is_sampled:
-            raise ValueError("certificate: expected all users, not some who were drawn; no proof of that is known.")
         if math.isinf(self.value.upper):
             raise ValueError("certificate: there is no finite ε to certify.")
+        if self.schedule.is_sampled:
+            plan = self.plan
+            return scheduled_claim(
+                plan.mechanism, self.schedule, self._honest, bound=plan.bound, colluding=self.recipe.colluding,
+                delta=plan.delta, effort=plan.effort,
+            )  # fmt: skip
         return proved_claim(self.plan.mechanism, self._honest, self.value, delta=self.plan.delta)
 
     def _pairs(self) -> dict[str, Any]:
@@ -323,6 +362,7 @@ class Guarantee:
             },
             "target_met": self.kept,
             **self._pairs(),
+            "conditions": list(self.conditions()),
             "epsilon_local": self.plan.mechanism.local_epsilon,
             "messages_per_user": self.plan.mechanism.messages_per_user,
         }

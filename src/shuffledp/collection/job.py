@@ -22,7 +22,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +30,8 @@ from shuffledp.collection import durable
 from shuffledp.collection.ledger import Ledger
 from shuffledp.planner.plan_file import Plan
 from shuffledp.sampling.random import KEY_BYTES
+from shuffledp.tasks.column import Tally
+from shuffledp.tasks.rules import STRICT, Rules
 
 JOB = "job.json"
 REPORT = "report.json"
@@ -42,29 +44,42 @@ class Start:
 
     plan: Plan
     round_number: int
-    column: str
+    columns: tuple[str, ...]
     source: Mapping[str, Any]
     """The input's fingerprint."""
     users: int
     ledger: Mapping[str, Any] | None
     """The ledger that it was written down in, by its head at that time; None where none is kept."""
+    options: list[int] | None = None
+    """The options that are asked for; None for all of them."""
     draws: bool = False
     """Whether some of the rows are drawn here; then ``users`` counts all of them."""
+    rules: Rules = STRICT
+    tally: Tally = field(default_factory=Tally)
+    """How many values the rules change: for whoever sees the raw data, and never in a report."""
 
     def document(self) -> dict[str, Any]:
         """For job.json."""
+        # One column is a text, as ever.
+        column = self.columns[0] if len(self.columns) == 1 else list(self.columns)
         return {
-            "plan": self.plan.document(), "round": self.round_number, "column": self.column,
+            "plan": self.plan.document(), "round": self.round_number, "column": column,
             "input": dict(self.source), "users": self.users, "ledger": self.ledger,
-            **({"draws": True} if self.draws else {}),
+            **({} if self.options is None else {"options": self.options}), **({"draws": True} if self.draws else {}),
+            **({"rules": self.rules.document(), "tally": vars(self.tally)} if self.rules != STRICT else {}),
         }  # fmt: skip
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``document``."""
-        names = ("round", "column", "input", "users", "ledger", "draws")
-        told = {"draws": False, **document}
-        return cls(Plan.parse(json.dumps(told["plan"])), *(told[name] for name in names))
+        told = {"options": None, "draws": False, **document}
+        column = told["column"]
+        columns = (column,) if isinstance(column, str) else tuple(column)
+        return cls(
+            Plan.parse(json.dumps(told["plan"])), told["round"], columns, told["input"], told["users"],
+            told["ledger"], told["options"], told["draws"], Rules(**told.get("rules", {})),
+            Tally(**told.get("tally", {})),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -185,11 +200,7 @@ class Job:
         key = self.work / "key"
         if key.exists():
             durable.write_whole(self._forgotten, b"")
-            with open(key, "r+b") as file:
-                file.write(bytes(KEY_BYTES))
-                file.flush()
-                durable.sync(file.fileno())
-            durable.remove(key)
+            durable.destroy(key)
         durable.remove_tree(self.encoded)
         durable.remove_tree(input_beside(self.encoded))
 

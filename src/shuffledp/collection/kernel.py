@@ -13,8 +13,9 @@ from shuffledp.array import Array, Bytes
 from shuffledp.collection import durable, message
 from shuffledp.collection.input.table import chunks
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.sampling.random import WORD, KeyedSource, RandomSource
-from shuffledp.tasks.column import Column
+from shuffledp.tasks.column import BadRow, Column, Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,9 +38,17 @@ def check(column: Column, arrays: Iterable[pa.Array]) -> int:
     rows = 0
     for array in arrays:
         if len(array):
-            column.values(array)
+            try:
+                column.values(array)
+            except BadRow as error:
+                raise BadRow(str(error), None if error.row is None else rows + error.row) from None
         rows += len(array)
     return rows
+
+
+def counted(column: Column, arrays: Iterable[pa.Array]) -> Tally:
+    """How many values become others by the column's rules."""
+    return sum((column.counted(array) for array in arrays if len(array)), Tally())
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Encoder:
         """The messages of one chunk of one part of the input."""
         mechanism = self.column.mechanism
         source = KeyedSource(self.key, part * STREAMS_OF_A_PART + chunk)
-        return mechanism.pack(mechanism.randomize(self.column.values(array), source))
+        return mechanism.pack(mechanism.randomize(self.column.values(array, source), source))
 
     def part(self, arrays: Iterator[pa.Array], part: int) -> Iterator[Bytes]:
         """The messages of one part of the input, chunk by chunk."""
@@ -96,8 +105,12 @@ class Total:
         return Total(statistic, self.messages + other.messages, self.refused + other.refused)
 
 
-def accumulate(mechanism: Mechanism, batches: Iterable[Bytes]) -> Total | None:
-    """Everything added up; None of no messages. A row that is no message is counted, and does nothing else."""
+def accumulate(mechanism: Mechanism, batches: Iterable[Bytes], reading: Reading | None = None) -> Total | None:
+    """Everything added up; None of no messages. A row that is no message is counted, and does nothing else.
+
+    ``reading`` is that of some options, where not all are asked for.
+    """
+    server = mechanism.reading if reading is None else reading
     total: Total | None = None
     refused = 0
     for wire in batches:
@@ -106,7 +119,7 @@ def accumulate(mechanism: Mechanism, batches: Iterable[Bytes]) -> Total | None:
         refused += len(good) - found
         if found:
             sent = messages if found == len(good) else messages[good]
-            part = Total(np.asarray(mechanism.accumulate(sent)), found, 0)
+            part = Total(np.asarray(server.accumulate(sent)), found, 0)
             total = part if total is None else total + part
     return None if total is None else replace(total, refused=refused)
 

@@ -11,18 +11,18 @@ import os
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from shuffledp import argument
 from shuffledp.collection import account as accounts, caution
-from shuffledp.collection.account import RELEASED, RESERVED, Account, Budget, Entry, account_of, normal_name
+from shuffledp.collection.account import RELEASED, RESERVED, Account, Entry, account_of, normal_name
 from shuffledp.collection.chain import Head, LedgerFailed, told
 from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
 from shuffledp.collection.ledger_file import LedgerFile
 from shuffledp.collection.spending import Spending
+from shuffledp.collection.standing import Standing
 from shuffledp.collection.witness import Witness, data_directory
 from shuffledp.planner.plan_file import Plan
 from shuffledp.version import __version__
@@ -34,31 +34,6 @@ DEFAULT_DELTA = 1e-9
 FILE_VARIABLE, FILE_NAME = "SHUFFLEDP_LEDGER", "ledger.sqlite"
 
 Payload = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One population: its collections, and what they amount to together."""
-
-    population: str
-    entries: tuple[Entry, ...]
-    budget: Budget | None
-    epsilon: float
-    """At ``delta``."""
-    delta: float
-    spent: float
-    """ε at the budget's δ; where there is no budget, at ``delta``."""
-    head: Head
-    """Where the ledger stood."""
-    accepted: tuple[str, ...] = ()
-    """When the ledger was found to be another than the one last seen, and accepted as it was."""
-    warnings: tuple[str, ...] = ()
-    """A sentence for each thing that somebody should look at: a name that is new, a budget that is spent."""
-
-    @property
-    def left(self) -> float | None:
-        """ε that is not spent yet, at the budget's δ; None where there is no budget."""
-        return None if self.budget is None else max(0.0, self.budget.epsilon - self.spent)
 
 
 class Ledger:
@@ -149,6 +124,22 @@ class Ledger:
             return [self._reservation(account, id_, guarantee)]
 
         self._write(decide)
+
+    def demand_room(self, guarantee: Guarantee, rounds: int) -> None:
+        """Stop where the budget does not allow so many collections like this one: none of them may be in vain."""
+        self._spending.learn(guarantee)
+        account = self._read()
+        name = account.known(guarantee.plan.population)
+        budget = account.budgets.get(name)
+        if budget is None:
+            return
+        given = [entry.recipe for entry in account.of(name)]
+        spent, total = (
+            self._spending.epsilon([*given, *[guarantee.recipe] * times], budget.delta, account.curves)
+            for times in (0, rounds)
+        )
+        if total > budget.epsilon:
+            raise TooWeak(f"{WHO}: {rounds} rounds {caution.would_bring(budget, spent, total)}; nothing was collected.")
 
     def settle(self, id_: str, guarantee: Guarantee, digest: str) -> None:
         """The messages named by ``digest`` are about to be seen: the reservation becomes those who really came.

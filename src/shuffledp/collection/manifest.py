@@ -23,7 +23,7 @@ from shuffledp.mechanisms.parts.crowd import CrowdRule
 
 NAME = "_manifest.json"
 """Whoever reads the directory as a table passes over names that begin so."""
-FORMAT, VERSION = "shuffledp shuffled messages", 2
+FORMAT, VERSION = "shuffledp shuffled messages", 3
 LONGEST = 1 << 16
 DIGEST = b"shuffledp released messages\0"
 
@@ -48,10 +48,17 @@ class Manifest:
     """How many messages there were too few or too many for the users, added up over the encoders."""
     noise: str
     """Who drew what hides the messages: the users, or the shuffler, whose messages are among these."""
+    closed: str = ""
+    """The ``digest`` of the same messages as the shuffler handed them on, where they were closed; empty otherwise."""
 
     @property
     def digest(self) -> str:
-        """A name for these messages of this plan: whoever shuffles them again gets the same one."""
+        """A name for these messages of this plan: whoever shuffles them again gets the same one.
+
+        Messages keep it when they are opened, so that a ledger counts them once.
+        """
+        if self.closed:
+            return self.closed
         return hashlib.sha256(DIGEST + f"{self.plan}:{self.sha256}".encode()).hexdigest()
 
     def missing_of(self, crowd: CrowdRule) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +15,8 @@ from shuffledp.tasks.quantity import Quantity
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_BARS, LONGEST_LABEL = 30, 40
-"""How many of the largest estimates are drawn, and how much of their names."""
+MOST_BARS, LONGEST_LABEL, MOST_PANELS = 30, 40, 12
+"""How many of the largest estimates are drawn, how much of their names, and how many quantities."""
 
 
 def draw(quantities: Sequence[Quantity], path: Path | None, confidence: float) -> Figure:
@@ -24,6 +25,8 @@ def draw(quantities: Sequence[Quantity], path: Path | None, confidence: float) -
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    # A picture must stay one that can be drawn: of many quantities the first ones.
+    quantities = quantities[:MOST_PANELS]
     longest = max(min(MOST_BARS, len(quantity.labels)) for quantity in quantities)
     figure = Figure(figsize=(7.0 * len(quantities), 1.5 + 0.24 * longest), layout="constrained")
     FigureCanvasAgg(figure)
@@ -37,12 +40,16 @@ def draw(quantities: Sequence[Quantity], path: Path | None, confidence: float) -
         axes.set_yticks(places, [_shown(quantity.labels[place]) for place in order])
         axes.set_ylim(len(order) - 0.5, -0.5)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        axes.set_xlabel(quantity.name if reach is None else f"{quantity.name}, with {confidence:.0%} intervals")
+        name = f"{_shown(quantity.question)}: {quantity.name}" if quantity.question else quantity.name
+        axes.set_xlabel(name if reach is None else f"{name}, with {confidence:.0%} intervals")
         axes.grid(axis="x", alpha=0.3)
         if len(order) < len(quantity.labels):
             axes.set_title(f"largest {len(order)} of {len(quantity.labels)}")
     if path is not None:
-        figure.savefig(path, dpi=200)
+        with warnings.catch_warnings():
+            # Labels in scripts that the font does not have are boxes, and no reason to stop.
+            warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+            figure.savefig(path, dpi=200)
     return figure
 
 

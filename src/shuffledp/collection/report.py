@@ -14,20 +14,24 @@ from shuffledp.bounds.schedule import CONDITION
 from shuffledp.collection.ask import NODES, document_of, questions_of
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
-from shuffledp.collection.ledger import Standing
-from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up, settings_text
+from shuffledp.collection.standing import Standing
+from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up, settings_text, typed
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.metric.amplification import MetricVariationRatio
 from shuffledp.readable import Readable
+from shuffledp.tasks.column import Tally
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.question import Quantile, RangeCount
 from shuffledp.tasks.ranges import Ranges
+from shuffledp.tasks.rules import STRICT, Rules
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONFIDENCE = 0.95
-ROWS_SHOWN, LINES_SHOWN = 20, 10
+ROWS_SHOWN, LINES_SHOWN, QUESTIONS_SHOWN = 20, 10, 10
+NEXT_PLAN = "next-plan.json"
+"""The plan of the next round, where what it asks depends on this one."""
 ONE_PARTY = (
     "One party ran all three roles and saw the raw data. The guarantee holds towards those who see only the shuffled "
     "messages or the estimates, not towards that party; run encode, shuffle and estimate on separate machines for that."
@@ -36,7 +40,10 @@ PARTIES_APART = (
     "Encoding, shuffling and estimating were run apart. The guarantee holds as long as the shuffler does not hand on "
     "the order of the messages or who sent them."
 )
-ROWS_APART = "Each row that an encoder read was taken as one person, unless the encoder was told whose rows they are."
+ROWS_APART = (
+    "Each row that an encoder read was taken as one person, unless the encoder was told whose rows they are; what it "
+    "left out, clipped or drew from is known to it alone."
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,12 @@ class Report(Readable):
     """Which rows of the input were used; None where only the encoders know."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Messages that were read, refused because they were none, and missing or too many for their users."""
+    rules: Rules = STRICT
+    """What became of cells that are not as planned."""
+    tally: Tally = field(default_factory=Tally)
+    """How many values the rules changed: exact counts, which no guarantee covers, and hence in no file."""
+    asked: int | None = None
+    """How many options were asked for; None where it is all of them."""
 
     def document(self) -> dict[str, Any]:
         """report.json."""
@@ -83,11 +96,13 @@ class Report(Readable):
             "guarantee": self.guarantee.document(),
             "statement": self.statement(),
             "rows": None if self.rows is None else self.rows.document(),
+            **({"rules": self.rules.document()} if self.rules != STRICT else {}),
             "parties": self.parties,
             "engine": self.engine,
             "confidence": CONFIDENCE,
-            "standard_error": self.largest_error(),
+            "standard_error": self.largest_error() if not plan.task.questions else self.errors(),
             "promise": dict(plan.promise),
+            "asked": self.asked,
             "estimates": [dict(row) for row in rows_of(self.quantities)],
             **({NODES: document_of(self.estimate)} if isinstance(plan.task, Ranges) else {}),
             "ledger": None if self.standing is None else standing_document(self.standing),
@@ -104,14 +119,28 @@ class Report(Readable):
 
     def largest_error(self) -> float:
         """The largest standard error of any estimate."""
-        return max(
-            float(quantity.standard_error.max()) for quantity in self.quantities if quantity.standard_error is not None
-        )
+        return max(self.errors().values())
+
+    def errors(self) -> dict[str, float]:
+        """The largest standard error of each question's estimates; of those of the only one, which has no name."""
+        found: dict[str, float] = {}
+        for one in self.quantities:
+            if one.standard_error is not None:
+                found[one.question] = max(found.get(one.question, 0.0), float(one.standard_error.max(initial=0.0)))
+        return found
 
     def statement(self) -> str:
         """The guarantee in words."""
         held = self.guarantee
-        parts = (self._promise(), self._condition(), self._pairs(), self._despite(), self._alone(), self._rows_used())
+        parts = (
+            self._promise(),
+            self._condition(),
+            self._pairs(),
+            self._despite(),
+            self._alone(),
+            self._rows_used(),
+            self._domain(),
+        )
         text = " ".join(filter(None, parts))
         if held.plan.rounds > 1:
             text += f" Over {held.plan.rounds} such rounds: {epsilon_is(held.epsilon)}."
@@ -119,7 +148,7 @@ class Report(Readable):
         if self.standing is not None and past > held.plan.rounds:
             text += (
                 f" The ledger has {past:,} collections from these people, where the plan is for {held.plan.rounds:,}: "
-                f"all together {epsilon_is(self.standing.epsilon)} at δ = {rounded_up(self.standing.delta)}."
+                f"all together {epsilon_is(self.standing.epsilon)} at δ = {typed(self.standing.delta)}."
             )
         aside = sum(self._aside().values())
         if aside:
@@ -127,7 +156,9 @@ class Report(Readable):
                 f" {aside:,} messages were not as planned: as many users are taken to hide nobody, and are not counted."
             )
         if held.epsilon > held.plan.epsilon:
-            text += f" This is WEAKER than the planned ε = {held.plan.epsilon:g}, and was accepted by --allow-weaker."
+            text += (
+                f" This is WEAKER than the planned ε = {typed(held.plan.epsilon)}, and was accepted by --allow-weaker."
+            )
         return text
 
     def _condition(self) -> str:
@@ -152,7 +183,21 @@ class Report(Readable):
 
     def _rows_used(self) -> str:
         """What was taken as one person."""
-        return ROWS_APART if self.rows is None else self.rows.sentence()
+        told = ROWS_APART if self.rows is None else self.rows.sentence()
+        return " ".join([told, *self.rules.words()])
+
+    def _domain(self) -> str:
+        """What of the domain is no part of the promise."""
+        read = self.guarantee.plan.read_from_data
+        if not read:
+            return ""
+        return f"The plan's {' and '.join(read)} were read from the data: a release of its own, which no ε here covers."
+
+    def alone(self) -> str:
+        """What whoever ran the collection may want to know, and nobody else; empty where nothing was changed."""
+        changed = {"numbers clipped": self.tally.clipped, "lists drawn from": self.tally.shortened}
+        told = ", ".join(f"{number:,} {words}" for words, number in changed.items() if number)
+        return f"For you alone, and in no file, as the guarantee does not cover it: {told}." if told else ""
 
     def _whom(self) -> str:
         """Whose data the promise is about."""
@@ -175,20 +220,23 @@ class Report(Readable):
     def _alone(self) -> str:
         """What holds without the shuffler."""
         local = self.guarantee.plan.mechanism.local_epsilon
-        if self.guarantee.plan.mechanism.crowd.by_shuffler:
+        crowd = self.guarantee.plan.mechanism.crowd
+        if crowd.by_shuffler:
+            whoever = " How many users took part, or collude, does not matter." if crowd.whoever_comes else ""
             return (
                 "All of it rests on the shuffler, which drew the noise: to who knows the noise, or sees who sent what, "
-                "the messages promise nothing. How many users took part, or collude, does not matter."
+                f"the messages promise nothing.{whoever}"
             )
         if local is None:
             return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
-        return f"Each message alone keeps local ε = {rounded_up(local)} even from the shuffler."
+        what = "Each message alone keeps" if crowd.one_each else "All that a user sends keeps"
+        return f"{what} local ε = {rounded_up(local)} even from the shuffler."
 
     def _promise(self) -> str:
         held = self.guarantee
         if math.isinf(held.value.upper):
-            return f"No ε is known that holds at δ = {rounded_up(held.plan.delta)}: it may be {BEYOND}."
-        epsilon, delta = rounded_up(held.value.upper), rounded_up(held.plan.delta)
+            return f"No ε is known that holds at δ = {typed(held.plan.delta)}: it may be {BEYOND}."
+        epsilon, delta = rounded_up(held.value.upper), typed(held.plan.delta)
         return (
             f"Whatever one of the {self._whom()}, the probability of any set of shuffled messages "
             f"changes by at most a factor e^{epsilon}, and by {delta} beyond that: "
@@ -222,23 +270,29 @@ class Report(Readable):
             *self._colluding(),
             *self._left_out(),
             ("ε (guaranteed)", epsilon_text(held.value.upper, 7)),
-            ("δ", f"{held.plan.delta:g}"),
+            *self._all_rounds(),
+            ("δ", typed(held.plan.delta)),
             *self._drawn(),
-            ("target", f"ε = {held.plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
+            ("target", f"ε = {typed(held.plan.epsilon)}, " + ("met" if held.kept else "MISSED")),
             *self._of_a_pair(),
             ("theorem", held.value.theorem),
             *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
         ]
         if self.standing is not None:
             spent, budget = (
-                f"{epsilon_is(self.standing.epsilon, 7)} at δ = {self.standing.delta:g}",
+                f"{epsilon_is(self.standing.epsilon, 7)} at δ = {typed(self.standing.delta)}",
                 self.standing.budget,
             )
             pairs.append((f"{held.plan.population!r} so far", spent))
             if budget is not None:
-                words = f"{epsilon_is(self.standing.spent, 7)} of {budget.epsilon:g} at δ = {budget.delta:g}"
+                words = f"{epsilon_is(self.standing.spent, 7)} of {typed(budget.epsilon)} at δ = {typed(budget.delta)}"
                 pairs.append(("of the budget", words))
         return pairs + self._largest()
+
+    def _all_rounds(self) -> list[tuple[str, str]]:
+        """ε of whoever takes part in all planned rounds, where there are several."""
+        rounds = self.guarantee.plan.rounds
+        return [] if rounds == 1 else [(f"ε of all {rounds:,} rounds", epsilon_text(self.guarantee.epsilon, 7))]
 
     def _of_a_pair(self) -> list[tuple[str, str]]:
         """What every two values are promised, where near ones are promised more."""
@@ -260,22 +314,22 @@ class Report(Readable):
 
     def _left_out(self) -> list[tuple[str, str]]:
         """How many rows were not used, where users were told apart."""
-        if self.rows is None or self.rows.users is None:
+        if self.rows is None:
             return []
+        dropped = [("rows without a value", f"{self.rows.dropped:,}, not used")] if self.rows.dropped else []
+        if self.rows.users is None or self.rows.gathered:
+            return dropped
         most = f"at most {self.rows.per_person:,} of each user"
-        return [("rows left out", f"{self.rows.left_out:,}: {most}, the first in the order of the input")]
+        return [("rows left out", f"{self.rows.left_out:,}: {most}, the first in the order of the input"), *dropped]
 
     def _largest(self) -> list[tuple[str, str]]:
-        """The largest estimates with their intervals."""
-        quantity, pairs = self.quantities[0], []
-        for place in sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])[:LINES_SHOWN]:
-            interval = ""
-            if quantity.low is not None and quantity.high is not None:
-                interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
-            pairs.append((quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}"))
-        if len(quantity.labels) > len(pairs):
-            pairs.append(("…", f"{len(quantity.labels) - len(pairs):,} more in estimates.csv"))
-        return pairs
+        """The largest estimates with their intervals; of a survey, those of each question."""
+        first = {quantity.question: quantity for quantity in reversed(self.quantities)}
+        shown = list(reversed(first.values()))[:QUESTIONS_SHOWN]
+        lines = [line for quantity in shown for line in _lines(quantity, max(1, LINES_SHOWN // len(shown)))]
+        if len(first) > len(shown):
+            lines.append(("…", f"{len(first) - len(shown):,} more questions in estimates.csv"))
+        return lines
 
     @property
     def remark(self) -> str:
@@ -297,10 +351,11 @@ class Report(Readable):
             *self._colluding(),
             *self._left_out(),
             ("central ε, guaranteed", epsilon_text(held.value.upper)),
+            *self._all_rounds(),
             ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
-            ("δ", rounded_up(plan.delta)),
+            ("δ", typed(plan.delta)),
             *self._drawn(),
-            ("target", f"ε = {plan.epsilon:g}, " + ("met" if held.kept else "MISSED")),
+            ("target", f"ε = {typed(plan.epsilon)}, " + ("met" if held.kept else "MISSED")),
             *self._of_a_pair(),
             ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
             ("messages a user", f"{plan.mechanism.messages_per_user:,.4g}"),
@@ -309,7 +364,7 @@ class Report(Readable):
             ("bound", f"{held.value.bound}: {held.value.theorem}"),
             ("certificate", proof),
             *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
-            ("largest standard error", f"{self.largest_error():.6g}"),
+            *((f"largest standard error{_of(name)}", f"{error:.6g}") for name, error in self.errors().items()),
             *((f"promised {name.replace('_', ' ')}", f"{number:.6g}") for name, number in plan.promise.items()),
             ("engine", self.engine),
         ]
@@ -320,16 +375,25 @@ class Report(Readable):
             self.parties,
             _table(("", ""), facts),
             "## Estimates",
-            f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv.",
-            *(self._shown(quantity) for quantity in self.quantities),
+            f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv."
+            f"{self._of_those_asked()}",
+            *(text for quantity in self.quantities for text in self._shown(quantity)),
             *(["![estimates](estimates.png)"] if drawn else []),
         ]
         if self.standing is not None:
             parts += ["## Ledger", _ledger_words(self.standing)]
         return "\n\n".join(parts) + "\n"
 
-    def _shown(self, quantity: Quantity) -> str:
-        order = sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])
+    def _of_those_asked(self) -> str:
+        """Which options these are, where not all of them."""
+        if self.asked is None:
+            return ""
+        size = self.guarantee.plan.task.domain.size
+        return f" They are of the {self.asked:,} options that were asked for, of {size:,} in all."
+
+    def _shown(self, quantity: Quantity) -> list[str]:
+        known = [place for place in range(len(quantity.labels)) if not math.isnan(quantity.value[place])]
+        order = sorted(known, key=lambda place: -quantity.value[place])
         rows = []
         for place in order[:ROWS_SHOWN]:
             interval = ""
@@ -337,7 +401,10 @@ class Report(Readable):
                 interval = f"{quantity.low[place]:,.6g} … {quantity.high[place]:,.6g}"
             rows.append((quantity.labels[place], f"{quantity.value[place]:,.6g}", interval))
         title = quantity.name if len(order) <= ROWS_SHOWN else f"{quantity.name} (largest {ROWS_SHOWN})"
-        return _table(("", title, "interval"), rows)
+        untold = len(quantity.labels) - len(known)
+        note = f"\n\nOf {untold:,} others nothing is told: their counts are not above their errors." if untold else ""
+        heading = [f"### {quantity.question}"] if quantity.question else []
+        return [*heading, _table(("", title, "interval"), rows) + note]
 
     def write(self, directory: Path) -> None:
         """All files of the report into a directory."""
@@ -349,6 +416,9 @@ class Report(Readable):
         write_estimates(self.quantities, directory)
         drawn = self._draw(directory / "estimates.png")
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
+        following = self.guarantee.plan.following(self.estimate)
+        if following is not None:
+            (directory / NEXT_PLAN).write_text(following.text(), encoding="utf-8")
         (directory / "report.md").write_text(self.markdown(proof, drawn), encoding="utf-8")
         (directory / "report.json").write_text(json_text(self.document(), indent=1) + "\n", encoding="utf-8")
 
@@ -366,8 +436,26 @@ class Report(Readable):
         return True
 
 
+def _of(question: str) -> str:
+    return f" of {question}" if question else ""
+
+
+def _lines(quantity: Quantity, most: int) -> list[tuple[str, str]]:
+    """The largest estimates of one quantity, with their intervals."""
+    head = f"{quantity.question}: " if quantity.question else ""
+    pairs = []
+    for place in sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])[:most]:
+        interval = ""
+        if quantity.low is not None and quantity.high is not None:
+            interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
+        pairs.append((head + quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}"))
+    if len(quantity.labels) > len(pairs):
+        pairs.append((f"{head}…", f"{len(quantity.labels) - len(pairs):,} more in estimates.csv"))
+    return pairs
+
+
 def rows_of(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
-    """One row per estimate."""
+    """One row per estimate; the question that it answers is in it where there are several."""
     rows = []
     for quantity in quantities:
         columns = {
@@ -377,9 +465,15 @@ def rows_of(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
             "high": quantity.high,
         }
         for place, label in enumerate(quantity.labels):
-            numbers = {name: None if array is None else float(array[place]) for name, array in columns.items()}
-            rows.append({"quantity": quantity.name, "label": label, **numbers})
+            numbers = {name: None if array is None else told(array[place]) for name, array in columns.items()}
+            asked = {"question": quantity.question} if quantity.question else {}
+            rows.append({**asked, "quantity": quantity.name, "label": label, **numbers})
     return rows
+
+
+def told(number: float) -> float | None:
+    """A number as it stands in a file; None where nothing is known."""
+    return None if math.isnan(number) else float(number)
 
 
 def write_estimates(quantities: Sequence[Quantity], directory: Path) -> None:
@@ -389,8 +483,9 @@ def write_estimates(quantities: Sequence[Quantity], directory: Path) -> None:
     import pyarrow.parquet as pq
 
     number = pa.float64()
+    asked = [("question", pa.string())] if any(quantity.question for quantity in quantities) else []
     schema = pa.schema(
-        [("quantity", pa.string()), ("label", pa.string())]
+        [*asked, ("quantity", pa.string()), ("label", pa.string())]
         + [(name, number) for name in ("estimate", "standard_error", "low", "high")]
     )
     table = pa.Table.from_pylist(rows_of(quantities), schema=schema)
@@ -412,6 +507,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "head": standing.head.document(),
         "accepted": list(standing.accepted),
         "warnings": list(standing.warnings),
+        "conditions": list(standing.conditions()),
     }
 
 
@@ -432,10 +528,10 @@ def _ledger_words(standing: Standing) -> str:
     rounds, budget, head = len(standing.entries), standing.budget, standing.head
     text = (
         f"{standing.population!r} has now taken part in {rounds} collection{'s' if rounds > 1 else ''}, "
-        f"{epsilon_is(standing.epsilon)} at δ = {standing.delta:g} in all."
+        f"{epsilon_is(standing.epsilon)} at δ = {typed(standing.delta)} in all."
     )
     if budget is not None:
         spent = f", of which {epsilon_text(standing.spent)} are spent" if budget.delta != standing.delta else ""
-        text += f" The budget is ε = {budget.epsilon:g} at δ = {budget.delta:g}{spent}."
+        text += f" The budget is ε = {typed(budget.epsilon)} at δ = {typed(budget.delta)}{spent}."
     text += f" The ledger is {head.ledger}, and its entry {head.entries} has the hash {head.hash}."
     return " ".join(filter(None, (text, accepted_words(standing))))

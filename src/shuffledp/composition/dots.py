@@ -13,7 +13,7 @@ import numpy as np
 from shuffledp.array import Floats, Integers
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
-from shuffledp.privacy.loss import FLAT, LossGrid, Survey, round_step
+from shuffledp.privacy.loss import FLAT, LossGrid, LossSurvey, round_step
 from shuffledp.privacy.value import BoundValue
 
 SURVEYED = 1e-12
@@ -39,7 +39,7 @@ class Dots:
     @classmethod
     def of(cls, curve: PrivacyCurve) -> Self:
         """The dots of a curve: near each other where its loss mostly is, wider beyond."""
-        survey = Survey(curve, SURVEYED)
+        survey = LossSurvey(curve, SURVEYED)
         deviation = math.sqrt(survey.variance)
         grid = LossGrid(curve, round_step(SHARE / BETWEEN * deviation), survey.floor)
         grid.look_at(grid.spread(REACH * deviation, max(LEAST, survey.floor * FLAT), BETWEEN))

@@ -18,7 +18,7 @@ from shuffledp.numerics.convolution import UNIT, GridMeasure, GridSum, TiltedSum
 from shuffledp.numerics.hull import Kinked
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
-from shuffledp.privacy.loss import LossGrid, Survey, round_step
+from shuffledp.privacy.loss import LossGrid, LossSurvey, round_step
 from shuffledp.privacy.value import BoundValue
 
 _WHO = "compose"
@@ -54,7 +54,7 @@ class _Composer:
     def __init__(self, parts: tuple[tuple[PrivacyCurve, int], ...], accuracy: float) -> None:
         self.times = [times for _, times in parts]
         self.rounds = sum(self.times)
-        surveys = [Survey(curve, SURVEYED) for curve, _ in parts]
+        surveys = [LossSurvey(curve, SURVEYED) for curve, _ in parts]
         self.variances = [survey.variance for survey in surveys]
         self.variance = math.fsum(n * v for n, v in zip(self.times, self.variances, strict=True))
         # Chords spread the loss over cells of length h and add about h²/6 to its variance, round by round.

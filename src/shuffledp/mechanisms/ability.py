@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.array import Floats
+from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.consistent_ranges import ConsistentRanges
 from shuffledp.mechanisms.parts.reading import TreeReading
@@ -34,6 +35,25 @@ class AnswersRanges(ABC):
         return self.answers.range_variance(self.check(values), ranges)
 
 
+class AnswersQueries(ABC):
+    """Answers several queries to the same users, each by a mechanism of its own."""
+
+    mechanisms: Sequence[Mechanism]
+
+    @property
+    @abstractmethod
+    def shares(self) -> tuple[Fraction, ...]:
+        """The probability with which a user answers each query."""
+
+    @abstractmethod
+    def queries(self, estimate: Estimate) -> list[Estimate]:
+        """The estimate of each query, in the shape that its mechanism gives."""
+
+    @abstractmethod
+    def query_variance(self, number: int, values: Array) -> Floats:
+        """The exact variance of the estimate of one query, for these true values of its column."""
+
+
 def range_answers(mechanism: Mechanism) -> ConsistentRanges | None:
     """How a mechanism answers ranges: from a tree's nodes, or by adding up options; None where it cannot."""
     reading = mechanism.reading.inner if isinstance(mechanism.reading, SeedReading) else mechanism.reading
@@ -46,3 +66,9 @@ def answers_ranges(kind: type[Mechanism] | Mechanism) -> bool:
     """Whether a mechanism, or some mechanism of a class, answers ranges."""
     some = kind.examples() if isinstance(kind, type) else [kind]
     return any(range_answers(one) is not None for one in some)
+
+
+def fills_places(kind: type[Mechanism] | Mechanism) -> bool:
+    """Whether users must hold exactly as many items as a mechanism is made for, and are padded with dummies."""
+    some = kind.examples() if isinstance(kind, type) else [kind]
+    return any(one.values.fills for one in some)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib
 import math
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,16 +21,24 @@ from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.mechanisms.combined.repeated import Repeated
 from shuffledp.mechanisms.mechanism import Mechanism
 
+ALIKE = 0.7
+"""How alike a name must be to one that is known, to be taken for a slip."""
 WRAPPERS: Mapping[str, type[Compressed | Repeated]] = {compressed.PREFIX: Compressed, repeated.PREFIX: Repeated}
 """What is built around a mechanism, by the prefix of its name; its first field is the mechanism."""
 
 
 def all_mechanisms() -> dict[str, type[Mechanism]]:
     """Final mechanism classes by their command-line name."""
-    for module in pkgutil.walk_packages(shuffledp.mechanisms.__path__, f"{shuffledp.mechanisms.__name__}."):
-        importlib.import_module(module.name)
+    _import_all()
     found = sorted(_final_kinds(Mechanism), key=lambda kind: kind.name)
     return {kind.name: kind for kind in found}
+
+
+@cache
+def _import_all() -> None:
+    """Every file of the package, once: looking for them takes longer than most questions to the catalogue."""
+    for module in pkgutil.walk_packages(shuffledp.mechanisms.__path__, f"{shuffledp.mechanisms.__name__}."):
+        importlib.import_module(module.name)
 
 
 def _final_kinds(kind: Any) -> Iterator[type[Mechanism]]:
@@ -57,7 +67,7 @@ def takes_epsilon(kind: type[Mechanism]) -> bool:
 
 def can_be_named(kind: type[Mechanism]) -> bool:
     """Whether its name and settings that can be written down suffice to build it, as a plan has them."""
-    return kind.built_from_numbers or bool(kind.built_from_table)
+    return kind.built_from_numbers or kind.built_from_mechanisms or bool(kind.built_from_table)
 
 
 def construct(kind: type[Mechanism], epsilon: float | None, chosen: Mapping[str, Any]) -> Mechanism:
@@ -65,9 +75,34 @@ def construct(kind: type[Mechanism], epsilon: float | None, chosen: Mapping[str,
     return kind(**chosen) if epsilon is None else kind(epsilon=epsilon, **chosen)  # type: ignore[call-arg]
 
 
+def aliases() -> dict[str, str]:
+    """Other names of this package's mechanisms, and what each stands for."""
+    # Not what a class has from another one that it is built on.
+    return {other: kind.name for kind in all_mechanisms().values() for other in vars(kind).get("also_called", ())}
+
+
 def find(name: str) -> type[Mechanism] | None:
     """The class of a name: this package's own first, then what files and installed packages brought along."""
-    return all_mechanisms().get(name) or visitor.find(name)
+    ours = all_mechanisms()
+    return ours.get(name) or visitor.find(name) or ours.get(aliases().get(plain_name(name), plain_name(name)))
+
+
+def plain_name(name: str) -> str:
+    """A name as the catalogue writes names."""
+    return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+def unknown(name: str) -> ValueError:
+    """The sentence for a name that nobody knows."""
+    kinds = [*(known for known, own in all_mechanisms().items() if can_be_named(own)), *visitor.names()]
+    other = aliases()
+    near = difflib.get_close_matches(plain_name(name), [*kinds, *other], 1, cutoff=ALIKE)
+    if near:
+        meant = other.get(near[0], near[0])
+        return ValueError(
+            f"mechanism must be one of the catalogue, such as {meant!r}, which may be meant, got {name!r}."
+        )
+    return ValueError(f"mechanism must be one of {', '.join(kinds)}, got {name!r}.")
 
 
 def kind_of(name: str) -> type[Mechanism]:
@@ -75,8 +110,7 @@ def kind_of(name: str) -> type[Mechanism]:
     _, name = wrappers_of(name)
     kind = find(name)
     if kind is None or not can_be_named(kind):
-        kinds = [known for known, own in all_mechanisms().items() if can_be_named(own)]
-        raise ValueError(f"mechanism must be one of {', '.join([*kinds, *visitor.names()])}, got {name!r}.")
+        raise unknown(name)
     return kind
 
 
@@ -150,7 +184,21 @@ def build(name: str, epsilon_local: float | None, given: Mapping[str, Any]) -> M
     unknown = [key for key in given if key not in known]
     if unknown:
         raise ValueError(f"{name}: expected settings among {', '.join(known) or 'none'}, got {unknown[0]!r}.")
+    if kind.built_from_mechanisms:
+        return construct(kind, None, dict(given) | {"mechanisms": _mechanisms(name, given.get("mechanisms"))})
     return construct(kind, epsilon_local, _chosen(name, known, given, kind.built_from_table))
+
+
+def _mechanisms(name: str, given: Any) -> list[Mechanism]:
+    """The mechanisms that another one is made of, as their documents tell."""
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise TypeError(
+            f"{name}: mechanisms must be a list of mechanisms as a plan has them, got {argument.shown(given)}."
+        )
+    for one in given:
+        if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
+            raise TypeError(f"{name}: expected a mechanism with its name and settings, got {argument.shown(one)}.")
+    return [read(one) for one in given]
 
 
 def _chosen(

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
-from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.asked import Asked
+from shuffledp.mechanisms.parts.reading import Reading, demand_room
 from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.mechanisms.parts.sender import Sender
-from shuffledp.mechanisms.parts.user_values import UserValues
+from shuffledp.mechanisms.parts.user_values import UserValues, categories
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.others import Others
 from shuffledp.privacy.pair import HidingPair
@@ -46,10 +47,16 @@ class Mechanism(Randomizer, Sender):
     task: ClassVar[str]
     """What it estimates: frequency, mean, set-valued, key-value, vector mean."""
     summary: ClassVar[str]
+    take_it: ClassVar[str] = ""
+    """When to take it, in one sentence."""
+    also_called: ClassVar[tuple[str, ...]] = ()
+    """Other names that people know it by."""
     built_from_numbers: ClassVar[bool] = True
     """Whether epsilon and numbers suffice to build it, so that the command line can."""
     built_from_table: ClassVar[str] = ""
     """The one setting that is a table of numbers, where that and numbers suffice: the command line takes a file."""
+    built_from_mechanisms: ClassVar[bool] = False
+    """Whether its setting ``mechanisms`` is a list of other mechanisms, which a plan writes down one by one."""
     tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("epsilon", False, False, 1e-6, 64.0),)
     """The arguments that may be searched for a privacy target, the usual one first; empty where there is none."""
     has_table: ClassVar[bool] = True
@@ -191,9 +198,21 @@ class Mechanism(Randomizer, Sender):
     # --- reading the messages ---------------------------------------------------------------------------------
 
     @final
+    def demand_whole(self, who: str) -> None:
+        """Stop, by a sentence of ``who``, where all options at once do not fit into memory."""
+        if self.reading.counted is not None:
+            demand_room(who, self.reading.counted, self.reading.whole_bytes)
+
+    @property
+    def _whole(self) -> Reading:
+        """The reading of everything, where there is room for it."""
+        self.demand_whole(type(self).__name__)
+        return self.reading
+
+    @final
     def accumulate(self, messages: Array) -> Array:
         """A statistic of fixed shape that adds up over batches of messages, whatever their order."""
-        return self.reading.accumulate(messages)
+        return self._whole.accumulate(messages)
 
     @final
     def finish(self, total: Array, users: int) -> Estimate:
@@ -202,20 +221,54 @@ class Mechanism(Randomizer, Sender):
 
     @final
     def estimate(self, messages: Array, users: int | None = None) -> Estimate:
-        """The unbiased estimate from all messages; ``users`` where their number cannot be told from the messages'."""
+        """The unbiased estimate from all messages; ``users`` where their number cannot be told from the messages'.
+
+        A histogram that does not fit is refused: ``estimate_some`` reads the options that are asked for.
+        """
         if len(messages) == 0:
             raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
         return self.finish(self.accumulate(messages), self.users_behind(len(messages)) if users is None else users)
 
     @final
+    def reading_of(self, options: Any) -> Reading:
+        """How messages are read for these options alone, in this order, in a domain of any size.
+
+        Its ``accumulate`` adds up over batches of messages and its ``finish`` gives the estimate, as for the whole.
+        """
+        who, counted = type(self).__name__, self.reading.counted
+        if counted is None:
+            raise ValueError(f"{who}: it does not count how many users hold each option; ask for the whole estimate.")
+        return self.reading.some(Asked(categories(who, options, counted)))
+
+    @final
+    def estimate_some(self, messages: Array, options: Any, users: int | None = None) -> Estimate:
+        """How many users hold each of these options, in this order: what ``estimate`` has at their places.
+
+        Neither time nor memory grows with how many options there are besides. ``users`` as for ``estimate``.
+
+        >>> import numpy as np, shuffledp as sdp
+        >>> mechanism = sdp.LocalHash(epsilon=4.0, options=2**48, length=53)
+        >>> values = [123_456_789_012] * 700 + [5] * 300
+        >>> messages = mechanism.encode(values, np.random.default_rng(1))
+        >>> found = mechanism.estimate_some(messages, [5, 123_456_789_012, 7])
+        >>> found.value.round(-2).astype(int).tolist(), found.standard_error.round().tolist()
+        ([300, 700, 0], [19.0, 27.0, 9.0])
+        """
+        reading = self.reading_of(options)
+        if len(messages) == 0:
+            raise ValueError(f"{type(self).__name__}: expected at least one message to estimate from, got none.")
+        behind = self.users_behind(len(messages)) if users is None else users
+        return reading.finish(reading.accumulate(messages), behind)
+
+    @final
     def truth(self, values: Any) -> Floats:
         """What ``estimate`` estimates, computed from the true values."""
-        return self.reading.truth(self.check(values))
+        return self._whole.truth(self.check(values))
 
     @final
     def variance(self, values: Any) -> Floats:
         """The exact variance of ``estimate`` per component, for these true values."""
-        return self.reading.variance(self.check(values))
+        return self._whole.variance(self.check(values))
 
     @property
     @final
@@ -239,6 +292,9 @@ class Mechanism(Randomizer, Sender):
     def local_epsilon(self) -> float | None:
         """The local guarantee; None where a report alone promises nothing."""
         return self.epsilon if self.crowd.keeps_local and math.isfinite(self.epsilon) else None
+
+    def premises(self) -> tuple[str, ...]:
+        return (*self.crowd.premises(), *super().premises())
 
     def hiding_messages(self, users: int) -> int:
         return self.crowd.hiding(users)
@@ -296,6 +352,8 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, float) and math.isinf(value):
         return str(value)
+    if isinstance(value, Mechanism):
+        return value.document()
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

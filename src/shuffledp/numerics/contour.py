@@ -20,15 +20,16 @@ proof; the bound of a skipped node is the only float that enters it, with a marg
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, acb_mat, arb
 from numpy.typing import NDArray
 
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, tail_of_squares
-from shuffledp.numerics.contour_floats import relative_sums
+from shuffledp.numerics.contour_floats import log_ratio, ratios, relative_sums
 from shuffledp.numerics.finite_law import Bracket, FiniteLaw
 from shuffledp.numerics.tilted import TiltedLaw
 
@@ -47,8 +48,11 @@ MOST_BLURRED = 10.0
 SKIP_MARGIN = 6.0
 FRESH_START = 32
 """Rotating a rectangular ball can widen it by √2 each time; after this many rotations it is computed anew."""
+MOST_BY_MATRICES = 10**7
+"""Up to so many summands, what rounding does to M in ``ratios`` is nothing to its power."""
+ROUNDED = 1e-15
+"""More than what rounding does to M for each of its terms, besides that of their phases."""
 GUARD_BITS = 80 + FRESH_START // 2
-CHUNK = 1 << 20
 SHIFTS = np.geomspace(0.5, 40.0, 24)
 DOWNWARD = 1 - np.geomspace(1e-3, 0.95, 24)
 """Tilts tried against aliases: in standard deviations from the saddle, and in shares of it downwards."""
@@ -176,21 +180,29 @@ def _alias_distance(
     return float(distance), float(shifts[best_right]), float(downward[best_left])
 
 
-def _log_ratio(tilted: TiltedLaw, weights: Floats, variance: float, tau: float, u: Floats) -> NDArray[np.complex128]:
-    """Logarithm of M(τ+iu)^n·exp(v·t²/2) relative to its value at u = 0, accurate for n up to 1e12."""
-    result = np.empty(u.shape, dtype=np.complex128)
-    rows = max(1, CHUNK // len(weights))
-    for start in range(0, len(u), rows):
-        block = u[start : start + rows]
-        phase = np.multiply.outer(block, tilted.values)
-        real = -2.0 * (np.sin(0.5 * phase) ** 2) @ weights
-        imaginary = np.sin(phase) @ weights
+def _log_ratio(
+    tilted: TiltedLaw,
+    weights: Floats,
+    variance: float,
+    tau: float,
+    step: float,
+    indices: NDArray[np.int64],
+    doubt: float = 0.0,
+) -> NDArray[np.complex128]:
+    """Logarithm of M(τ+iu)^n·exp(v·t²/2) relative to its value at u = k·step = 0, accurate for n up to 1e12.
+
+    ``doubt`` is added to the size of M(τ+iu)/M(τ) where that is not known accurately near 0.
+    """
+    u = step * indices.astype(np.float64)
+    if tilted.count <= MOST_BY_MATRICES:
+        found = ratios(tilted.values, weights, step, indices)
         with np.errstate(divide="ignore"):
-            size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1.0))
-        turn = np.arctan2(imaginary, 1.0 + real)
-        # Part by part: a node at which M is 0 has no finite logarithm, and ∞·0 is no number.
-        result.real[start : start + rows] = tilted.count * size
-        result.imag[start : start + rows] = tilted.count * turn
+            size, turn = np.log(np.abs(found) + doubt), np.angle(found)
+    else:
+        size, turn = log_ratio(tilted.values, weights, u)
+    # Part by part: a node at which M is 0 has no finite logarithm, and ∞·0 is no number.
+    result = np.empty(u.shape, dtype=np.complex128)
+    result.real, result.imag = tilted.count * size, tilted.count * turn
     return result - 0.5 * variance * u**2 + 1j * variance * tau * u
 
 
@@ -207,8 +219,8 @@ def _significant(
     u = step * scan.astype(np.float64)
     if _phase_doubt(tilted, weights, float(u[-1])) > 1.0:
         return scan
-    size = _log_ratio(tilted, weights, variance, tau, u).real
-    size += np.log1p((u / tau) ** 2)
+    doubt = ROUNDED * (len(weights) + 10)
+    size = _log_ratio(tilted, weights, variance, tau, step, scan, doubt).real + np.log1p((u / tau) ** 2)
     return np.asarray(scan[(size > log_skipped) | (scan == 0)])
 
 
@@ -251,6 +263,16 @@ def _near_peaks(
     return np.asarray(np.arange(lengths.sum()) + offsets)
 
 
+def _blocks(kept: list[int], most: int) -> list[list[int]]:
+    """The indices in blocks that reach less than ``most`` beyond their first one."""
+    blocks: list[list[int]] = []
+    for k in kept:
+        if not blocks or k - blocks[-1][0] >= most:
+            blocks.append([])
+        blocks[-1].append(k)
+    return blocks
+
+
 def negligible(law: FiniteLaw, count: int, log_level: float) -> Bracket | None:
     """0 ≤ E(S)_+ ≤ M(τ)^n/(e·τ), by (x)_+ ≤ exp(τx)/(eτ), where that is below exp(log_level); None elsewhere."""
     tilted = TiltedLaw(law, count)
@@ -270,7 +292,7 @@ def estimate(law: FiniteLaw, count: int, plan: ContourPlan) -> ContourEstimate:
     tilted = TiltedLaw(law, count)
     weights = tilted.tilt_weights(plan.tilt)
     u = plan.step * plan.kept.astype(np.float64)
-    terms = np.exp(_log_ratio(tilted, weights, plan.variance, plan.tilt, u))
+    terms = np.exp(_log_ratio(tilted, weights, plan.variance, plan.tilt, plan.step, plan.kept))
     factor = np.where(plan.kept == 0, 1.0, 2.0)
     height = tilted.log_moment(plan.tilt) + plan.variance * plan.tilt**2 / 2
     mean = float(np.sum(factor * (terms / (1 + 1j * u / plan.tilt) ** 2).real))
@@ -312,28 +334,42 @@ class _Certified:
     def nodes(self) -> tuple[arb, arb]:
         """Sums over all kept nodes and their conjugates, with and without the factor t^(-2)."""
         with_square, without = acb(0), acb(0)
-        turns = [acb(0, self.step * value).exp() for value, _ in self.atoms]
-        narrowing = (-self.variance * self.step * self.step).exp()
+        narrowing = acb((-self.variance * self.step * self.step).exp())
         expected = -1
-        for k in self.plan.kept.tolist():
+        for k, moment in self.moments():
             t = acb(self.tau, self.step * k)
             if k != expected or k % FRESH_START == 0:
-                parts = [weight * (t * value).exp() for value, weight in self.atoms]
-                gaussian = (self.variance * t * t / 2).exp()
-                ratio = (self.variance * (acb(0, self.step) * t - self.step * self.step / 2)).exp()
-            total = acb(0)
-            for part in parts:
-                total += part
-            term = total**self.count * gaussian
+                gaussian = (t * t * self.variance / 2).exp()
+                ratio = ((acb(0, self.step) * t - self.step * self.step / 2) * self.variance).exp()
+            term = moment**self.count * gaussian
             if k == 0:
                 term /= 2
             without += term
             with_square += term / (t * t)
-            parts = [part * turn for part, turn in zip(parts, turns, strict=True)]
             gaussian *= ratio
             ratio *= narrowing
             expected = k + 1
         return 2 * with_square.real, 2 * without.real
+
+    def moments(self) -> Iterator[tuple[int, acb]]:
+        """M at each kept node: a product of matrices, of the terms at first nodes and their turns to the next ones."""
+        blocks = _blocks(self.plan.kept.tolist(), FRESH_START)
+        firsts, widest = [block[0] for block in blocks], max(block[-1] - block[0] for block in blocks)
+        turns = [[acb(1)] for _ in self.atoms]
+        for row, (value, _) in zip(turns, self.atoms, strict=True):
+            turn = acb(0, self.step * value).exp()
+            for _ in range(widest):
+                row.append(row[-1] * turn)
+        tilted = [weight * (self.tau * value).exp() for value, weight in self.atoms]
+        angles = [self.step * value for value, _ in self.atoms]
+        terms = [
+            [acb(size * cosine, size * sine) for size, (sine, cosine) in zip(tilted, turned, strict=True)]
+            for turned in ([(angle * first).sin_cos() for angle in angles] for first in firsts)
+        ]
+        product = acb_mat(terms) * acb_mat(turns)
+        for place, (first, block) in enumerate(zip(firsts, blocks, strict=True)):
+            for k in block:
+                yield k, product[place, k - first]
 
     def left_out(self) -> arb:
         """Bound on the sum of |M(t)^n·exp(v·t²/2)| over all nodes not kept, relative to node 0."""

@@ -35,6 +35,8 @@ FEWEST = 64
 NOTHING = 1e-200
 """A tilted weight below this is left out, and counted as doubt about R."""
 SMALLEST = 1e-300
+BLOCK = 32
+"""Neighbouring nodes that are turned from one."""
 
 
 def relative_sums(
@@ -79,6 +81,14 @@ def log_ratio(values: Floats, weights: Floats, u: Floats) -> tuple[Floats, Float
     with np.errstate(divide="ignore"):
         size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1.0))
     return size, np.arctan2(imaginary, 1.0 + real)
+
+
+def ratios(values: Floats, weights: Floats, step: float, indices: NDArray[np.int64]) -> NDArray[np.complex128]:
+    """R(u) at u = k·step, off by some e·(J + u·Σ π_j·|A_j|): few exponentials, and a product of matrices."""
+    rows, place = np.unique(indices // BLOCK, return_inverse=True)
+    firsts = weights * np.exp(1j * (step * BLOCK) * np.multiply.outer(rows, values))
+    turns = np.exp(1j * step * np.multiply.outer(values, np.arange(BLOCK)))
+    return np.asarray((firsts @ turns)[place, indices % BLOCK])
 
 
 def tilted_floats(atoms: list[tuple[arb, arb]], tau: float) -> tuple[Floats, Floats, arb] | None:

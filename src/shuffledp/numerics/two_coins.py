@@ -11,7 +11,7 @@ g(t) = A·f(t−1) + B·f(t) are those from some t on.
 H(t) is a coefficient of φ(z)·(A·z+B)·z/(z−1), φ(z) = E z^F, and f(t) one of φ(z): with N equally spaced nodes on the
 circle |z| = r > 1 the trapezoid rule gives Σ_m H(t+mN)·r^(mN). The terms m ≠ 0 are bounded by Chernoff's bound at the
 radius r², nodes far from the real axis by |φ(re^{iα})| ≤ φ(r)·exp(−V(1−cos α)), V the variance of the tilted coins.
-So the cost does not grow with the number of coins.
+So the cost does not grow with the number of coins. Few coins are multiplied out: all f(t) are coefficients of φ.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
-from flint import acb, arb, ctx
+from flint import acb, arb, arb_poly, ctx
 
 from shuffledp.errors import NumericalError
 from shuffledp.numerics.ball import precision, rational
 from shuffledp.numerics.finite_law import Bracket
 
 BITS = 160
+FEW_COINS, MOST_LAWS = 400, 1024
+"""Up to so many coins every term is summed; so many laws of theirs are kept for another x."""
 NEGLIGIBLE = 0.2
 """What is only bounded (aliases, far nodes) is about e^(NEGLIGIBLE·bits) times smaller than the result."""
 MOST_BITS = 1 << 12
@@ -56,6 +59,8 @@ class TwoCoins:
         many, few = (0 if self.high == 1 else self.many), (0 if self.low == 0 else self.few)
         if (many, few) != (self.many, self.few):
             return TwoCoins(self.high, self.low, many, few).bracket(x)
+        if many + few <= FEW_COINS:
+            return self._term_by_term(x)
         bits = BITS + (many + few).bit_length()
         while bits <= MOST_BITS:
             with precision(bits):
@@ -75,22 +80,35 @@ class TwoCoins:
         variance = self.many * high * (1 - high) + self.few * low * (1 - low) + 0.25
         return (high - low) / math.sqrt(variance)
 
-    def _at(self, x: float) -> Bracket | None:
+    def _term_by_term(self, x: float) -> Bracket:
+        """All terms (A·f(t−1) + B·f(t))_+, the coefficients of φ(z)·(A·z+B): few coins need no more."""
+        with precision(BITS):
+            laws = self._laws(x)
+            nothing = arb(0)
+            terms = (_law(self) * arb_poly([laws.loss, laws.gain])).coeffs()
+            total = sum((term.max(nothing) for term in terms if not term <= 0), nothing)
+            return Bracket(total.lower().max(nothing), total.upper(), "two coins")
+
+    def _laws(self, x: float) -> _Laws:
         high, low = arb(rational(self.high)), arb(rational(self.low))
         growth = arb(x).exp()
-        gain, loss = high - growth * low, (1 - high) - growth * (1 - low)
+        return _Laws(high, low, high - growth * low, (1 - high) - growth * (1 - low))
+
+    def _at(self, x: float) -> Bracket | None:
+        laws = self._laws(x)
+        gain, loss = laws.gain, laws.loss
         if gain <= 0:
             return Bracket(arb(0), arb(0), "two coins")
         if not gain > 0:
             # D ≤ A, for P(F ≥ t−1) ≤ 1 and B ≤ 0.
             return Bracket(arb(0), gain.upper().max(arb(0)), "two coins")
         tilt = self._tilt(float((-loss / gain).log()))
-        most = self._at_most(_Laws(high, low, gain, loss), tilt)
+        most = self._at_most(laws, tilt)
         if most.log() < LOG_NOTHING:
             return Bracket(arb(0), most.upper(), "two coins")
         t = self._threshold(tilt)
         for attempt in range(MOST_STEPS):
-            found = _Terms.around(self, _Laws(high, low, gain, loss), t, tilt)
+            found = _Terms.around(self, laws, t, tilt)
             step = found.step()
             if step == 0:
                 return found.largest()
@@ -158,22 +176,25 @@ class _Terms:
         """By the trapezoid rule on the circle of radius e^tilt, everything left out added as a radius."""
         radius = arb(tilt).exp()
         nodes, used, left_out = _plan(coins, laws, t, tilt)
-        turn = acb(0, 2 * arb.pi() / nodes).exp()
-        point, half = acb(1), nodes // 2
+        high, low, gain, loss = (acb(ball) for ball in (laws.high, laws.low, laws.gain, laws.loss))
+        angle, scale = 2 * arb.pi() / nodes, (-t * arb(tilt)).exp()
         powers = [arb(0)] * 5
         total = arb(0)
         for j in range(used + 1):
-            z = radius * point
-            weight = _value(coins, laws, t, z)
+            # Each anew: balls that are turned again and again grow.
+            (sine, cosine), (sine_t, cosine_t) = (angle * j).sin_cos(), (angle * (j * t)).sin_cos()
+            z = acb(radius * cosine, radius * sine)
+            # φ(z)·z^(−t). Factors are of one kind: a real ball times a complex one takes flint ten times as long.
+            weight = (1 - high + high * z) ** coins.many * (1 - low + low * z) ** coins.few
+            weight *= acb(scale * cosine_t, -scale * sine_t)
             # A node and its mirror image have conjugate values; the real axis has no mirror image.
             share = 1 if j == 0 or 2 * j == nodes else 2
-            total += share * (weight * (laws.gain * z + laws.loss) * z / (z - 1)).real
+            total += share * (weight * (gain * z + loss) * z / (z - 1)).real
             term = weight / z
             for power in range(5):
                 powers[power] += share * term.real
                 term *= z
-            point *= turn
-        assert used <= half
+        assert used <= nodes // 2
         f = [(value / nodes) + arb(0, left_out) for value in powers]
         terms = {offset: laws.gain * f[2 - offset] + laws.loss * f[1 - offset] for offset in (-2, -1, 0, 1)}
         most = coins.many + coins.few
@@ -200,6 +221,13 @@ class _Terms:
             return None
         extra = self.terms.get(-1, arb(0)).upper().max(arb(0)) + (-self.terms.get(0, arb(0))).upper().max(arb(0))
         return Bracket(self.total.lower().max(arb(0)), (self.total + extra).upper(), "two coins")
+
+
+@lru_cache(maxsize=MOST_LAWS)
+def _law(coins: TwoCoins) -> arb_poly:
+    """φ(z), whose coefficients are the law of F: the same at every x."""
+    high, low = arb(rational(coins.high)), arb(rational(coins.low))
+    return arb_poly([1 - high, high]) ** coins.many * arb_poly([1 - low, low]) ** coins.few
 
 
 def _value(coins: TwoCoins, laws: _Laws, t: int, z: acb) -> acb:

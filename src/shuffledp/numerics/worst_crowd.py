@@ -21,7 +21,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -55,6 +55,8 @@ MARGIN = 1e-9
 """Relative; more than what some dozen float operations on positive numbers do."""
 TILT_GRID, SPREAD_GRID = 0.01, 0.05
 """Logarithmic distance of the tilts, and of the variances, that are told apart."""
+MOST_NEWTON_STEPS, CLOSE, HIGHEST_LOG = 20, 1e-3, 80.0
+"""Of the search for the logarithm of a tilt."""
 MOST_DOUBT = 1.0
 LOG_NOTHING = -700.0
 LOWEST = -1e60
@@ -117,37 +119,62 @@ class WorstCrowd:
         self.may_rise = np.array([law.may_rise for law in laws])
         self._known: dict[tuple[int, int], _Nodes] = {}
         self._single: dict[int, WorstCrowd] = {}
+        self._near_saddle: dict[float, float] = {}
 
     # --- planning ---------------------------------------------------------------------------------------------
 
     def _tilted(self, t: float) -> tuple[Floats, Floats]:
         """Mean and variance of each law tilted by t."""
-        tilted = self._masses * np.exp(t * (self._places - self._tops))
-        tilted /= tilted.sum(axis=1, keepdims=True)
+        return self._moments(self._falling(t))
+
+    def _moments(self, falling: Floats) -> tuple[Floats, Floats]:
+        """Mean and variance of each law with these masses, whatever they sum to."""
+        tilted = falling / falling.sum(axis=1, keepdims=True)
         means = (tilted * self._places).sum(axis=1)
         return means, (tilted * (self._places - means[:, None]) ** 2).sum(axis=1)
 
     def saddle(self, corners: Floats, count: float) -> tuple[float, float]:
         """Where the largest of count·Σ c_x·log M_x(t) over the corners, less 2·log t, is least; and its variance."""
 
-        def slope(log_t: float) -> float:
+        def slope(log_t: float) -> tuple[float, float]:
+            """In log t, and its own slope."""
             t = math.exp(log_t)
-            worst = corners[int(np.argmax(corners @ self._log_moments(t)))]
-            return count * t * float(worst @ self._tilted(t)[0]) - 2.0
+            falling = self._falling(t)
+            worst = corners[int(np.argmax(corners @ self._log_moments(t, falling)))] if len(corners) > 1 else corners[0]
+            means, spreads = self._moments(falling)
+            first = t * float(worst @ means)
+            return count * first - 2.0, count * (first + t * t * float(worst @ spreads))
 
-        mean = float((self._masses * self._places).sum(axis=1).max())
-        square = float((corners @ (self._masses * self._places**2).sum(axis=1)).max())
-        guess = (math.sqrt(mean * mean + 8 * square / count) - mean) / (2 * square) if square > 0 else 1.0
-        start = math.log(guess) if 0 < guess < math.inf else 0.0
-        t = math.exp(find_crossing(slope, -80.0, 80.0, guess=start, relative=0.0, absolute=1e-3).middle)
+        # Crowds that are looked at one after the other are much alike.
+        if count not in self._near_saddle:
+            mean, square = float(self._means.max()), float((corners @ self._squares).max())
+            guess = (math.sqrt(mean * mean + 8 * square / count) - mean) / (2 * square) if square > 0 else 1.0
+            self._near_saddle[count] = math.log(guess) if 0 < guess < math.inf else 0.0
+        self._near_saddle[count] = _crossing(slope, self._near_saddle[count])
+        t = math.exp(self._near_saddle[count])
         return t, float((corners @ self._tilted(t)[1]).max())
 
-    def _log_moments(self, t: float) -> Floats:
+    @cached_property
+    def _means(self) -> Floats:
+        return np.asarray((self._masses * self._places).sum(axis=1))
+
+    @cached_property
+    def _squares(self) -> Floats:
+        return np.asarray((self._masses * self._places**2).sum(axis=1))
+
+    def _falling(self, t: float) -> Floats:
+        """Masses tilted by t, against the largest value."""
+        return np.asarray(self._masses * np.exp(t * (self._places - self._tops)))
+
+    def _log_moments(self, t: float, falling: Floats | None = None) -> Floats:
         """log M_x(t) in floats, near 0 from M − 1."""
+        falling = self._falling(t) if falling is None else falling
         tops = t * self._tops[:, 0]
+        large = tops + np.log(falling.sum(axis=1))
+        if not (tops <= 1.0).any():
+            return np.asarray(large)
         excess = (np.expm1(np.minimum(t * self._places, 1.0)) * self._masses).sum(axis=1)
         near = (tops <= 1.0) & (excess > -0.5)
-        large = tops + np.log((np.exp(t * (self._places - self._tops)) * self._masses).sum(axis=1))
         return np.asarray(np.where(near, np.log1p(np.maximum(excess, -0.5)), large))
 
     def nodes(self, corners: Floats, count: int) -> _Nodes:
@@ -408,6 +435,20 @@ class _Simplex:
         depths = (self.heights - self.highest).max(axis=1)
         tails = [_tail(flat + curved, last, ratio) for curved in curvatures]
         return total + 2 * max(math.exp(depth) * tail for depth, tail in zip(depths, tails, strict=True))
+
+
+def _crossing(slope: Callable[[float], tuple[float, float]], start: float) -> float:
+    """Where the first of two values is 0, the second being its slope: by Newton's rule in steps of at most 1."""
+    x = start
+    for _ in range(MOST_NEWTON_STEPS):
+        value, steep = slope(x)
+        # Too far to the left it falls before it rises.
+        step = 1.0 if steep <= 0 else min(max(-value / steep, -1.0), 1.0)
+        x = min(max(x + step, -HIGHEST_LOG), HIGHEST_LOG)
+        if abs(step) <= CLOSE:
+            return x
+    found = find_crossing(lambda y: slope(y)[0], -HIGHEST_LOG, HIGHEST_LOG, guess=start, relative=0.0, absolute=CLOSE)
+    return found.middle
 
 
 def _largest_cosine(low: Floats, high: Floats) -> Floats:

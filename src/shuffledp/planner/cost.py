@@ -9,10 +9,11 @@ import numpy as np
 
 from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import Reading
 
-ENOUGH_SECONDS, TELLING_SECONDS, MOST_SECONDS = 0.01, 0.3, 1.0
-"""How long encoding must take to be told from nothing, and reading where it grows; and how long it may take at most to
-be tried again with more."""
+ENOUGH_SECONDS, TELLING_SECONDS, MOST_SECONDS = 0.01, 0.1, 1.0
+"""How long encoding must take to be told from nothing, and reading beyond its first message; and how long either may
+take to be tried again with more."""
 LEAST_SECONDS = 1e-9
 MOST_USERS = 1 << 18
 SEED = 1
@@ -39,13 +40,17 @@ def sealed_bits(mechanism: Mechanism) -> float:
     return 8 * (sealed + SEAL_BYTES)
 
 
-def measure(mechanism: Mechanism, values: Array) -> Cost:
-    """Encode and read the messages of a few users, as many as it takes to tell but no more."""
+def measure(mechanism: Mechanism, values: Array, reading: Reading | None = None) -> Cost:
+    """Encode and read the messages of a few users, as many as it takes to tell but no more.
+
+    They are read as ``reading`` says, or all of them for everything.
+    """
     rng = np.random.default_rng(SEED)
     # The first call pays for what is computed once.
-    mechanism.encode(values[:1], rng)
-    users = 1
-    while True:
+    begun = time.process_time()
+    messages, users = mechanism.encode(values[:1], rng), 1
+    encoding = time.process_time() - begun
+    while encoding <= MOST_SECONDS:
         own = np.resize(values, (users, *values.shape[1:]))
         begun = time.process_time()
         messages = mechanism.encode(own, rng)
@@ -53,12 +58,13 @@ def measure(mechanism: Mechanism, values: Array) -> Cost:
         if encoding > ENOUGH_SECONDS or users >= MOST_USERS:
             break
         users *= 8
-    reading = _reading(mechanism, messages, users)
-    total = mechanism.accumulate(messages[: _first(mechanism, 1)])
+    server = mechanism.reading if reading is None else reading
+    each = _reading(mechanism, server, messages, users)
+    total = server.accumulate(messages[: _first(mechanism, 1)])
     begun = time.process_time()
-    mechanism.finish(total, 1)
+    server.finish(total, 1)
     finishing = time.process_time() - begun
-    return Cost(max(encoding / users, LEAST_SECONDS), max(reading, LEAST_SECONDS), finishing)
+    return Cost(max(encoding / users, LEAST_SECONDS), max(each, LEAST_SECONDS), finishing)
 
 
 def _first(mechanism: Mechanism, users: int) -> int:
@@ -66,18 +72,20 @@ def _first(mechanism: Mechanism, users: int) -> int:
     return max(1, round(users * mechanism.messages_per_user))
 
 
-def _reading(mechanism: Mechanism, messages: Array, users: int) -> float:
-    """What one user more costs: what a batch costs whatever its size is taken off."""
-    read, spent, one = 1, 0.0, 0.0
-    while True:
+def _reading(mechanism: Mechanism, server: Reading, messages: Array, users: int) -> float:
+    """What one user more costs: what a batch costs whatever its size is taken off.
+
+    Batches grow until they take at least twice what the first one took, or too long to go on.
+    """
+
+    def seconds(read: int) -> float:
         begun = time.process_time()
-        mechanism.accumulate(messages[: _first(mechanism, read)])
-        taken = time.process_time() - begun
-        spent += taken
-        if read == 1:
-            one = taken
-        # The first messages of a batch may cost more than the others: tables are touched for the first time.
-        told = spent > TELLING_SECONDS and taken > 2 * one
-        if read == users or told or spent > MOST_SECONDS:
-            return taken if read == 1 else (taken - one) / (read - 1)
+        server.accumulate(messages[: _first(mechanism, read)])
+        return time.process_time() - begun
+
+    read, one = 1, seconds(1)
+    taken = one
+    while read < users and taken - one <= max(one, TELLING_SECONDS) and taken <= MOST_SECONDS:
         read = min(8 * read, users)
+        taken = seconds(read)
+    return one if read == 1 else (taken - one) / (read - 1)

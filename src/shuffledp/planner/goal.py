@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from shuffledp import argument
@@ -20,7 +20,7 @@ from shuffledp.planner.yardstick import Yardstick, yardstick
 from shuffledp.privacy.curve import LARGEST_EPSILON
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.tasks.domain import WHO
-from shuffledp.tasks.task import Task
+from shuffledp.tasks.task import Needs, Task
 
 MOST_DELTA = 0.5
 LOCAL, SHUFFLER, NOISE = "local", "shuffler", "shuffler-noise"
@@ -117,6 +117,15 @@ class Goal:
         object.__setattr__(self, "colluding", colluding)
         if self.target_distances is not None and self.schedule.is_sampled:
             raise ValueError(f"{WHO}: target distances are for all users, not for those who are drawn out of more.")
+
+    def settled(self) -> Goal:
+        """The same, where the task has settled what a plan must say of it."""
+        inner, limits = self.inner_target, self.limits
+        needs = Needs(
+            self.users, inner.epsilon, inner.delta, self.rounds, limits.bits, limits.messages, self.rests_on == NOISE
+        )
+        task = self.task.planned(needs)
+        return self if task is self.task else replace(self, task=task)
 
     @cached_property
     def schedule(self) -> Schedule:

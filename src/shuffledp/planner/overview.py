@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
 from shuffledp.bounds.schedule import CONDITION
-from shuffledp.document import average_text, epsilon_is, rounded_up
+from shuffledp.document import average_text, epsilon_is, rounded_up, typed
 from shuffledp.planner.goal import LOCAL, NOISE, SHUFFLER, Goal
 from shuffledp.planner.trial import Offer
 from shuffledp.planner.turnout import Turnout
@@ -29,7 +29,7 @@ def title(goal: Goal) -> str:
     """What was asked for."""
     rounds = "" if goal.rounds == 1 else f", {goal.rounds} rounds"
     limits = f"; {goal.limits.words()}" if goal.limits.words() else ""
-    target = f"ε = {goal.target.epsilon:g}, δ = {goal.target.delta:g}"
+    target = f"ε = {typed(goal.target.epsilon)}, δ = {typed(goal.target.delta)}"
     return f"{goal.task.name}: {goal.turnout()}, {target}{rounds}{limits}"
 
 
@@ -67,6 +67,7 @@ def notes(
         _local_words(goal, local, by_shuffler),
         _shuffler_words(goal, local, by_shuffler),
         *([] if by_noise is None else [_noise_words(goal, by_noise)]),
+        *_question_words([offer for offer in (local, by_shuffler, by_noise) if offer is not None]),
         *(_fewer_words(goal, name, found) for name, found in fewer.items() if found),
         *_drawn_words(goal, known),
         *([caveat] if caveat else []),
@@ -74,8 +75,8 @@ def notes(
         "bits, msgs: sent by each user; sealed: bits where each message is sealed to the analyst and all of a user's "
         "to the shuffler (HPKE, X25519).",
         "liar: the most that one dishonest user can move an estimate by, in users; –: not known, ∞: there is no limit.",
-        "client: time to encode one user, server: to read all messages, as measured here; left out where the terminal "
-        "is narrow.",
+        f"client: time to encode one user, server: to read all messages{goal.task.read_words}, as measured here; left "
+        f"out where the terminal is narrow.",
         "rests on: the central ε always rests on a shuffler that hides who sent what; without it there is left the "
         "local ε, the same if seeds are pseudorandom, or nothing.",
     ]
@@ -132,16 +133,37 @@ def _noise_words(goal: Goal, by_noise: Offer) -> str:
     ending = "this is the plan" if goal.rests_on == NOISE else f"it must be asked for: --rests-on {NOISE}"
     return (
         f"{by_noise.name}: where the shuffler draws the noise, every user sends {average_text(by_noise.messages)} "
-        f"{'message' if by_noise.messages == 1 else 'messages'}, and the promise does not depend on how many take part "
-        f"or collude, but on the shuffler's drawing it and keeping it secret; {ending}."
+        f"{'message' if by_noise.messages == 1 else 'messages'}, and the promise {_whom(by_noise)} "
+        f"on the shuffler's drawing it and keeping it secret; {ending}."
     )
+
+
+def _whom(by_noise: Offer) -> str:
+    if by_noise.mechanism.crowd.whoever_comes:
+        return "does not depend on how many take part or collude, but"
+    return "depends on how many take part, and"
+
+
+def _question_words(winners: Sequence[Offer]) -> list[str]:
+    """What answers each question of a survey, and its error in its own unit; a paragraph for each winner."""
+    return [
+        f"{offer.name}: "
+        + "; ".join(
+            f"{one.name} by {one.mechanism}, error {one.standard_error:.4g} {one.unit}, "
+            f"{one.times_curator:.3g} times a curator's who asks only this"
+            for one in offer.answers
+        )
+        + "."
+        for offer in winners
+        if offer.answers
+    ]
 
 
 def _fewer_words(goal: Goal, name: str, fewer: Sequence[Turnout]) -> str:
     """What a winner promises if fewer take part."""
     cases = " and ".join(f"{each.words} with {each.users:,} users ({each.share})" for each in fewer)
     ending = "; --minimum plans for that." if goal.minimum is None else "."
-    return f"If fewer take part, {name} promises, at δ = {goal.target.delta:g}, {cases}{ending}"
+    return f"If fewer take part, {name} promises, at δ = {typed(goal.target.delta)}, {cases}{ending}"
 
 
 def _drawn_words(goal: Goal, known: Mapping[str, float]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from shuffledp.calibration.target import Target
 from shuffledp.planner.goal import LOCAL, Goal, Limits
 from shuffledp.planner.pair_promise import promised
 from shuffledp.planner.ranking import Ranking, looked_at_again, run, trials, workers_for
+from shuffledp.planner.survey_plan import survey_ranking
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.progress import Progress
 from shuffledp.tasks.task import Task
@@ -81,9 +83,12 @@ def plan(
         task, schedule.expected, target, schedule.rounds, limits, population, rests_on, minimum,  # type: ignore[arg-type]
         colluding, pairs, **schedule.drawn(),  # type: ignore[arg-type]
     )  # fmt: skip
+    told = Progress() if progress is None else progress
+    if task.questions:
+        return survey_ranking(replace(goal, effort=effort), mechanism, settings, workers, told)
+    goal = goal.settled()
     waiting = trials(goal, mechanism, settings)
     outcomes = []
-    told = Progress() if progress is None else progress
     with told.step("calibrating", len(waiting)) as advance:
         for outcome in run(waiting, workers_for(waiting) if workers is None else workers):
             outcomes.append(outcome)

@@ -27,7 +27,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,14 +36,17 @@ from shuffledp import argument
 from shuffledp.bounds.amplify import bound_names
 from shuffledp.bounds.best import QUICK, demand_effort
 from shuffledp.bounds.schedule import Schedule
-from shuffledp.document import average_text, rounded_up, settings_text
+from shuffledp.document import average_text, rounded_up, settings_text, typed
 from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.planner.pair_promise import PairPromise, promised
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.readable import Readable
+from shuffledp.statement.condition import conditions
 from shuffledp.tasks import domain, task_list
 from shuffledp.tasks.column import Column
+from shuffledp.tasks.rules import STRICT, Rules
 from shuffledp.tasks.task import Task
 from shuffledp.version import __version__
 
@@ -64,6 +67,7 @@ FIELDS = {
         "target_distances",
         "effort",
         "ledger",
+        "read_from_data",
         "check",
     ),
 }
@@ -71,7 +75,7 @@ FIELDS = {
 OPTIONAL = {"bound": "best", "population": "everyone", "rounds": 1, "promise": {}}
 LATER: dict[str, Any] = {
     "software": {}, "ledger": {}, "check": None, "minimum": None, "colluding": 0, "target_distances": None,
-    "effort": QUICK, "of": None, "rate": None,
+    "effort": QUICK, "of": None, "rate": None, "read_from_data": [],
 }  # fmt: skip
 """What a file of version 2 may leave out besides."""
 NUMBERS_AND_NAMES = ("users", "epsilon", "delta", "bound", "population", "rounds")
@@ -138,6 +142,8 @@ class Plan(Readable):
     """Out of how many people the users of a round are drawn; None where they are always the same."""
     rate: str | None = None
     """The probability with which each of them takes part, where a coin decides; then ``users`` follows from it."""
+    read_from_data: tuple[str, ...] = ()
+    """What of the domain was read from people's own data, which no guarantee covers: every report says so."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
@@ -145,6 +151,9 @@ class Plan(Readable):
         if not isinstance(self.mechanism, Mechanism):
             raise TypeError(f"plan: mechanism must be a mechanism, such as KRR(2.0, 10), got {self.mechanism!r}.")
         demand_effort("plan", self.effort)
+        if isinstance(self.read_from_data, str) or not all(isinstance(each, str) for each in self.read_from_data):
+            raise TypeError(f"plan: read_from_data must be a list of texts, got {self.read_from_data!r}.")
+        object.__setattr__(self, "read_from_data", tuple(self.read_from_data))
         for name in ("bound", "population"):
             text = getattr(self, name)
             if not isinstance(text, str) or not text.strip():
@@ -214,6 +223,7 @@ class Plan(Readable):
         argument.count("plan", "round", round_number)
         if round_number > self.rounds:
             raise ValueError(f"plan: round must be at most {self.rounds}, as planned, got {round_number}.")
+        self.task.demand_round(round_number)
         parts = {
             "task": self.task.document(), "mechanism": self.mechanism.document(), "population": self.population,
             "round": round_number,
@@ -225,9 +235,14 @@ class Plan(Readable):
         """The fewest users with whom the target is to be met."""
         return self.users if self.minimum is None else self.minimum
 
-    def column(self, name: str) -> Column:
-        """How a column of this name is read."""
-        return Column(name, self.task, self.mechanism)
+    def following(self, estimate: Estimate) -> Plan | None:
+        """The plan of the next round, where it depends on what was found in this one; None where it does not."""
+        task = self.task.following(estimate)
+        return None if task is None else replace(self, task=task)
+
+    def column(self, *names: str, rules: Rules = STRICT) -> Column:
+        """How the column of this name, or several together, are read, by which rules for cells."""
+        return Column(names, self.task, self.mechanism, rules)
 
     # --- the file ---------------------------------------------------------------------------------------------
 
@@ -252,6 +267,7 @@ class Plan(Readable):
             **({"colluding": self.colluding} if self.colluding else {}),
             **({} if self.target_distances is None else {"target_distances": self.target_distances.matrix.tolist()}),
             **({} if self.effort == QUICK else {"effort": self.effort}),
+            **({"read_from_data": list(self.read_from_data)} if self.read_from_data else {}),
             **({"ledger": dict(self.ledger)} if self.ledger else {}),
         }
 
@@ -319,10 +335,15 @@ class Plan(Readable):
             effort=fields.get("effort", QUICK),
             out_of=fields.get("of"),
             rate=fields.get("rate"),
+            read_from_data=fields.get("read_from_data", ()),
             **{name: fields[name] for name in NUMBERS_AND_NAMES},
         )
 
     # --- for people -------------------------------------------------------------------------------------------
+
+    def conditions(self) -> tuple[str, ...]:
+        """What must be so for the promise to hold."""
+        return conditions(self.mechanism, self.schedule, colluding=self.colluding)
 
     def summary(self) -> list[tuple[str, str]]:
         """The plan in a few lines: what each is called, and what it is."""
@@ -335,13 +356,14 @@ class Plan(Readable):
             *([("drawn", self.schedule.words())] if self.schedule.is_sampled else []),
             *([] if self.minimum is None else [("at the least", f"{self.minimum:,}")]),
             *([("colluding", f"{self.colluding:,}, who hide nobody")] if self.colluding else []),
-            ("target", f"ε = {self.epsilon:g}, δ = {self.delta:g}{rounds}"),
+            ("target", f"ε = {typed(self.epsilon)}, δ = {typed(self.delta)}{rounds}"),
             *([] if self.pair_promise is None else [("target of two values", self.pair_promise.words())]),
             ("mechanism", f"{self.mechanism.name}" + (f" ({settings})" if settings else "")),
             ("local ε", "none: the shuffler must be trusted" if local is None else rounded_up(local)),
             *([("noise", "drawn by the shuffler")] if self.mechanism.crowd.by_shuffler else []),
             ("sends", f"{average_text(self.mechanism.message_bits * self.mechanism.messages_per_user)} bits a user"),
             *([] if promised is None else [("expected error", f"{promised:.4g} {self.task.unit}")]),
+            *self.task.told(self.promise),
         ]
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from shuffledp import argument
 from shuffledp.bounds.best import FULL
@@ -25,6 +25,7 @@ from shuffledp.readable import html_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Result = TypeVar("Result", covariant=True)
 MOST_AGAIN, IN_REACH = 3, 1.25
 """How many are calibrated by all bounds, and up to which error: these may change places."""
 TRIALS_OF_A_WORKER = 8
@@ -56,15 +57,21 @@ def _as_given(goal: Goal, kind: type[Mechanism], settings: Mapping[str, Any]) ->
     return Trial(kind.name, kind, goal, made)
 
 
-def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]:
+class Work(Protocol[Result]):
+    """What can be done here or in another process."""
+
+    def run(self) -> Sequence[Result]: ...
+
+
+def run(waiting: Sequence[Work[Result]], workers: int = 1) -> Iterator[Result]:
     """The outcomes, as they come; with several workers, in processes of their own.
 
     A mechanism whose class another process could not find again is tried in this one.
     """
-    away = [trial for trial in waiting if workers > 1 and _travels(trial)]
-    for trial in waiting:
-        if trial not in away:
-            yield from trial.run()
+    away = [one for one in waiting if workers > 1 and _travels(one)]
+    for one in waiting:
+        if one not in away:
+            yield from one.run()
     if not away:
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -73,22 +80,22 @@ def run(waiting: Sequence[Trial], workers: int = 1) -> Iterator[Offer | Refusal]
     # Processes are started afresh: a copy of this one could be caught holding a lock.
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     try:
-        for done in as_completed([pool.submit(trial.run) for trial in away]):
+        for done in as_completed([pool.submit(one.run) for one in away]):
             yield from done.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _travels(trial: Trial) -> bool:
+def _travels(one: object) -> bool:
     """Whether it can be sent: one that cannot would be lost on the way, and waited for without end."""
     try:
-        pickle.dumps(trial)
+        pickle.dumps(one)
     except (pickle.PicklingError, AttributeError, TypeError):
         return False
     return True
 
 
-def workers_for(waiting: Sequence[Trial]) -> int:
+def workers_for(waiting: Sequence[Any]) -> int:
     """As many processes as there are processors, where there is enough to do for them to be worth starting."""
     return max(
         1,
@@ -272,7 +279,8 @@ def _document(offer: Offer, users: int) -> dict[str, Any]:
     proof = offer.proof
     return {
         "name": offer.name,
-        "settings": offer.mechanism.settings(),
+        "settings": offer.mechanism.settings() if not offer.answers else offer.mechanism.document()["settings"],
+        **({"questions": [dict(vars(one)) for one in offer.answers]} if offer.answers else {}),
         "standard_error": offer.standard_error,
         "times_curator": offer.times_curator,
         "epsilon_local": offer.mechanism.local_epsilon,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure as figures
+from shuffledp.document import typed
 from shuffledp.planner.ranking import Ranking
 from shuffledp.planner.trial import ITS_NOISE, LOCAL, ONLY_SHUFFLER, PSEUDORANDOM
 
@@ -47,7 +48,7 @@ def draw(ranking: Ranking, path: Path | None) -> Figure:
         axes.annotate(words, place, xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize="small")
         axes.set(xscale="log", yscale="log", xlabel="bits a user", ylabel=f"standard error ({goal.task.unit})")
         axes.margins(x=0.18, y=0.12)
-        target = f"ε = {goal.target.epsilon:g}, δ = {figures.scientific(goal.target.delta)}"
+        target = f"ε = {typed(goal.target.epsilon)}, δ = {figures.scientific(goal.target.delta)}"
         rounds = "" if goal.rounds == 1 else f", {goal.rounds:,} rounds"
         axes.set_title(f"{goal.task.name}: {goal.users:,} users, {target}{rounds}", fontsize=10)
         axes.grid(visible=True, which="major")

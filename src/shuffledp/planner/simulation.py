@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,16 +12,20 @@ from typing import Any
 import numpy as np
 
 from shuffledp import argument
-from shuffledp.array import Array, Floats
+from shuffledp.array import Array, Floats, Integers
 from shuffledp.bounds.schedule import CONDITION
-from shuffledp.document import epsilon_is
+from shuffledp.document import epsilon_is, typed
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.reading import SimulatedReading
+from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading
 from shuffledp.planner import cost
 from shuffledp.planner.plan_file import Plan
+from shuffledp.planner.search_outcome import SearchOutcome, searched
 from shuffledp.planner.turnout import Turnout, known_epsilon, turnouts
 from shuffledp.progress import Progress
 from shuffledp.readable import Readable
+from shuffledp.sampling.random import source_of
+from shuffledp.tasks.rehearsal import Searching
+from shuffledp.tasks.survey import joined
 from shuffledp.tasks.task import Task
 
 WHO = "simulate"
@@ -95,6 +99,7 @@ class Outcome(Readable):
             **self.plan.schedule.document(),
             **({"condition": CONDITION, "if_known": self._known()} if self.plan.schedule.is_sampled else {}),
             "fewer_users": [each.document() for each in self.fewer],
+            "conditions": list(self.plan.conditions()),
         }
 
     def summary(self) -> list[tuple[str, str]]:
@@ -126,7 +131,8 @@ class Outcome(Readable):
 
     def _weaker(self, fewer: Turnout) -> str:
         """What is promised then, beside the target."""
-        return f"{fewer.words} at δ = {self.plan.delta:g} with {fewer.users:,} users (target {self.plan.epsilon:g})"
+        target = f"target {typed(self.plan.epsilon)}"
+        return f"{fewer.words} at δ = {typed(self.plan.delta)} with {fewer.users:,} users ({target})"
 
     @property
     def heading(self) -> str:
@@ -153,8 +159,12 @@ class Simulation:
     users: int
     repeats: int
     seed: int = 0
+    options: Integers | None = None
+    """Those that are estimated; None for all that the task estimates."""
 
     def __post_init__(self) -> None:
+        if self.options is None:
+            self.mechanism.demand_whole(WHO)
         object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
         object.__setattr__(self, "repeats", argument.count(WHO, "repeat", self.repeats))
         object.__setattr__(self, "seed", argument.count(WHO, "seed", self.seed, at_least=0))
@@ -172,49 +182,109 @@ class Simulation:
     def run(self, advance: Callable[[int], None] = lambda done: None) -> Outcome:
         """All repeats; ``advance`` is called after each."""
         rng = np.random.default_rng(self.seed)
-        exact = self.task.drawn_by_law(self.mechanism)
-        users = self.users if exact else self._encodable()
+        parts = self._parts(self.users)
+        exact = all(part.exact for part in parts)
+        users = min(part.encodable(self.repeats * len(parts)) for part in parts)
+        parts = parts if users == self.users else self._parts(users)
         square, inside, total = 0.0, 0, 0
         for _ in range(self.repeats):
-            errors, margins = self._drawn(users, rng) if exact else self._encoded(users, rng)
+            errors, margins = _together([part.run(rng) for part in parts])
             square += float(np.sum(errors**2))
             inside += int(np.sum(np.abs(errors) <= margins))
             total += errors.size
             advance(1)
-        expected = self.task.standard_error(self.mechanism, users)
+        expected = self._expected(users)
         each = total // self.repeats
         found = math.sqrt(square / total)
         return Outcome(self.plan, self.users, users, self.repeats, expected, found, inside / total, exact, each)
 
-    def _drawn(self, users: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Errors and half the intervals' widths of estimates drawn by their law."""
-        reading = self.mechanism.reading
-        assert isinstance(reading, SimulatedReading)
-        return self.task.compare(self.mechanism, reading.simulate(self._held, users, rng), self._held, CONFIDENCE)
+    def _expected(self, users: int) -> float:
+        """The standard error of what is estimated."""
+        if self.options is None:
+            return self.task.standard_error(self.mechanism, users)
+        reading, held = self.mechanism.reading_of(self.options), self.task.held_of(self.options, users)
+        variance = reading.variance_where(held.astype(np.float64), users)
+        if variance is None:
+            sample = self.mechanism.check(self.task.sample(self.mechanism))
+            variance = reading.variance(sample) * (users / len(sample))
+        return float(np.sqrt(np.mean(variance)))
+
+    def _parts(self, users: int) -> list[_Part]:
+        """What is simulated, each by itself."""
+        if self.options is not None:
+            return [_Part(self.task, self.mechanism, 1.0, users, self.options)]
+        return [_Part(*part, users) for part in self.task.apart(self.mechanism, users)]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A task that is estimated by a mechanism, whose errors count so many times in those of all."""
+
+    task: Task
+    mechanism: Mechanism
+    factor: float
+    users: int
+    options: Integers | None = None
+    """Those that are asked for; None where it is everything."""
+
+    @cached_property
+    def reading(self) -> Reading:
+        """Of all that is estimated, or of the options that are asked for."""
+        return self.mechanism.reading if self.options is None else self.mechanism.reading_of(self.options)
+
+    @property
+    def exact(self) -> bool:
+        """Whether estimates can be drawn by their law, without drawing messages."""
+        return isinstance(self.reading, SimulatedReading) and self.task.drawn_by_law(self.mechanism)
+
+    def run(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Errors and half the intervals' widths of one simulated collection."""
+        errors, margins = self._drawn(rng) if self.exact else self._encoded(rng)
+        return self.factor * errors.reshape(-1), self.factor * margins.reshape(-1)
+
+    def _drawn(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Of estimates drawn by their law."""
+        assert isinstance(self.reading, SimulatedReading)
+        estimate = self.reading.simulate(self._held, self.users, rng)
+        return self.task.compare(self.mechanism, estimate, self._held, CONFIDENCE)
 
     @cached_property
     def _held(self) -> Any:
-        return self.task.held(self.mechanism, self.users)
+        """How many users hold each."""
+        if self.options is None:
+            return self.task.held(self.mechanism, self.users)
+        return self.task.held_of(self.options, self.users)
 
-    def _encodable(self) -> int:
-        """How many users' messages can be encoded in a short time."""
+    def encodable(self, repeats: int) -> int:
+        """How many users' messages can be encoded so often in a short time, where they must be."""
+        if self.exact:
+            return self.users
         sample = self.task.sample(self.mechanism)
-        spent = cost.measure(self.mechanism, sample)
-        affordable = ENCODING_SECONDS / self.repeats / (spent.client + spent.reading)
+        spent = cost.measure(self.mechanism, sample, self.reading)
+        affordable = ENCODING_SECONDS / repeats / (spent.client + spent.reading)
         # A round number: what a measurement gives is not the same twice.
         return min(self.users, MOST_ENCODED, int(10.0 ** max(0, math.floor(math.log10(affordable)))))
 
-    def _encoded(self, users: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _encoded(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """The same from real messages of users who are the sample over and over."""
-        sample = self.mechanism.check(self.task.sample(self.mechanism))
+        mechanism, users, reading = self.mechanism, self.users, self.reading
+        sample = mechanism.check(self.task.sample(mechanism))
         total: Array | None = None
         for start in range(0, users, USERS_AT_ONCE):
             own = sample[np.arange(start, min(users, start + USERS_AT_ONCE)) % len(sample)]
-            added = self.mechanism.accumulate(self.mechanism.encode(own, rng))
+            added = reading.accumulate(mechanism.encode(own, rng))
             total = added if total is None else total + added
+        drawn = mechanism.drawn_by_shuffler(source_of(rng))
+        if drawn is not None:
+            total = total + reading.accumulate(drawn)
         assert total is not None, "there is at least one user"
-        truth = self.mechanism.truth(sample[np.arange(users) % len(sample)])
-        return self.task.compare(self.mechanism, self.mechanism.finish(total, users), truth, CONFIDENCE)
+        truth = reading.truth(sample[np.arange(users) % len(sample)])
+        return self.task.compare(mechanism, reading.finish(total, users), truth, CONFIDENCE)
+
+
+def _together(found: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Errors and margins of all parts in one row: a part counts the same however many numbers it has."""
+    return found[0] if len(found) == 1 else joined(found)
 
 
 def simulate(
@@ -223,11 +293,13 @@ def simulate(
     repeats: float = 100,
     seed: float = 0,
     progress: Progress | None = None,
-) -> Outcome:
+    options: Any = None,
+) -> Outcome | SearchOutcome:
     """Try a plan on made-up users: is the error as promised?
 
     ``plan`` is a plan or the path of its file; ``users`` how many are made up, as planned where it is None; ``repeats``
     how many collections are simulated; the same ``seed`` gives the same simulations. ``progress`` hears how far it is.
+    Where the task is frequency, ``options`` are those that are estimated, by label or number: of a domain of any size.
 
     >>> from shuffledp.mechanisms.frequency.krr import KRR
     >>> from shuffledp.tasks.frequency import Frequency
@@ -237,6 +309,11 @@ def simulate(
     """
     chosen = Plan.of(plan)
     crowd = chosen.users if users is None else users
-    simulation = Simulation(chosen, crowd, repeats, seed)  # type: ignore[arg-type]
+    asked = None if options is None else chosen.task.options_asked(WHO, options)
+    simulation = Simulation(chosen, crowd, repeats, seed, asked)  # type: ignore[arg-type]
+    task = chosen.task
     with (Progress() if progress is None else progress).step("simulating", simulation.repeats) as advance:
+        if isinstance(task, Searching):
+            made_up = task.made_up(simulation.users)
+            return searched(chosen, task, made_up, simulation.repeats, simulation.seed, advance)
         return simulation.run(advance)

@@ -7,19 +7,21 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from shuffledp.calibration.calibrate import Calibration, guess, search
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable, NumericalError
 from shuffledp.mechanisms import catalogue
+from shuffledp.mechanisms.ability import AnswersQueries
 from shuffledp.mechanisms.combined.compressed import Compressed
 from shuffledp.mechanisms.combined.repeated import Repeated
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.planner import cost
 from shuffledp.planner.cost import Cost
-from shuffledp.planner.goal import Goal
+from shuffledp.planner.goal import NOISE, Goal
 from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.value import BoundValue
 
@@ -36,10 +38,28 @@ FEW = 16
 """Up to so many dummies, a whole number of them is so coarse that another setting makes up for it."""
 MOST_BITS, MOST_TRIED = 1 << 26, 1e9
 """More bits to send, or bytes of seeds to try, than this are asked of no user."""
+MOST_STEPS = 2e8
+"""More steps than this to find a seed take minutes."""
+MOST_DRAWN = 1e9
+"""More messages than this are drawn by no shuffler."""
+MOST_DESIGNS = 3
+"""So many of a front are looked at by a guess: those of the least error."""
 MOST_CHOICES = 4
 """So many settings are tried to be certified, where a guess was wrong about the first ones."""
 
 Find = Callable[[Mapping[str, Any], Tuning], "Calibration | _Guess"]
+
+
+@dataclass(frozen=True)
+class QuestionError:
+    """How one question of a survey is answered."""
+
+    name: str
+    mechanism: str
+    standard_error: float
+    unit: str
+    times_curator: float
+    """Its error over that of a trusted curator who asks only this question."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +132,21 @@ class Offer:
         sentence = f"The shuffler {draws}hides who sent what; {alone}"
         return f"{sentence} {self.mechanism.assumption}".strip()
 
+    @cached_property
+    def answers(self) -> tuple[QuestionError, ...]:
+        """What answers each question of a survey; none where the task is one."""
+        questions, task = self.goal.task.questions, self.goal.task
+        if not questions or not isinstance(self.mechanism, AnswersQueries):
+            return ()
+        errors = task.errors(self.mechanism, self.goal.users)
+        alone = [dataclasses.replace(self.goal, task=one.task).yardstick.standard_error for one in questions]
+        return tuple(
+            QuestionError(name, made.name, error, one.task.unit, error / least)
+            for name, one, made, error, least in zip(
+                task.names, questions, self.mechanism.mechanisms, errors, alone, strict=True
+            )
+        )
+
     @property
     def plan(self) -> Plan:
         """The plan that ``collect`` takes."""
@@ -133,8 +168,17 @@ class Offer:
             promise={
                 "standard_error": self.standard_error,
                 "central_standard_error": goal.yardstick.standard_error,
+                **self._promised(),
             },
         )
+
+    def _promised(self) -> dict[str, float]:
+        """What the task promises besides, and how long reading all messages takes where it says how many there are."""
+        promised = self.goal.task.promises(self.mechanism, self.goal.users)
+        read = promised.get("messages_read")
+        if read is None:
+            return promised
+        return promised | {"server_seconds": self.cost.reading / self.messages * read}
 
 
 @dataclass(frozen=True)
@@ -168,6 +212,18 @@ class Trial:
         # Of a front, what is beyond the limits is not worth a word while something is within them.
         return [each for each in outcomes if isinstance(each, Offer)] or outcomes[:1]
 
+    def guessed(self) -> list[Mechanism]:
+        """The mechanism by a quick guess, which proves nothing; the first ones of a front, where it designs one.
+
+        A sentence (``ValueError``) where there is none.
+        """
+        designs = [self.kind(**settings) for settings in itertools.islice(self._designs(), MOST_DESIGNS)]
+        if not designs:
+            designs = [self._guessed(min(self._choices(), key=lambda choice: choice.error).settings)]
+        for made in designs:
+            self._demand(made)
+        return designs
+
     def _outcome(self, found: Calibration) -> Offer | Refusal:
         mechanism: Mechanism = found.mechanism
         try:
@@ -175,7 +231,8 @@ class Trial:
             if reason is not None:
                 return self._refusal(reason)
             error = self._error(mechanism)
-            spent = cost.measure(mechanism, self.goal.task.sample(mechanism))
+            task = self.goal.task
+            spent = cost.measure(mechanism, task.sample(mechanism), task.reading(mechanism))
         except (ValueError, TypeError, NumericalError) as error_:
             return self._refusal(str(error_))
         name = f"{self.name} {BY_SHUFFLER}" if mechanism.crowd.by_shuffler else self.name
@@ -195,7 +252,9 @@ class Trial:
     def _known(self) -> dict[str, Any]:
         """What the task and the goal tell about the settings."""
         names = [field.name for field in catalogue.settings(self.kind)]
-        known = {**self.goal.task.facts, "honest": self.goal.users}
+        goal = self.goal
+        by_shuffler = goal.rests_on == NOISE and goal.task.by_either
+        known = {**goal.task.facts_for(self.kind), "honest": 0 if by_shuffler else goal.users}
         return {name: value for name, value in known.items() if name in names}
 
     def _as_given(self) -> Iterator[Calibration]:
@@ -210,10 +269,8 @@ class Trial:
 
     def _designed(self) -> Iterator[Calibration]:
         """Those of the mechanism's own designs that its certified curve confirms: the first, or all of a front."""
-        goal, refused = self.goal, None
-        target, honest = goal.inner_target, goal.fewest - goal.colluding
-        facts = {**goal.task.facts, "users": goal.users}
-        for settings in self.kind.designs(facts, honest, target.epsilon, target.delta, goal.rounds):
+        refused = None
+        for settings in self._designs():
             try:
                 found = self._confirmed(settings)
             except NotApplicable as refusal:
@@ -225,6 +282,12 @@ class Trial:
             refused = None
         if refused is not None:
             raise refused
+
+    def _designs(self) -> Iterator[dict[str, Any]]:
+        goal = self.goal
+        target, honest = goal.inner_target, goal.fewest - goal.colluding
+        facts = {**goal.task.facts_for(self.kind), "users": goal.users}
+        return self.kind.designs(facts, honest, target.epsilon, target.delta, goal.rounds)
 
     def _confirmed(self, settings: Mapping[str, Any]) -> Calibration:
         """A design, if its certified curve meets the target."""
@@ -278,7 +341,7 @@ class Trial:
 
     def _variants(self) -> Iterator[dict[str, Any]]:
         """Settings worth comparing, of the mechanism and of what is built around it."""
-        facts = self.goal.task.facts
+        facts = self.goal.task.facts_for(self.kind)
         for chosen in itertools.product(*(kind.variants(facts) for kind in (self.kind, *self._wrappers))):
             yield {name: value for settings in chosen for name, value in settings.items()}
 
@@ -288,6 +351,11 @@ class Trial:
             if isinstance(made, Compressed) and made.message_bits >= made.randomizer.message_bits:
                 seed = f"a seed of {made.message_bits} bits"
                 raise NotApplicable("plan", f"{seed} is no shorter than the message that it stands for")
+            if isinstance(made, Compressed) and made.steps_tried > MOST_STEPS:
+                raise NotApplicable("plan", f"a client would take about {made.steps_tried:.1g} steps to find a seed")
+        drawn = mechanism.crowd.drawn
+        if drawn > MOST_DRAWN:
+            raise NotApplicable("plan", f"the shuffler would draw about {drawn:.2g} messages of noise")
         size = 8.0 * mechanism.words_tried
         if size > MOST_TRIED:
             raise NotApplicable("plan", f"a client would try about {size / 1e9:,.0f} GB of seeds for one value")

@@ -9,6 +9,7 @@ from functools import cached_property
 from flint import arb, fmpq
 
 from shuffledp import argument
+from shuffledp.document import typed
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.privacy.cut_randomizer import CutRandomizer
@@ -66,7 +67,7 @@ class ApproximateLDP(Randomizer, HasTails, Record):
 
     @property
     def holds_for(self) -> str:
-        return f"any ({self.epsilon:g}, {self.delta:g})-LDP randomizer"
+        return f"any ({typed(self.epsilon)}, {typed(self.delta)})-LDP randomizer"
 
     def without_tails(self, share: float) -> CutRandomizer:
         del share

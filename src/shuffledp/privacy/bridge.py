@@ -17,7 +17,7 @@ from shuffledp.array import Floats
 from shuffledp.errors import installing
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
-from shuffledp.privacy.loss import LossGrid, Survey
+from shuffledp.privacy.loss import LossGrid, LossSurvey
 from shuffledp.privacy.value import BoundValue
 
 try:
@@ -59,7 +59,7 @@ def to_pld(
     who = "PrivacyCurve.to_pld"
     step = argument.positive_finite(who, "discretization", discretization)
     least = argument.open_probability(who, "smallest_delta", smallest_delta)
-    survey = Survey(curve, least)
+    survey = LossSurvey(curve, least)
     grid = LossGrid(curve, step, survey.floor)
     deviation = math.sqrt(survey.variance)
     stride = max(1, math.floor(math.sqrt(6 * ACCURACY) * deviation / step))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp import argument, figure as figures
 from shuffledp.array import Floats
-from shuffledp.document import epsilon_text
+from shuffledp.document import epsilon_text, typed
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.expectation import PositivePartMean
@@ -171,7 +171,7 @@ class PrivacyCurve(Readable, Record):
         return f"Privacy curve of {self.messages:,} shuffled messages"
 
     def summary(self) -> list[Row]:
-        rows = [(f"ε at δ = {delta:g}", self._read_at(delta)) for delta in READ_AT]
+        rows = [(f"ε at δ = {typed(delta)}", self._read_at(delta)) for delta in READ_AT]
         rows += [
             ("guarantee", yes_or_no(self.guarantee, "NO: not an upper bound of the privacy loss")),
             ("users", f"{self.users:,}"),

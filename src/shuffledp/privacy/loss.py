@@ -46,7 +46,7 @@ def round_step(step: float) -> float:
     return math.ldexp(math.floor(math.ldexp(mantissa, STEP_BITS)), exponent - STEP_BITS)
 
 
-class Survey:
+class LossSurvey:
     """A first look at a curve: how far it reaches and how wide its loss is."""
 
     def __init__(self, curve: PrivacyCurve, budget: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from shuffledp.array import Floats
 from shuffledp.numerics.hull import Kinked
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.loss import LossGrid, Survey, round_step
+from shuffledp.privacy.loss import LossGrid, LossSurvey, round_step
 
 ACCURACY = 1e-4
 UNIMPORTANT = 1e-5
@@ -24,7 +24,7 @@ class LossMoments:
     """E_Q[(P/Q)^α] of one round, as Rényi divergences."""
 
     def __init__(self, curve: PrivacyCurve) -> None:
-        self.survey = Survey(curve, SURVEYED)
+        self.survey = LossSurvey(curve, SURVEYED)
         self.grid = LossGrid(curve, round_step(math.sqrt(6 * ACCURACY * self.survey.variance)), self.survey.floor)
 
     def divergence(self, order: float) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from flint import arb
 from shuffledp.array import Floats
 from shuffledp.document import rounded_up
 from shuffledp.numerics.ball import precision, round_up
-from shuffledp.privacy.own_loss import OwnLoss
+from shuffledp.privacy.own_loss import Facts, OwnLoss
 
 BITS = 160
 CLOSE = 1e-6
@@ -56,6 +56,8 @@ class NearLoss(OwnLoss):
     distance: float
     why: str
     """What η is the chance of, for the note."""
+    told: Callable[[], Facts] | None = None
+    """The kind and the numbers that η follows from, where they are told."""
 
     @property
     def theorem(self) -> str:
@@ -80,3 +82,7 @@ class NearLoss(OwnLoss):
 
     def deviation(self) -> float:
         return self.loss.deviation()
+
+    def facts(self) -> Facts | None:
+        inside = self.loss.facts()
+        return None if self.told is None or inside is None else {**self.told(), "noise": inside}

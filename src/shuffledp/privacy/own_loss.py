@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -19,6 +20,8 @@ from shuffledp.privacy.record import Record
 from shuffledp.privacy.value import BoundValue
 
 ROUTE = "law of the noise"
+Facts = dict[str, Any]
+"""Noise in exact numbers: its ``kind``, a ``Fraction`` by each name, and ``noise``, the facts of noise within it."""
 
 
 class OwnLoss(Record, ABC):
@@ -54,6 +57,10 @@ class OwnLoss(Record, ABC):
     def deviation(self) -> float:
         """About the standard deviation of the loss: where a search begins."""
         return 1.0
+
+    def facts(self) -> Facts | None:
+        """What its values follow from, for a second proof (``certificate.noise_proof``); None where there is none."""
+        return None
 
 
 @dataclass(frozen=True)

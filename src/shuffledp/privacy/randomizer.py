@@ -96,6 +96,10 @@ class Randomizer(ABC):
         """What its privacy rests on besides mathematics, such as an unbroken cipher; empty where there is nothing."""
         return ""
 
+    def premises(self) -> tuple[str, ...]:
+        """What must be so, in sentences, beside what every randomizer needs whose messages are shuffled."""
+        return (self.assumption,) if self.assumption else ()
+
 
 class HasNoisyOthers(ABC):
     """Sends real messages that are noisy themselves, besides the messages that hide them."""

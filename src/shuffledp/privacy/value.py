@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.document import epsilon_is, rounded_down, rounded_up, slack_text
+from shuffledp.document import epsilon_is, rounded_down, rounded_up, slack_text, typed
 from shuffledp.privacy.record import Record
 from shuffledp.readable import Readable, Row, yes_or_no
 
@@ -25,7 +25,7 @@ class BoundValue(Readable, Record):
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
     >>> print(curve.epsilon(delta=1e-6))
-    ε = 0.0674903 at δ = 1e-06
+    ε = 0.0674903 at δ = 1e-6
       guarantee              yes
       attained by an attack  0.0674885
       numerical slack        1.6e-10
@@ -83,9 +83,9 @@ class BoundValue(Readable, Record):
     @property
     def heading(self) -> str:
         if self.delta is not None:
-            return f"{epsilon_is(self.upper)} at δ = {self.delta:g}"
+            return f"{epsilon_is(self.upper)} at δ = {typed(self.delta)}"
         number = rounded_up(self.upper)
-        return f"value = {number}" if self.epsilon is None else f"δ = {number} at ε = {self.epsilon:g}"
+        return f"value = {number}" if self.epsilon is None else f"δ = {number} at ε = {typed(self.epsilon)}"
 
     def summary(self) -> list[Row]:
         rows = [

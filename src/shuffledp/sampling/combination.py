@@ -20,6 +20,8 @@ WORD_SPAN = 1 << 60
 WORKING_CELLS = 1 << 20
 """Cells of the working arrays of one batch of users: what fits the processor's cache."""
 MOST_USERS = 1 << 15
+MOST_LISTED, MOST_MARKED = 1 << 12, 1 << 24
+"""Numbers of a subset that are compared one by one, and options that are marked."""
 
 
 def missing_share(options: int, size: int, items: int) -> Fraction:
@@ -42,6 +44,9 @@ def draw(source: RandomSource, options: int, size: int, pivots: Integers, forced
     adding options−1 in any case gives a uniform subset among those that contain it; it then changes names with the
     pivot.
     """
+    if size > MOST_LISTED and options > MOST_MARKED:
+        rows = [_refilled(source, options, size, int(own) if held else None) for own, held in _users(pivots, forced)]
+        return np.stack(rows).astype(number_type(options))
     # Comparing with every number drawn so far costs about size²/2 a user, marking them options.
     dense = size * size > 2 * options
     batch = min(MOST_USERS, max(1, WORKING_CELLS // (options if dense else size)))
@@ -51,6 +56,22 @@ def draw(source: RandomSource, options: int, size: int, pivots: Integers, forced
         part = slice(start, start + batch)
         result[part] = some(source, options, size, pivots[part], forced[part])
     return result
+
+
+def _users(pivots: Integers, forced: NDArray[np.bool_]) -> Iterator[tuple[Any, Any]]:
+    return zip(pivots, forced, strict=True)
+
+
+def _refilled(source: RandomSource, options: int, size: int, pivot: int | None) -> Integers:
+    """Large subsets of very many options: numbers are drawn, those that are there already left out, until all are.
+
+    Every number that is added is uniform among those that are not there. A pivot is there from the beginning.
+    """
+    chosen = np.empty(0, dtype=np.int64) if pivot is None else np.array([pivot])
+    while len(chosen) < size:
+        # Whichever of equal numbers comes first, the set is the same; and there are never too many.
+        chosen = np.unique(np.concatenate([chosen, source.below(options, size - len(chosen))]))
+    return chosen
 
 
 def _listed(source: RandomSource, options: int, size: int, pivots: Integers, forced: NDArray[np.bool_]) -> Rows:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.array import Array, Integers
-from shuffledp.sampling import hash_decoding
+from shuffledp.sampling import asked_support, hash_decoding
 from shuffledp.sampling.linear_hash import LinearHash
 
 LARGEST_PRODUCT_TABLE = 1 << 20
+MESSAGES_AT_ONCE = 1 << 18
 FEW = 4
 """Sums are shared where there is more than a message for so many buckets; it takes as long for fewer."""
 
@@ -97,6 +98,17 @@ class HashedOption:
         """How many messages support each option, from the added-up statistic."""
         if self.counts_messages:
             return hash_decoding.supports_of_counts(total, self.buckets, self.degree, self.options)
+        return total
+
+    def supports_of(self, messages: Array, options: Integers) -> Integers:
+        """The same for these options only, from the messages themselves, however many options there are."""
+        seeds, values = np.divmod(np.asarray(messages, dtype=np.int64), self.buckets)
+        total = np.zeros(len(options), dtype=np.int64)
+        codes = self.hashing.codes_of(options)
+        for start in range(0, len(seeds), MESSAGES_AT_ONCE):
+            part = slice(start, start + MESSAGES_AT_ONCE)
+            digits = asked_support.digits_of(seeds[part], self.buckets, self.degree)
+            total += asked_support.supports(digits, values[part], codes, self.buckets)
         return total
 
     def own_columns(self) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from shuffledp.array import Array, Integers
+from shuffledp.sampling import asked_support
 from shuffledp.sampling.linear_hash import LinearHash
 
 MOST_CELLS = 1 << 24
@@ -48,7 +49,8 @@ def supports_of_lines(lines: Array, prime: int, arc: int, options: int) -> Integ
     return LinearHash(prime, options).support((prime - slopes)[:, None] % prime, offsets, arc)
 
 
-def support_of_one(lines: Array, prime: int, arc: int, option: int) -> int:
-    """The same for a single option."""
+def supports_of_some(lines: Array, prime: int, arc: int, options: Integers) -> Integers:
+    """The same for these options only."""
     slopes, offsets = np.divmod(np.asarray(lines, dtype=np.int64), prime)
-    return int(np.count_nonzero((offsets + option * slopes) % prime < arc))
+    # The line is below the arc where offset − (P − slope)·j is.
+    return asked_support.supports((prime - slopes)[:, None] % prime, offsets, options[:, None], prime, arc)

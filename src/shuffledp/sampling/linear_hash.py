@@ -72,6 +72,28 @@ def best_prime(epsilon: float, items: int) -> int:
     )
 
 
+def best_prime_within(epsilon: float, points: int, most: int) -> int:
+    """The same for one item, where seeds for so many points and a bucket must give fewer than ``most`` messages.
+
+    With m digits the primes from the m-th root of ``points`` on will do, up to the (m+1)-th root of ``most``.
+    """
+    free = best_prime(epsilon, 1)
+    near = set()
+    for digits in range(1, most.bit_length()):
+        low, high = max(2, _root_above(points, digits)), _root_above(most, digits + 1) - 1
+        if low <= high:
+            near |= {prime_at_least(min(max(free, low), high)), prime_at_most(min(max(free, low), high))}
+    ratio = math.exp(min(epsilon, 30.0))
+    able = [length for length in near if length ** (1 + LinearHash(length, points).degree) < most]
+    return min(able, key=lambda length: (length - 1) * ((ratio + length - 1) / (length - 1)) ** 2, default=free)
+
+
+def _root_above(number: int, degree: int) -> int:
+    """The least whole number whose power of this degree is not below a number."""
+    root = int(fmpz(number).root(degree))
+    return root if root**degree >= number else root + 1
+
+
 @dataclass(frozen=True)
 class LinearHash:
     """h_a(x) = ⟨a, code(x)⟩ over the field of l elements, l prime, for a seed a that is uniform on all digit rows.

@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.array import Array, Integers
+from shuffledp.sampling import asked_support
 
+MESSAGES_AT_ONCE = 1 << 18
+LARGEST_TABLE = 1 << 18
+"""Of inverses."""
 MOST_MESSAGES_TO_ROUND = 1 << 40
 """Sums of fewer counts come out of a Fourier transform within 1/4 of the whole number that they are.
 
@@ -43,9 +47,16 @@ class ProjectiveSpace:
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     @cached_property
-    def _inverses(self) -> Integers:
+    def _table(self) -> Integers:
+        return self._powers(np.arange(self.base))
+
+    def _inverse(self, numbers: Integers) -> Integers:
+        """1/a modulo q, and 0 for 0: looked up where there are few numbers."""
+        return self._table[numbers] if self.base <= LARGEST_TABLE else self._powers(numbers)
+
+    def _powers(self, numbers: Integers) -> Integers:
         """1/a = a^{q−2} modulo q for a = 1 … q−1, and 0 for 0."""
-        power, result = np.arange(self.base), np.minimum(np.arange(self.base), 1)
+        power, result = np.array(numbers), np.minimum(numbers, 1)
         for bit in reversed(bin(self.base - 2)[2:]):
             if bit == "1":
                 result = result * power % self.base
@@ -72,7 +83,7 @@ class ProjectiveSpace:
             here = rows[:, place] != 0
             np.copyto(scale, rows[:, place], where=here)
             chart[here] = place
-        inverse, number = self._inverses[scale], np.zeros(len(rows), dtype=np.int64)
+        inverse, number = self._inverse(scale), np.zeros(len(rows), dtype=np.int64)
         for place in range(self.coordinates):
             digit = rows[:, place] * inverse
             digit -= digit // self.base * self.base
@@ -87,6 +98,14 @@ class ProjectiveSpace:
     def orthogonal(self, first: Array, second: Array) -> NDArray[np.bool_]:
         """Whether the points beside each other have inner product 0."""
         return np.asarray((self.vectors(first) * self.vectors(second)).sum(axis=1) % self.base == 0)
+
+    def orthogonal_to(self, messages: Array, options: Integers) -> Integers:
+        """How many messages are orthogonal to each of these points, one pair after the other."""
+        codes, total = self.vectors(options), np.zeros(len(options), dtype=np.int64)
+        for start in range(0, len(messages), MESSAGES_AT_ONCE):
+            rows = self.vectors(np.asarray(messages[start : start + MESSAGES_AT_ONCE], dtype=np.int64))
+            total += asked_support.supports(rows, np.zeros(len(rows), dtype=np.int64), codes, self.base)
+        return total
 
     def orthogonal_counts(self, counts: Array, options: int) -> Integers:
         """For each of the first points, how many messages are orthogonal to it, from the number of each message.
@@ -107,7 +126,7 @@ class ProjectiveSpace:
             if later.shape[1] and part.any():
                 smaller = ProjectiveSpace(self.base, later.shape[1])
                 point, scale = smaller.numbers(later)
-                value = -own * self._inverses[scale] % self.base
+                value = -own * self._inverse(scale) % self.base
                 result += np.where(nothing_later, 0, smaller._line_sums(part)[point, value])
         return result
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from shuffledp.array import Array
+from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.tasks.column import Column, is_numeric, without_views
+from shuffledp.tasks import cell
+from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import TASK, Interval, Values
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.mean import Mean
@@ -47,11 +48,6 @@ class Count(Sum):
         ends = np.array(mechanism.value_range)
         return ends if mechanism.task == Mean.name else ends[:, None]
 
-    def csv_type(self) -> pa.DataType:
-        import pyarrow as pa
-
-        return pa.string()
-
     def values(self, column: Column, array: pa.Array) -> Any:
         import pyarrow as pa
 
@@ -59,29 +55,29 @@ class Count(Sum):
 
     def _ones(self, column: Column, array: pa.Array) -> Array:
         """1 for yes and 0 for no; a sentence if a row is neither."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        column.without_nulls(array)
-        array = without_views(array)
-        if pa.types.is_boolean(array.type):
-            return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int8)
-        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-            said = pa.array(list(WORDS), type=array.type)
-            places = pc.index_in(pc.utf8_lower(pc.utf8_trim_whitespace(array)), value_set=said)
-            found = np.array([*WORDS.values(), -1])[pc.fill_null(places, len(WORDS)).to_numpy()]
-        elif is_numeric(array):
-            numbers = array.to_numpy(zero_copy_only=False)
-            found = np.where(numbers == 1, 1, np.where(numbers == 0, 0, -1))
+        array = cell.plain(column.without_nulls(array))
+        if cell.is_text(array.type):
+            places, bad = cell.places(pc.utf8_lower(cell.trimmed(array)), tuple(WORDS))
+            found = np.array(list(WORDS.values()))[places]
+        elif cell.is_numeric(array):
+            found, bad = cell.floats(array)
+            bad = bad | ~np.isin(found, (0.0, 1.0))
         else:
             raise column.refuse(f"expected yes or no in every row, got {array.type}")
-        bad = int(np.count_nonzero(found < 0))
-        if bad:
-            raise column.refuse(f"expected yes, no, true, false, 1 or 0, got something else in {bad:,} rows")
-        return np.asarray(found, dtype=np.int8)
+        if bad.any():
+            rows = f"{int(bad.sum()):,} rows"
+            raise column.refuse(f"expected yes, no, true, false, 1 or 0, got something else in {rows}", bad)
+        return found.astype(np.int8)
+
+    def compare(
+        self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
+    ) -> tuple[Floats, Floats]:
+        return super().compare(mechanism, mechanism.reading.of_ends(estimate), held, confidence)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        (total,) = super().quantities(mechanism, estimate, confidence)
+        (total,) = super().quantities(mechanism, mechanism.reading.of_ends(estimate), confidence)
         return [Quantity("users", ("yes",), total.value, total.standard_error, total.low, total.high)]
 
     @classmethod

@@ -13,6 +13,8 @@ from shuffledp import argument
 WHO = "plan"
 TASK = "task"
 """Who speaks where a task or its domain is made, for a plan or without one."""
+MOST_BYTES, MOST_NUMBER_BITS = 64, 64
+"""Of a text, and of a number, that a search may find."""
 
 
 class Values(ABC):
@@ -154,6 +156,52 @@ class Interval(Values):
 
 
 @dataclass(frozen=True)
+class Intervals(Values):
+    """Vectors whose coordinates have an interval each, in their own units.
+
+    ``low`` and ``high`` are the least and the largest number of each coordinate; ``called`` what they are called, by
+    their numbers where nothing is given.
+
+    >>> import shuffledp as sdp
+    >>> penguin = sdp.tasks.Intervals(low=(30.0, 170.0), high=(60.0, 240.0), called=("bill", "flipper"))
+    >>> penguin.intervals[1], penguin.label(0)
+    (Interval(low=170.0, high=240.0), 'bill')
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    called: tuple[str, ...] | None = None
+    kind = "vectors"
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, Sequence):
+                raise TypeError(f"{TASK}: {name} must be a list of numbers, one for each coordinate, got {given!r}.")
+        if len(self.low) != len(self.high):
+            raise ValueError(f"{TASK}: expected as many low as high, got {len(self.low)} and {len(self.high)}.")
+        ends = [Interval(low, high) for low, high in zip(self.low, self.high, strict=True)]
+        object.__setattr__(self, "low", tuple(each.low for each in ends))
+        object.__setattr__(self, "high", tuple(each.high for each in ends))
+        if self.called is not None:
+            object.__setattr__(self, "called", tuple(self.called))
+            if len(self.called) != len(self.low) or not all(isinstance(name, str) for name in self.called):
+                raise ValueError(f"{TASK}: expected a name for each of {len(self.low)} coordinates, got others.")
+
+    def document(self) -> dict[str, Any]:
+        names = {} if self.called is None else {"names": list(self.called)}
+        return {"low": list(self.low), "high": list(self.high), **names}
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """That of each coordinate."""
+        return tuple(Interval(low, high) for low, high in zip(self.low, self.high, strict=True))
+
+    def label(self, option: int) -> str:
+        return super().label(option) if self.called is None else self.called[option]
+
+
+@dataclass(frozen=True)
 class KeyedInterval(Values):
     """Pairs of a key from a public list and a number from low to high.
 
@@ -214,6 +262,49 @@ class Area(Values):
         return {"west": self.west, "east": self.east, "south": self.south, "north": self.north}
 
 
+@dataclass(frozen=True)
+class Strings(Values):
+    """Texts that nobody listed, of any script.
+
+    ``length`` is the most bytes of one in UTF-8.
+
+    >>> import shuffledp as sdp
+    >>> sdp.tasks.Strings(64).document()
+    {'strings': 64}
+    """
+
+    length: int
+    kind = "strings"
+
+    def __post_init__(self) -> None:
+        length = argument.count(TASK, "strings", self.length, at_most=MOST_BYTES)
+        object.__setattr__(self, "length", length)
+
+    def document(self) -> dict[str, Any]:
+        return {"strings": self.length}
+
+
+@dataclass(frozen=True)
+class Numbers(Values):
+    """Whole numbers that nobody listed, from 0.
+
+    ``bits`` is the most bits of one.
+
+    >>> import shuffledp as sdp
+    >>> sdp.tasks.Numbers(48).document()
+    {'bits': 48}
+    """
+
+    bits: int
+    kind = "whole numbers"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", argument.count(TASK, "bits", self.bits, at_most=MOST_NUMBER_BITS))
+
+    def document(self) -> dict[str, Any]:
+        return {"bits": self.bits}
+
+
 def options_of(given: Values | Sequence[str] | float) -> Values:
     """Options from their names, or from how many there are."""
     if isinstance(given, Values):
@@ -237,21 +328,31 @@ def parse(document: Any) -> Values:
     forms: dict[frozenset[str], Any] = {
         frozenset({"categories"}): lambda d: Categories(_texts(d["categories"])),
         frozenset({"count"}): lambda d: Options(d["count"]),
-        frozenset({"low", "high"}): lambda d: Interval(d["low"], d["high"]),
+        frozenset({"low", "high"}): _interval_or_several,
+        frozenset({"low", "high", "names"}): lambda d: Intervals(
+            _texts(d["low"]), _texts(d["high"]), _texts(d["names"])
+        ),
         frozenset({"keys", "low", "high"}): lambda d: KeyedInterval(
             Categories(_texts(d["keys"])), Interval(d["low"], d["high"])
         ),
         frozenset({"west", "east", "south", "north"}): lambda d: Area(**d),
+        frozenset({"strings"}): lambda d: Strings(d["strings"]),
+        frozenset({"bits"}): lambda d: Numbers(d["bits"]),
     }
     fields = frozenset(document) if isinstance(document, Mapping) else None
     if fields not in forms:
         got = sorted(fields) if fields is not None else document
         raise ValueError(
             f"{WHO}: domain must have categories, or count, or low and high, or keys with low and high, "
-            f"or west, east, south and north, got {got!r}."
+            f"or west, east, south and north, or strings, or bits, got {got!r}."
         )
     values: Values = forms[fields](document)
     return values
+
+
+def _interval_or_several(document: Mapping[str, Any]) -> Values:
+    low, high = document["low"], document["high"]
+    return Intervals(_texts(low), _texts(high)) if isinstance(low, list) else Interval(low, high)
 
 
 def _texts(value: Any) -> Any:

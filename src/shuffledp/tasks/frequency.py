@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from shuffledp.array import Array
+from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.asked import Asked
+from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import Values, options_of
 from shuffledp.tasks.given import Given
@@ -20,6 +23,11 @@ from shuffledp.tasks.task import Sensitivity, Task, every_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MOST_SAMPLED = 1 << 16
+"""Options that made-up users are spread over one by one; of more, so many stand for all."""
+MOST_MEASURED, MOST_ASKED = 1 << 18, 10_000
+"""Options that are all read where a plan measures the time; of more, so many are asked for."""
 
 
 @dataclass(frozen=True, init=False)
@@ -41,6 +49,7 @@ class Frequency(Task):
     kinds: ClassVar[tuple[str, ...]] = ("frequency",)
     data = "users spread evenly over the options"
     unit = "users"
+    sampled = True
     taken: ClassVar[tuple[str, ...]] = ("domain", "categories")
 
     def __init__(self, options: Values | Sequence[str] | float) -> None:
@@ -63,7 +72,32 @@ class Frequency(Task):
         return {"options": self.count}
 
     def sample(self, mechanism: Mechanism) -> Array:
-        return np.arange(self.count)
+        return self._typical(MOST_SAMPLED)
+
+    def _typical(self, most: int) -> Integers:
+        """All options, or so many that are spread evenly over them."""
+        return np.arange(self.count) if self.count <= most else np.arange(most) * (self.count // most)
+
+    def reading(self, mechanism: Mechanism) -> Reading:
+        if self.count <= MOST_MEASURED:
+            return mechanism.reading
+        return mechanism.reading.some(Asked(self._typical(MOST_ASKED)))
+
+    @property
+    def read_words(self) -> str:
+        return "" if self.count <= MOST_MEASURED else f" for {MOST_ASKED:,} of the {self.count:,} options"
+
+    def standard_error(
+        self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
+    ) -> float:
+        """Of very many options those that stand for all: each is held by as many users, on average, as any other."""
+        if self.count > MOST_SAMPLED and variance is None:
+            options = self._typical(MOST_ASKED)
+            held = np.full(len(options), users / self.count)
+            known = mechanism.reading.some(Asked(options)).variance_where(held, users)
+            if known is not None:
+                return math.sqrt(max(0.0, float(np.mean(known))))
+        return super().standard_error(mechanism, users, variance)
 
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(2.0, math.sqrt(2.0))
@@ -72,16 +106,40 @@ class Frequency(Task):
         """All counts together are known: a curator, too, takes the mean of the noise off."""
         return math.sqrt(1 - 1 / self.count)
 
-    def csv_type(self) -> pa.DataType:
-        import pyarrow as pa
-
-        return pa.int64() if self.domain.names is None else pa.string()
-
     def values(self, column: Column, array: pa.Array) -> Any:
         return column.option_numbers(array, self.domain.names)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         return [Quantity.of("users", every_label(self.domain, len(estimate.value)), estimate, confidence)]
+
+    def options_asked(self, who: str, options: Any) -> Integers:
+        given = [options] if isinstance(options, str) else list(options)
+        if not given:
+            raise ValueError(f"{who}: expected at least one option to ask for, got none.")
+        numbers = np.array([self._place(who, option) for option in given], dtype=np.int64)
+        distinct, times = np.unique(numbers, return_counts=True)
+        if len(distinct) < len(numbers):
+            twice = self.domain.label(int(distinct[times > 1][0]))
+            raise ValueError(f"{who}: expected options that are different, got {twice!r} twice.")
+        return numbers
+
+    def _place(self, who: str, option: Any) -> int:
+        """Its number, from its label."""
+        known = self._places.get(str(option))
+        return self.domain.place(who, option) if known is None else known
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        """The numbers of the labels, where there are any."""
+        return {label: place for place, label in enumerate(self.domain.names or ())}
+
+    def held_of(self, options: Integers, users: int) -> Integers:
+        """As ``held`` has it: the first options have one user more where they cannot all have as many."""
+        each, more = divmod(users, self.count)
+        return np.asarray(each + (options < more), dtype=np.int64)
+
+    def quantities_of(self, options: Integers, estimate: Estimate, confidence: float) -> list[Quantity]:
+        return [Quantity.of("users", map(self.domain.label, options.tolist()), estimate, confidence)]
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:

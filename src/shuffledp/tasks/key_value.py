@@ -11,12 +11,15 @@ import numpy as np
 
 from shuffledp import argument
 from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.ability import fills_places
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.pair_reading import NONE, PairReading
+from shuffledp.mechanisms.parts.pair_reading import PairReading
 from shuffledp.tasks.column import Column
+from shuffledp.tasks.count_interval import counts, slope_of
 from shuffledp.tasks.domain import TASK, WHO, Categories, Interval, KeyedInterval, Values, interval_of, options_of
 from shuffledp.tasks.given import Given
+from shuffledp.tasks.padding import EMPTY, filled, first_of
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.task import Sensitivity, Task, every_label
 
@@ -31,7 +34,8 @@ class KeyValue(Task):
     """How many users hold each key, and the sum of their numbers.
 
     ``keys`` is the public list of keys as texts, or how many there are, which are then called 0, 1, …; ``low`` and
-    ``high`` are the least and the largest number; ``items`` is how many keys every user holds, at most.
+    ``high`` are the least and the largest number; ``items`` is how many keys every user holds, at most. The mean of a
+    key is told where its count is above its error.
 
     >>> KeyValue(["book", "film"], low=0, high=5, items=1).domain.label(1)
     'film'
@@ -44,6 +48,7 @@ class KeyValue(Task):
     kinds = ("key-value",)
     data = "users' keys spread evenly over all keys, numbers over the interval"
     unit = "users, and sums of numbers from -1 to 1"
+    takes_lists = True
     parameters = ("items",)
     taken = ("domain", "categories", "low", "high", "items")
 
@@ -68,40 +73,66 @@ class KeyValue(Task):
     def facts(self) -> Mapping[str, Any]:
         return {"options": self.count, "keys": self.count, "items": self.items, "padding": self.items}
 
+    def facts_for(self, kind: type[Mechanism] | Mechanism) -> Mapping[str, Any]:
+        dummies = self.items if fills_places(kind) else 0
+        return {**self.facts, "options": self.count + dummies}
+
     def sample(self, mechanism: Mechanism) -> Array:
         rows = np.arange(self.count * self.items)
         keys = np.add.outer(rows, np.arange(self.items)) % self.count
         numbers = 2 * (np.arange(keys.size) * 0.618 % 1.0).reshape(keys.shape) - 1
         return np.stack([keys, numbers], axis=-1)
 
+    def spread(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
+        return super().spread(mechanism, values, variance)[..., : self.count]
+
+    def compare(
+        self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
+    ) -> tuple[Floats, Floats]:
+        return super().compare(mechanism, first_of(estimate, self.count), held[..., : self.count], confidence)
+
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(4.0 * self.items, math.sqrt(4.0 * self.items))
 
-    def values(self, column: Column, array: pa.Array) -> Any:
-        import pyarrow as pa
+    def is_number(self, place: int) -> bool:
+        return place == 1
 
-        sizes, entries = column.lists(array)
-        if not pa.types.is_struct(entries.type) or entries.type.num_fields != 2:
-            raise column.refuse(f"expected lists of a key and a number, or maps, got lists of {entries.type}")
-        keys, numbers = column.without_nulls(entries).flatten()
-        width = max(1, int(sizes.max(initial=0)))
-        pairs = np.zeros((len(sizes), width, 2))
-        pairs[..., 0] = NONE
-        filled = np.arange(width) < sizes[:, None]
-        pairs[filled, 0] = column.option_numbers(keys, self.pairs.keys.labels)
-        pairs[filled, 1] = column.numbers(numbers, self.pairs.interval)
-        return pairs
+    def columns_read(self, named: tuple[str, ...]) -> tuple[str, ...]:
+        """One column of lists of pairs; or one of keys and one of numbers, a pair a row."""
+        if len(named) > 2:
+            raise ValueError(f"input: expected a column of pairs, or one of keys and one of numbers, got {len(named)}.")
+        return named
+
+    def values(self, column: Column, array: pa.Array) -> Any:
+        sizes, keys, numbers = column.pairs(array, self.pairs.keys.labels, self.pairs.interval, self.items)
+        places = np.full((len(sizes), self.items), EMPTY, dtype=np.int64)
+        values = np.zeros(places.shape)
+        held = np.arange(self.items) < sizes[:, None]
+        places[held], values[held] = keys, numbers
+        # A dummy's number is 0, of either sign alike.
+        return np.stack([filled(column, places, self.count, self.items), values], axis=-1)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         reading = mechanism.reading
         assert isinstance(reading, PairReading), "a mechanism for keys with numbers"
-        labels = every_label(self.domain, estimate.value.shape[1])
-        counts = Estimate(estimate.value[0], estimate.variance[0], estimate.users)
-        low, high = reading.mean_intervals(estimate, confidence)
-        means, low, high = (self._in_own_unit(mechanism, part) for part in (reading.means(estimate), low, high))
-        users = Quantity.of("users", labels, counts, confidence)
+        labels, own = every_label(self.domain, self.count), first_of(estimate, self.count)
+        held = Estimate(own.value[0], own.variance[0], own.users)
+        users = counts(labels, held, self._slope(mechanism), confidence)
+        # Nothing is known of the mean of a key that perhaps nobody holds.
+        untold = np.where(reading.is_told(own, confidence), 0.0, np.nan)
+        means, low, high = (
+            self._in_own_unit(mechanism, part) + untold
+            for part in (reading.means(own), *reading.mean_intervals(own, confidence))
+        )
         # A ratio's interval is not even about it, so that no standard error stands for it.
         return [users, Quantity("mean", labels, means, None, low, high)]
+
+    def _slope(self, mechanism: Mechanism) -> float:
+        """How much more variance a user adds to the count of a key that she holds."""
+        if self.items >= mechanism.settings().get("keys", math.inf):
+            return 0.0
+        one = np.stack([np.arange(self.items), np.zeros(self.items)], axis=-1)
+        return slope_of(mechanism, mechanism.check(one[None]))
 
     def _in_own_unit(self, mechanism: Mechanism, means: Floats) -> Floats:
         """Means as users' numbers are."""

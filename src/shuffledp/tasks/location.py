@@ -16,8 +16,8 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.map_grid import MapGrid, MapPoint
 from shuffledp.privacy.randomizer import HasNeighbours
-from shuffledp.tasks.column import Column, is_numeric
-from shuffledp.tasks.domain import TASK, WHO, Area, Values
+from shuffledp.tasks.column import Column
+from shuffledp.tasks.domain import TASK, WHO, Area, Interval, Values
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.task import Sensitivity, Task
@@ -32,6 +32,8 @@ PLACES = 60
 MOST_CELLS = 1 << 20
 COLUMNS = 6
 PLANE, DEGREES = "plane", "degrees"
+AXES = {"x": ("x", "lon", "lng", "long", "longitude"), "y": ("y", "lat", "latitude")}
+"""What columns of coordinates are called."""
 EDGES = ("west", "east", "south", "north")
 
 
@@ -59,6 +61,8 @@ class Location(Task):
     kinds = (PLACES_TASK, "frequency")
     data = "users spread evenly over the map"
     unit = "users"
+    numeric = True
+    sampled = True
     parameters = ("columns", "rows", "coordinates")
     taken = (*EDGES, "columns", "degrees")
 
@@ -153,17 +157,39 @@ class Location(Task):
         return math.sqrt(1 - 1 / self.cells)
 
     def values(self, column: Column, array: pa.Array) -> Any:
-        sizes, entries = column.lists(array)
-        if (sizes != 2).any():
-            raise column.refuse("expected two coordinates in every row, got lists of another length")
-        if not is_numeric(entries):
-            raise column.refuse(f"expected numbers as coordinates, got {entries.type}")
-        numbers = column.without_nulls(entries).to_numpy(zero_copy_only=False)
-        places = numbers.astype(np.float64).reshape(-1, 2)
+        places = self._clipped(column, self._places(column, array))
         if _takes_places(column.mechanism):
             return places
         inside = MapPoint(self.name, self.grid, (0, 0))
         return self.grid.cells(column.checked(places, inside.check))
+
+    def columns_read(self, named: tuple[str, ...]) -> tuple[str, ...]:
+        """One column of two coordinates, or two columns, put in order by their names where these tell it.
+
+        Otherwise the first is x, or the latitude where the map is in degrees.
+        """
+        if len(named) > 2:
+            raise ValueError(f"input: expected a column of places, or one for each coordinate, got {len(named)}.")
+        axes = [axis_of(name) for name in named]
+        # Degrees are written latitude first.
+        wanted = ["x", "y"] if self.coordinates == PLANE else ["y", "x"]
+        return named[::-1] if axes == wanted[::-1] else named
+
+    def _places(self, column: Column, array: pa.Array) -> Array:
+        """Two coordinates per row."""
+        if len(column.names) > 1:
+            return np.stack([column.plain_numbers(part, "as coordinates") for part in array.flatten()], axis=1)
+        sizes, entries = column.lists(array)
+        if (sizes != 2).any():
+            raise column.refuse("expected two coordinates in every row, got lists of another length", sizes != 2)
+        owners = np.repeat(np.arange(len(sizes)), 2)
+        return column.plain_numbers(entries, "as coordinates", owners).reshape(-1, 2)
+
+    def _clipped(self, column: Column, places: Array) -> Array:
+        """Moved to the map's edges, where that is the rule."""
+        edges = [Interval(self.area.west, self.area.east), Interval(self.area.south, self.area.north)]
+        moved = [column.clipped(places[:, place], edges[axis]) for place, axis in enumerate(self.grid.order)]
+        return np.stack(moved, axis=1)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         labels = [f"{first:.6g}, {second:.6g}" for first, second in self.grid.centres]
@@ -180,6 +206,12 @@ class Location(Task):
         west, east, south, north = (given.need(name) for name in EDGES)
         columns = COLUMNS if given.columns is None else given.count("columns")
         return cls(west, east, south, north, columns, coordinates=DEGREES if given.degrees else PLANE)
+
+
+def axis_of(name: str) -> str | None:
+    """Along which axis a column of this name runs; None where its name does not tell."""
+    plain = name.strip().casefold()
+    return next((axis for axis, known in AXES.items() if plain in known), None)
 
 
 def _takes_places(mechanism: Mechanism) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.tasks.column import Column, is_numeric
+from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import Interval, Values, interval_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.task import Sensitivity, Task, apportioned, every_label
+from shuffledp.tasks.task import Sensitivity, Task, apportioned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +42,8 @@ class Mean(Task):
     data = "numbers spread evenly over the interval"
     unit = "the numbers' unit"
     averages = True
+    numeric = True
+    sampled = True
     taken: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def __init__(self, low: float | Interval, high: float | None = None) -> None:
@@ -74,21 +76,19 @@ class Mean(Task):
         low, high = mechanism.value_range
         return self.interval.width / (high - low)
 
+    def one_user(self, users: int) -> float:
+        return self.interval.width / users
+
     def sensitivity(self, users: int) -> Sensitivity:
         return Sensitivity(self.interval.width / users, self.interval.width / users)
-
-    def csv_type(self) -> pa.DataType:
-        import pyarrow as pa
-
-        return pa.float64()
 
     def values(self, column: Column, array: pa.Array) -> Any:
         if column.mechanism.task == Mean.name:
             return column.numbers(array, self.interval)
-        return vectors(column, array, self.interval)
+        return column.vectors(array, (self.interval,))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        return [mean_of(self.interval, mechanism, estimate, confidence)]
+        return [Quantity.of("mean", ["mean"], moved_to(self.interval, mechanism, estimate), confidence)]
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
@@ -105,28 +105,12 @@ def _points(mechanism: Mechanism) -> Floats:
     return np.asarray(low + (high - low) * (np.arange(POINTS) + 0.5) / POINTS)
 
 
-def vectors(column: Column, array: pa.Array, interval: Interval) -> Any:
-    """A list of numbers per row, or one number."""
-    if is_numeric(array):
-        return column.numbers(array, interval).reshape(-1, 1)
-    rows, entries = column.lists_of_one_length(array)
-    return column.numbers(entries, interval).reshape(rows, -1)
-
-
 def moved_to(interval: Interval, mechanism: Mechanism, estimate: Estimate) -> Estimate:
     """The estimate of each coordinate, moved from the mechanism's own range to the users'."""
     low, high = mechanism.value_range
     scale = interval.width / (high - low)
     value = interval.low + (estimate.value - low) * scale
     return Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
-
-
-def mean_of(interval: Interval, mechanism: Mechanism, estimate: Estimate, confidence: float) -> Quantity:
-    """The means of all coordinates, in the users' own unit."""
-    moved = moved_to(interval, mechanism, estimate)
-    count = len(moved.value)
-    labels = ["mean"] if count == 1 else every_label(interval, count)
-    return Quantity.of("mean", labels, moved, confidence)
 
 
 def demand_interval(task: type[Task], domain: Values) -> Interval:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,10 +47,14 @@ class OverTime(Ranges):
         readings = [one.reading for one in some]
         return kind.task in cls.kinds and any(isinstance(one, TreeReading) and one.values_free for one in readings)
 
-    def spread(self, mechanism: Mechanism, values: Array) -> Floats:
+    def spread(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
+        del variance
         return self._released(mechanism, len(values)).variance()
 
-    def standard_error(self, mechanism: Mechanism, users: int) -> float:
+    def standard_error(
+        self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
+    ) -> float:
+        del variance
         return math.sqrt(float(np.mean(self._released(mechanism, users).variance())))
 
     def compare(

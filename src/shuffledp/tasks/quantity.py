@@ -19,6 +19,8 @@ class Quantity:
     standard_error: Floats | None = None
     low: Floats | None = None
     high: Floats | None = None
+    question: str = ""
+    """Which question of a survey it answers."""
 
     @classmethod
     def of(cls, name: str, labels: Iterable[str], estimate: Estimate, confidence: float) -> Quantity:

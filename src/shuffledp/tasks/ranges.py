@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -45,6 +45,7 @@ class Ranges(Frequency):
     name = "range queries"
     kinds: ClassVar[tuple[str, ...]] = ("range queries", "frequency")
     data = "users spread evenly over the values, ranges with random ends"
+    sampled = False
 
     @property
     def height(self) -> int:
@@ -74,10 +75,14 @@ class Ranges(Frequency):
         drawn = [sorted(rng.choice(self.count + 1, 2, replace=False).tolist()) for _ in range(RANGES)]
         return [(low, high) for low, high in drawn]
 
-    def spread(self, mechanism: Mechanism, values: Array) -> Floats:
+    def spread(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
+        del variance
         return self.answers(mechanism).range_variance(values, self.ranges)
 
-    def standard_error(self, mechanism: Mechanism, users: int) -> float:
+    def standard_error(
+        self, mechanism: Mechanism, users: int, variance: Callable[[Array], Floats] | None = None
+    ) -> float:
+        del variance
         held = self.held(mechanism, users).astype(np.float64)
         spread = self.answers(mechanism).variance_of(held, users, self.ranges)
         return math.sqrt(max(0.0, float(np.mean(spread))))

@@ -26,8 +26,12 @@ class Sum(Mean):
     unit = "the numbers' unit, of the sum"
     averages = False
 
-    def spread(self, mechanism: Mechanism, values: Array) -> Floats:
-        return np.asarray(super().spread(mechanism, values) * len(values) ** 2)
+    def one_user(self, users: int) -> float:
+        del users
+        return self.interval.width
+
+    def spread(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
+        return np.asarray(super().spread(mechanism, values, variance) * len(values) ** 2)
 
     def compare(
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float

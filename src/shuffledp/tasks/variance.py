@@ -34,6 +34,7 @@ class Variance(Mean):
     name = "variance"
     kinds = ("vector mean",)
     unit = "the numbers' unit, squared"
+    sampled = False
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -45,8 +46,11 @@ class Variance(Mean):
     def scale(self, mechanism: Mechanism) -> float:
         return (self.interval.width / 2) ** 2
 
-    def spread(self, mechanism: Mechanism, values: Array) -> Floats:
-        first, second = mechanism.variance(values)
+    def one_user(self, users: int) -> float:
+        return self.sensitivity(users).sum
+
+    def spread(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
+        first, second = mechanism.variance(values) if variance is None else variance
         return np.array([second / 4 + 4 * mechanism.truth(values)[0] ** 2 * first])
 
     def sensitivity(self, users: int) -> Sensitivity:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shuffledp import argument
-from shuffledp.array import Array
+from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column
-from shuffledp.tasks.domain import TASK, WHO, Interval, Values, interval_of
+from shuffledp.tasks.domain import TASK, WHO, Interval, Intervals, Values, interval_of
 from shuffledp.tasks.given import Given
-from shuffledp.tasks.mean import Mean, demand_interval, mean_of, vectors
+from shuffledp.tasks.mean import Mean, demand_interval
 from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.task import SEED, Sensitivity, Task
+from shuffledp.tasks.task import SEED, Sensitivity, Task, every_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,13 +35,17 @@ class VectorMean(Task):
     """The mean of a vector per user, each coordinate from low to high.
 
     ``dimension`` is how many coordinates a vector has; ``low`` and ``high`` are the least and the largest number of
-    each, or ``low`` is an ``Interval``. For vectors of bounded length there is ``UnitVectorMean``.
+    each, or ``low`` is an ``Interval``, or ``Intervals``, where coordinates have intervals and names of their own. For
+    vectors of bounded length there is ``UnitVectorMean``.
 
     >>> VectorMean(dimension=3, low=0, high=10).document()
     {'name': 'vector mean', 'domain': {'low': 0.0, 'high': 10.0}, 'dimension': 3, 'shape': 'box'}
+    >>> from shuffledp.tasks.domain import Intervals
+    >>> VectorMean(2, Intervals((30, 170), (60, 240))).intervals[1]
+    Interval(low=170.0, high=240.0)
     """
 
-    interval: Interval
+    sides: Interval | Intervals
     dimension: int
 
     name = "vector mean"
@@ -49,17 +53,33 @@ class VectorMean(Task):
     data = "vectors drawn uniformly"
     unit = "the numbers' unit, each coordinate"
     averages = True
+    numeric = True
+    sampled = True
     shape: ClassVar[str] = BOX
     parameters = ("dimension", "shape")
     taken = ("low", "high", "dimension")
 
-    def __init__(self, dimension: float, low: float | Interval, high: float | None = None) -> None:
-        object.__setattr__(self, "interval", interval_of(low, high))
+    def __init__(self, dimension: float, low: float | Interval | Intervals, high: float | None = None) -> None:
+        sides = low if isinstance(low, Intervals) else interval_of(low, high)
+        object.__setattr__(self, "sides", sides)
         object.__setattr__(self, "dimension", argument.count(TASK, "dimension", dimension))
+        if isinstance(sides, Intervals) and len(sides.low) != self.dimension:
+            raise ValueError(
+                f"{TASK}: expected an interval for each of {self.dimension} coordinates, got {len(sides.low)}."
+            )
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """That of each coordinate."""
+        return self.sides.intervals if isinstance(self.sides, Intervals) else (self.sides,) * self.dimension
+
+    @property
+    def _widths(self) -> Floats:
+        return np.array([each.width for each in self.intervals])
 
     @property
     def domain(self) -> Values:
-        return self.interval
+        return self.sides
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -72,26 +92,52 @@ class VectorMean(Task):
 
     def scale(self, mechanism: Mechanism) -> float:
         low, high = mechanism.value_range
-        return self.interval.width / (high - low)
+        return float(np.sqrt(np.mean(self._widths**2))) / (high - low)
+
+    def spread(self, mechanism: Mechanism, values: Array, variance: Floats | None = None) -> Floats:
+        """In units of the root mean square width, as all errors of coordinates together."""
+        return np.asarray(super().spread(mechanism, values, variance) * self._widths**2 / np.mean(self._widths**2))
+
+    def compare(
+        self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
+    ) -> tuple[Floats, Floats]:
+        low, high = mechanism.value_range
+        scales = self._widths / (high - low)
+        return scales * (estimate.value - held), scales * estimate.margin(confidence)
+
+    def one_user(self, users: int) -> float:
+        """All coordinates count alike: by the root of the mean of squares, as errors do."""
+        return float(np.sqrt(np.mean(self._widths**2))) / users
 
     def sensitivity(self, users: int) -> Sensitivity:
-        width = self.interval.width / users
-        return Sensitivity(self.dimension * width, math.sqrt(self.dimension) * width)
-
-    def csv_type(self) -> pa.DataType:
-        import pyarrow as pa
-
-        return pa.float64()
+        each = self._widths / users
+        return Sensitivity(float(each.sum()), float(np.sqrt((each**2).sum())))
 
     def values(self, column: Column, array: pa.Array) -> Any:
-        return vectors(column, array, self.interval)
+        return column.vectors(array, self.intervals)
+
+    def columns_read(self, named: tuple[str, ...]) -> tuple[str, ...]:
+        """One column of lists, or one for each coordinate."""
+        if len(named) > 1 and len(named) != self.dimension:
+            raise ValueError(
+                f"input: expected a column of lists, or one for each of {self.dimension} coordinates, got {len(named)}."
+            )
+        return named
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        return [mean_of(self.interval, mechanism, estimate, confidence)]
+        low, high = mechanism.value_range
+        scale = self._widths / (high - low)
+        value = np.array([each.low for each in self.intervals]) + (estimate.value - low) * scale
+        moved = Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
+        labels = ["mean"] if self.dimension == 1 else every_label(self.domain, self.dimension)
+        return [Quantity.of("mean", labels, moved, confidence)]
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:
-        interval, dimension, shape = demand_interval(cls, domain), parameters["dimension"], parameters["shape"]
+        dimension, shape = parameters["dimension"], parameters["shape"]
+        if isinstance(domain, Intervals) and shape == BOX:
+            return VectorMean(dimension, domain)
+        interval = demand_interval(cls, domain)
         if shape == BOX:
             return VectorMean(dimension, interval)
         if shape != BALL:
@@ -110,10 +156,12 @@ class VectorMean(Task):
 
     @classmethod
     def from_options(cls, given: Given) -> Task:
-        if given.low is None and given.high is None:
+        if not given.low and not given.high:
             return UnitVectorMean(given.count("dimension"))
-        interval = given.interval()
-        return VectorMean(given.count("dimension"), interval)
+        if len(given.low) == 1 and len(given.high) == 1:
+            return VectorMean(given.count("dimension"), given.interval())
+        dimension = len(given.low) if given.dimension is None else given.dimension
+        return VectorMean(dimension, Intervals(given.low, given.high, given.called or None))
 
 
 @dataclass(frozen=True, init=False)

@@ -115,7 +115,7 @@ def samples() -> Iterator[Sample]:
     for mechanism in mechanisms:
         options = mechanism.options
         numbers = (options * np.random.default_rng(1).random(ROWS) ** 2).astype(np.int64)
-        yield Sample(Column("value", Frequency(options), mechanism), pa.array(numbers))
+        yield Sample(Column(("value",), Frequency(options), mechanism), pa.array(numbers))
 
 
 # --- what is wrong, given the engine and where to work ------------------------------------------------------------
@@ -149,6 +149,11 @@ def wrong_statistic(engine: Engine, sample: Sample, shuffled: Path) -> Iterator[
         yield f"{mechanism.name}: aggregate() refuses {total.refused} good messages"
     if not np.array_equal(total.statistic, mechanism.accumulate(mechanism.unpack(wire))):
         yield f"{mechanism.name}: the statistic is not that of all messages"
+    if mechanism.reading.counted is not None:
+        some = mechanism.reading_of([mechanism.reading.counted - 1, 0])
+        total = engine.aggregate(mechanism, shuffled, len(wire), some)
+        if not np.array_equal(total.statistic, some.accumulate(mechanism.unpack(wire))):
+            yield f"{mechanism.name}: the statistic of some options is not that of all messages"
 
 
 def wrong_order(engine: Engine, width: int, directory: Path) -> Iterator[str]:

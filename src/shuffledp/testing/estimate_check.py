@@ -178,6 +178,37 @@ def batches_add_up(case: Case) -> Iterator[str]:
 
 
 @checks(
+    "Some options are not read as in the whole estimate",
+    "who asks for some options would be told other numbers, or other errors, than who asks for all",
+    certainty=ROUNDED,
+)
+def some_options_are_read_as_in_the_whole(case: Case) -> Iterator[str]:
+    """Values and variances of some options, in any order and from any batches, are those of the whole estimate."""
+    mechanism = case.mechanism
+    counted = mechanism.reading.counted
+    if counted is None:
+        return
+    asked = np.concatenate([[counted - 1, 0], case.generator(5).integers(0, counted, 3)])
+    reading, messages, users = mechanism.reading_of(asked), case.messages, len(case.messages)
+    whole = mechanism.finish(mechanism.accumulate(messages), users)
+    total = reading.accumulate(messages[:7]) + reading.accumulate(messages[7:])
+    for found in (reading.finish(total, users), mechanism.estimate_some(messages, asked, users)):
+        for name, some, every in (
+            ("values", found.value, whole.value[asked]),
+            ("variances", found.variance, whole.variance[asked]),
+        ):
+            if np.shape(some) != np.shape(every) or not np.allclose(some, every, rtol=1e-12, atol=1e-12 * users):
+                yield f"{name} of options {asked.tolist()} are not those at their places in the whole estimate"
+        if found.tails != whole.tails:
+            yield "the law of their error is another one than that of the whole estimate"
+    held = mechanism.probe()
+    if not np.allclose(reading.variance(held), mechanism.variance(held)[asked], rtol=1e-12):
+        yield "the stated variances of some options are not those of the whole"
+    if not np.array_equal(reading.truth(held), mechanism.truth(held)[asked]):
+        yield "the truth about some options is not that of the whole"
+
+
+@checks(
     "An estimate of no messages is not refused",
     "an empty collection would be reported as a result",
 )
@@ -195,5 +226,6 @@ ESTIMATE_CHECKS: tuple[Check[Case], ...] = (
     without_a_table_the_estimate_has_the_stated_mean_and_variance,
     no_report_moves_more_than_stated,
     batches_add_up,
+    some_options_are_read_as_in_the_whole,
     no_messages_are_refused,
 )

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from flint import arb, ctx
 
+from shuffledp.privacy.randomizer import HasParts
 from shuffledp.testing.case import Case, Probabilities, with_table, without_table
 from shuffledp.testing.check import EXACT, Check, checks, refused
 
@@ -60,7 +61,8 @@ def the_local_guarantee_holds_exactly(case: Case) -> Iterator[str]:
 def without_table_but_with_local(case: Case) -> str:
     """Only for mechanisms without a table whose messages promise something by themselves."""
     alone = "" if case.mechanism.local_epsilon is not None else "a message alone promises nothing"
-    return without_table(case) or alone
+    several = "its parts keep their promises each by itself" if isinstance(case.mechanism, HasParts) else ""
+    return without_table(case) or alone or several
 
 
 @checks(

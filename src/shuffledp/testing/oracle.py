@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations_with_replacement, permutations
+from itertools import permutations
 from math import factorial, lcm, prod
 from random import Random
 from typing import NamedTuple
@@ -15,7 +15,9 @@ from typing import NamedTuple
 Row = Sequence[Fraction]
 Table = Sequence[Row]
 Counts = tuple[int, ...]
-Units = dict[Counts, int]
+Units = dict[int, int]
+Steps = Sequence[tuple[int, int]]
+"""What may be added to a sum, as to the number that stands for all counts, and the units of its probability."""
 
 
 def compositions(total: int, parts: int) -> Iterator[Counts]:
@@ -72,11 +74,13 @@ def hockey_stick_of_counts(first: Row, second: Row, hiding: Row, users: int, rat
 
 
 def positive_part_mean(values: Row, weights: Row, count: int) -> Fraction:
-    """Exact E[max(0, G_1 + ... + G_count)] for independent G with the given values and weights."""
-    total = Fraction(0)
-    for counts, probability in multinomial_law(weights, count).items():
-        total += probability * max(Fraction(0), sum(k * v for k, v in zip(counts, values, strict=True)))
-    return total
+    """Exact E[max(0, G_1 + ... + G_count)] for independent G with the given values and weights, in whole units."""
+    step, unit = (lcm(*(number.denominator for number in row)) for row in (values, weights))
+    one = [(int(value * step), int(weight * unit)) for value, weight in zip(values, weights, strict=True)]
+    law: Units = {0: 1}
+    for _ in range(count):
+        law = _add_units(law, one)
+    return Fraction(sum(max(0, total) * units for total, units in law.items()), step * unit**count)
 
 
 def shuffled_law(rows: Sequence[Row], outputs: int) -> dict[Counts, Fraction]:
@@ -110,30 +114,39 @@ def shuffled_divergence(
 def worst_divergence(table: Table, users: int, ratio: Fraction | int) -> Fraction:
     """Largest divergence over all ordered input pairs and all datasets of the other users.
 
-    Counted in whole units of 1/denominator^users, which is exact and many times faster than fractions.
+    Counted in whole units of 1/denominator^users, which is exact and many times faster than fractions. A vector of
+    counts is one number, in base users + 1: one more message is a sum.
     """
     unit = lcm(*(chance.denominator for row in table for chance in row))
-    whole = [[int(chance * unit) for chance in row] for row in table]
+    rows = [
+        [((users + 1) ** output, int(chance * unit)) for output, chance in enumerate(row) if chance] for row in table
+    ]
     up, down = Fraction(ratio).as_integer_ratio()
     worst = 0
-    for others in combinations_with_replacement(range(len(whole)), users - 1):
-        crowd: Units = {(0,) * len(whole[0]): 1}
-        for value in others:
-            crowd = _add_units(crowd, whole[value])
-        laws = [_add_units(crowd, row) for row in whole]
+    for crowd in _crowds({0: 1}, rows, users - 1):
+        laws = [_add_units(crowd, row) for row in rows]
         for first, second in permutations(laws, 2):
-            worst = max(worst, sum(max(0, down * p - up * second.get(key, 0)) for key, p in first.items()))
+            gains = (down * p - up * second.get(key, 0) for key, p in first.items())
+            worst = max(worst, sum(gain for gain in gains if gain > 0))
     return Fraction(worst, down * unit**users)
 
 
-def _add_units(law: Units, message: Sequence[int]) -> Units:
+def _crowds(law: Units, rows: Sequence[Steps], users: int) -> Iterator[Units]:
+    """What ``law`` becomes with so many more users, for every multiset of their inputs."""
+    if users == 0:
+        yield law
+        return
+    for place, row in enumerate(rows):
+        yield from _crowds(_add_units(law, row), rows[place:], users - 1)
+
+
+def _add_units(law: Units, message: Steps) -> Units:
     """``add_one_message`` in whole units."""
     result: Units = {}
     for counts, units in law.items():
-        for output, chance in enumerate(message):
-            if chance:
-                after = (*counts[:output], counts[output] + 1, *counts[output + 1 :])
-                result[after] = result.get(after, 0) + units * chance
+        for step, chance in message:
+            after = counts + step
+            result[after] = result.get(after, 0) + units * chance
     return result
 
 

@@ -6,14 +6,18 @@ An oracle to check bounds and laws against: it shares no code with them and impo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations_with_replacement, permutations
+from itertools import permutations
+from math import lcm
 from typing import Any
 
 Multiset = frozenset[tuple[Any, int]]
 Law = dict[Multiset, Fraction]
 """Law of a multiset of messages: which messages are there, and how often each."""
+Units = dict[int, int]
+Steps = Sequence[tuple[int, int]]
+"""What a report adds to the number that stands for a multiset, and its units."""
 
 NOTHING: Law = {frozenset(): Fraction(1)}
 
@@ -57,8 +61,42 @@ def dataset_divergences(laws: Sequence[Law], others: Sequence[int], ratio: Fract
 
 
 def worst_divergence(laws: Sequence[Law], users: int, ratio: Fraction) -> Fraction:
-    """Largest divergence over all datasets and all ordered pairs of inputs."""
-    return max(
-        max(dataset_divergences(laws, others, ratio))
-        for others in combinations_with_replacement(range(len(laws)), users - 1)
-    )
+    """Largest divergence over all datasets and all ordered pairs of inputs: of ``dataset_divergences`` of each.
+
+    Counted in whole units of 1/denominator^users, which is exact and many times faster than fractions. A multiset is
+    one number, whose digits are how often each message is there.
+    """
+    unit = lcm(*(chance.denominator for law in laws for chance in law.values()))
+    base = 1 + users * max(sum(count for _, count in key) for law in laws for key in law)
+    places = {message: base**place for place, message in enumerate({m for law in laws for key in law for m, _ in key})}
+    rows = [
+        [(sum(count * places[message] for message, count in key), int(chance * unit)) for key, chance in law.items()]
+        for law in laws
+    ]
+    up, down = Fraction(ratio).as_integer_ratio()
+    worst = 0
+    for crowd in _crowds({0: 1}, rows, users - 1):
+        shuffled = [_add_units(crowd, row) for row in rows]
+        for first, second in permutations(shuffled, 2):
+            gains = (down * p - up * second.get(key, 0) for key, p in first.items())
+            worst = max(worst, sum(gain for gain in gains if gain > 0))
+    return Fraction(worst, down * unit**users)
+
+
+def _crowds(law: Units, rows: Sequence[Steps], users: int) -> Iterator[Units]:
+    """What ``law`` becomes with so many more users, for every multiset of their inputs."""
+    if users == 0:
+        yield law
+        return
+    for place, row in enumerate(rows):
+        yield from _crowds(_add_units(law, row), rows[place:], users - 1)
+
+
+def _add_units(law: Units, report: Steps) -> Units:
+    """``together`` in whole units."""
+    result: Units = {}
+    for multiset, units in law.items():
+        for step, chance in report:
+            after = multiset + step
+            result[after] = result.get(after, 0) + units * chance
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,8 +28,14 @@ def from_numbers(case: Case) -> str:
     why_not=from_numbers,
 )
 def the_settings_build_the_same_mechanism(case: Case) -> Iterator[str]:
-    """Numbers and texts by the constructor's names, and the mechanism built from them is equal."""
+    """Numbers and texts by the constructor's names, and the mechanism built from them is equal.
+
+    A mechanism that is made of others is built from what a plan writes down of these.
+    """
     settings = case.mechanism.settings()
+    if case.mechanism.built_from_mechanisms:
+        yield from different(case, catalogue.read(json.loads(json.dumps(case.mechanism.document()))), "read again")
+        return
     for name, value in settings.items():
         if name != case.mechanism.built_from_table and not (value is None or isinstance(value, int | float | str)):
             yield f"setting {name} is no number or text but {type(value).__name__}"

@@ -14,6 +14,7 @@ from shuffledp.collection.input.table import Table, chunks
 from shuffledp.collection.kernel import Total
 from shuffledp.collection.lot import Lot
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.tasks.column import Column
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Embedded(Engine):
     name = "embedded"
 
     def check(self, table: Table, column: Column) -> int:
-        with self.progress.step("checking", None) as advance:
+        with self.progress.step("checking", None) as advance, table.located():
             return kernel.check(column, told(table.batches(column, kernel.CHUNK_ROWS), advance))
 
     def encode(self, table: Table, column: Column, key: bytes, lot: Lot, directory: Path) -> None:
@@ -68,9 +69,10 @@ class Embedded(Engine):
             if written.messages != total:
                 raise EngineFailed(f"collect: expected {total} messages to shuffle, got {written.messages}.")
 
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> Total:
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
         with self.progress.step("aggregating", messages) as advance:
-            found = kernel.accumulate(mechanism, told(manifest.Manifest.read(shuffled).checked(shuffled), advance))
+            batches = told(manifest.Manifest.read(shuffled).checked(shuffled), advance)
+            found = kernel.accumulate(mechanism, batches, reading)
         if found is None:
             raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
         return found

@@ -11,6 +11,7 @@ from shuffledp.collection.kernel import Total
 from shuffledp.collection.lot import Lot
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.progress import Progress
 from shuffledp.tasks.column import Column
 
@@ -49,8 +50,11 @@ class Engine(ABC):
         """Write the messages of one directory to another, in order of their bytes, with their manifest."""
 
     @abstractmethod
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> Total:
-        """The mechanism's statistic over all shuffled messages, and how many there are."""
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
+        """The mechanism's statistic over all shuffled messages, and how many there are.
+
+        Where some options are asked for, it is the statistic of their ``reading``.
+        """
 
     def close(self) -> None:
         """Give back what the engine holds."""

@@ -27,13 +27,15 @@ from shuffledp.collection.engine.embedded import told
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.spark_session import in_a_sentence, quiet
 from shuffledp.collection.input import listing
-from shuffledp.collection.input.file_table import FileTable, damaged
+from shuffledp.collection.input.file_table import FileTable
+from shuffledp.collection.input.format import damaged
 from shuffledp.collection.input.spill import spill
 from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import input_beside
 from shuffledp.collection.kernel import Total
 from shuffledp.collection.lot import Lot
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.progress import Progress
 from shuffledp.tasks.column import Column
 
@@ -101,19 +103,24 @@ class Spark(Engine):
     def check(self, table: Table, column: Column) -> int:
         if not _is_for_spark(table, column):
             # Nothing may be written before every value is good.
-            with self.progress.step("checking", None) as advance:
-                return kernel.check(column, told(table.batches(column, kernel.CHUNK_ROWS), advance))
+            return self._checked_here(table, column)
         # Files of another type, or without the column, would be read as nulls or not at all.
         expected = table.told_rows(column)
         with self._step("checking"):
             found = _mapped(self._input(table, column), _checking(column), "rows long, problem string").collect()
         problems = sorted(row.problem for row in found if row.problem)
         if problems:
+            # Workers do not know where in the input a row stands.
+            self._checked_here(table, column)
             raise ValueError(problems[0])
         rows = sum(int(row.rows) for row in found)
         if rows != expected:
             raise damaged(table.title, expected, rows)
         return rows
+
+    def _checked_here(self, table: Table, column: Column) -> int:
+        with self.progress.step("checking", None) as advance, table.located():
+            return kernel.check(column, told(table.batches(column, kernel.CHUNK_ROWS), advance))
 
     def encode(self, table: Table, column: Column, key: bytes, lot: Lot, directory: Path) -> None:
         if directory.exists():
@@ -146,10 +153,12 @@ class Spark(Engine):
             if written.messages != total:
                 raise EngineFailed(f"collect: expected {total} messages to shuffle, got {written.messages}.")
 
-    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int) -> Total:
+    def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
         with self._step("aggregating"):
             found = self.session.read.parquet(_address(shuffled))
-            parts = _mapped(found, _accumulating(mechanism), "statistic binary, messages long, refused long").collect()
+            parts = _mapped(
+                found, _accumulating(mechanism, reading), "statistic binary, messages long, refused long"
+            ).collect()
         if not parts:
             raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
         statistics = (np.load(io.BytesIO(part.statistic), allow_pickle=False) for part in parts)
@@ -157,10 +166,10 @@ class Spark(Engine):
         return reduce(operator.add, totals)
 
     def _input(self, table: FileTable, column: Column) -> DataFrame:
-        """The column of exactly the files that every engine reads; ``table`` is one of Parquet files."""
+        """The columns of exactly the files that every engine reads; ``table`` is one of Parquet files."""
         files = [_literally(_address(path)) for path in table.files()]
-        quoted = column.name.replace("`", "``")
-        return self.session.read.parquet(*files).select(f"`{quoted}`")
+        quoted = [f"`{name.replace('`', '``')}`" for name in column.names]
+        return self.session.read.parquet(*files).select(*quoted)
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -249,7 +258,7 @@ def _checking(column: Column) -> Callable[[Batches], Batches]:
         rows, problem = 0, None
         for batch in batches:
             try:
-                rows += kernel.check(column, [batch.column(0)])
+                rows += kernel.check(column, [column.array(batch)])
             except (ValueError, TypeError) as error:
                 problem = problem or str(error)
         yield pa.RecordBatch.from_pydict({"rows": pa.array([rows]), "problem": pa.array([problem], pa.string())})
@@ -264,18 +273,18 @@ def _encoding(encoder: kernel.Encoder) -> Callable[[Batches], Batches]:
 
         task = TaskContext.get()
         assert task is not None
-        for wire in encoder.part((batch.column(0) for batch in batches), task.partitionId()):
+        for wire in encoder.part(map(encoder.column.array, batches), task.partitionId()):
             yield pa.RecordBatch.from_pydict({message.COLUMN: message.array_of(wire).cast(pa.binary())})
 
     return run
 
 
-def _accumulating(mechanism: Mechanism) -> Callable[[Batches], Batches]:
+def _accumulating(mechanism: Mechanism, reading: Reading | None) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
         wires = (message.wire_of(batch.column(0), mechanism.message_bytes) for batch in batches)
-        found = kernel.accumulate(mechanism, wires)
+        found = kernel.accumulate(mechanism, wires, reading)
         if found is not None:
             statistic = io.BytesIO()
             np.save(statistic, found.statistic, allow_pickle=False)

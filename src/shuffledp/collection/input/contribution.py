@@ -6,7 +6,7 @@ Memory stays bounded: beside one bit a row, users are sorted in runs, on disk wh
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +46,22 @@ class Selection:
         whole = np.unpackbits(self.bits[first : -(-stop // 8)], bitorder="little")
         return whole[start - 8 * first : stop - 8 * first].astype(np.bool_)
 
+    def kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that are used, of all rows in order."""
+        import pyarrow as pa
+
+        place = 0
+        for batch in batches:
+            kept = self.part(place, place + len(batch))
+            place += len(batch)
+            yield batch.filter(pa.array(kept))
+        if place != self.rows:
+            raise changed(self.rows)
+
+    def place(self, used: int) -> int:
+        """Which of all rows is the one before which so many are used."""
+        return int(np.flatnonzero(np.unpackbits(self.bits, bitorder="little"))[used])
+
 
 @dataclass(frozen=True, eq=False)
 class BoundedTable(Table):
@@ -74,18 +90,13 @@ class BoundedTable(Table):
         """That of all rows, and how some of them are chosen."""
         return {**self.whole.fingerprint(), "user": self.user, "rows_per_user": self.most}
 
-    def read(self, columns: Mapping[str, pa.DataType], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         if self.user in columns:
             raise ValueError(f"input: the column of the users, {self.user!r}, is not collected; choose another column.")
-        place = 0
-        for batch in self.whole.read(columns, rows):
-            kept = self.selection.part(place, place + len(batch))
-            place += len(batch)
-            yield batch.filter(pa.array(kept))
-        if place != self.selection.rows:
-            raise changed(self.selection.rows)
+        yield from self.selection.kept(self.whole.read(columns, rows))
+
+    def where(self, row: int) -> str:
+        return self.whole.where(self.selection.place(row))
 
     def counted(self, used: int) -> RowCount:
         chosen = self.selection
@@ -98,13 +109,11 @@ class BoundedTable(Table):
             return self._select(Path(room))
 
     def _select(self, room: Path) -> Selection:
-        import pyarrow as pa
-
         hashing, total = IdHash(self.user), 0
 
         def records() -> Iterator[Bytes]:
             nonlocal total
-            for batch in self.whole.read({self.user: pa.string()}, READ_ROWS):
+            for batch in self.whole.read([self.user], READ_ROWS):
                 numbers = np.arange(total, total + len(batch), dtype=">u8").view(np.uint8).reshape(-1, 8)
                 total += len(batch)
                 yield np.concatenate([hashing.of(batch.column(0)), numbers], axis=1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from shuffledp.bounds.schedule import Schedule
-from shuffledp.collection.input.contribution import Selection, changed
+from shuffledp.collection.input.contribution import Selection
 from shuffledp.collection.input.table import RowCount, Table
 from shuffledp.sampling import secret_sample
 from shuffledp.sampling.random import WORD, KeyedSource
@@ -67,16 +67,11 @@ class DrawnTable(Table):
     def fingerprint(self) -> dict[str, Any]:
         return self.whole.fingerprint()
 
-    def read(self, columns: Mapping[str, pa.DataType], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self.selection.kept(self.whole.read(columns, rows))
 
-        place = 0
-        for batch in self.whole.read(columns, rows):
-            kept = self.selection.part(place, place + len(batch))
-            place += len(batch)
-            yield batch.filter(pa.array(kept))
-        if place != self.selection.rows:
-            raise changed(self.selection.rows)
+    def where(self, row: int) -> str:
+        return self.whole.where(self.selection.place(row))
 
     def counted(self, used: int) -> RowCount:
         return self.whole.counted(used)

@@ -1,140 +1,139 @@
-"""A table on disk: a Parquet or CSV file, or a directory of Parquet files, by one reader for every engine."""
+"""A table on disk: one file, several, or a directory of them, all of one format, by one reader for every engine."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.collection.input import listing
+from shuffledp.collection.input.format import PARQUET, TEXT, Format, TextFormat, opened
 from shuffledp.collection.input.parquet_page import Damaged, demand_sound
 from shuffledp.collection.input.table import Table
 from shuffledp.tasks.column import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.csv as pc
-    import pyarrow.parquet as pq
 
-READ_BYTES = 1 << 20
-CSV_BLOCK_BYTES = 1 << 22
 OF_A_PERSON = re.compile(
     r"(CSV parse error: .*?got \d+|CSV conversion error to \S+|CSV .*?invalid UTF8 data).*", re.DOTALL
 )
 """What Arrow says of a bad row; behind it, it quotes the row."""
+HINTS = (
+    ("invalid UTF8 data", "save it as UTF-8"),
+    ("incorrect header check", "it is not compressed as its name says"),
+    ("Empty CSV file", "it needs a line with the names of columns, and rows"),
+)
+"""What may be done about what Arrow says."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class FileTable(Table):
-    """A file on disk, or a directory of Parquet files, which are read in the order of their names."""
+    """Files on disk, which are read in the order given; those of a directory in the order of their names.
 
-    path: Path
+    ``delimiter`` divides the fields of a CSV file, where it is not the one that its name says.
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(self.path))
-        with self._readable():
+    paths: tuple[Path, ...]
+    delimiter: str | None
+
+    def __init__(self, path: str | Path, *more: str | Path, delimiter: str | None = None) -> None:
+        object.__setattr__(self, "paths", tuple(map(Path, (path, *more))))
+        object.__setattr__(self, "delimiter", delimiter)
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise ValueError(f"input: delimiter must be one sign such as ';', got {delimiter!r}.")
+        with self._readable(self.paths[0]):
             listing.demand_unlike(self.files())
+        if delimiter is not None and self.format is not TEXT:
+            raise ValueError(f"input: --delimiter is for CSV files, got {self.title}.")
 
     @property
     def title(self) -> str:
-        return self.path.name
+        more = f" and {len(self.paths) - 1:,} more" if len(self.paths) > 1 else ""
+        return self.paths[0].name + more
 
     @property
     def place(self) -> str:
-        return str(self.path)
+        return ", ".join(map(str, self.paths))
 
     @property
     def is_parquet(self) -> bool:
-        return self.path.is_dir() or self.path.suffix.lower() in listing.PARQUET
+        return self.format is PARQUET
+
+    @cached_property
+    def format(self) -> Format:
+        """Of all files."""
+        found = listing.one_format(self.files())
+        return found
+
+    @property
+    def _reader(self) -> Format:
+        return self.format if self.delimiter is None else TextFormat(self.delimiter)
 
     def files(self) -> list[Path]:
         """The files that hold the rows, in order."""
-        with self._readable():
-            return listing.data_files(self.path)
+        with self._readable(self.paths[0]):
+            return listing.all_files(self.paths)
 
     def names(self) -> list[str]:
-        with self._readable():
-            if self.is_parquet:
-                with opened(self.files()[0]) as file:
-                    return list(file.schema_arrow.names)
-            with self._opened_csv() as whole:
-                return list(whole.schema.names)
+        first = self.files()[0]
+        with self._readable(first):
+            return list(self._reader.schema(first).names)
 
     def fingerprint(self) -> dict[str, Any]:
         """Size and SHA-256 of each file, in order: whatever their names and times are."""
-        with self._readable():
+        with self._readable(self.paths[0]):
             known = [(path, listing.digest(path)) for path in self.files()]
             listing.demand_no_copies(known)
             return {"files": [[path.stat().st_size, told] for path, told in known]}
 
-    def read(self, columns: Mapping[str, pa.DataType], rows: int) -> Iterator[pa.RecordBatch]:
-        with self._readable():
-            yield from self._parquet(list(columns), rows) if self.is_parquet else self._csv(columns, rows)
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        schema = None
+        for path in self.files():
+            with self._readable(path):
+                schema = self._schema(path, columns, schema)
+                for batch in self._reader.read(path, columns, rows):
+                    alike = [array.cast(field.type) for array, field in zip(batch.columns, schema, strict=True)]
+                    yield pa.RecordBatch.from_arrays(alike, schema=schema)
+
+    def where(self, row: int) -> str:
+        left = row
+        for path in self.files():
+            with self._readable(path):
+                found = self._reader.rows(path) if len(self.files()) > 1 else left + 1
+            if left < found:
+                return f"{path.name}, row {left + 1:,}"
+            left -= found
+        return self.title
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def _readable(self, path: Path) -> Iterator[None]:
         import pyarrow as pa
 
         try:
             yield
         except Damaged as error:
-            raise ValueError(f"input: {self.path.name} is damaged: {error}.") from None
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"input: {path.name} is damaged: {error}.") from None
+        except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError, zipfile.BadZipFile) as error:
             reason = OF_A_PERSON.sub(r"\1", " ".join(str(error).split())).rstrip(".")
-            raise ValueError(f"input: cannot read {self.path.name}: {reason}.") from None
+            hint = next((f"; {told}" for said, told in HINTS if said in reason), "")
+            raise ValueError(f"input: cannot read {path.name}: {reason}{hint}.") from None
 
-    # --- Parquet ----------------------------------------------------------------------------------------------
-
-    def told_rows(self, column: Column) -> int:
-        """How many rows the footers of Parquet files tell, if the column is the same in all of them.
-
-        For an engine that reads the files itself: it must find as many.
-        """
-        with self._readable():
-            rows, schema = 0, None
-            for path in self.files():
-                with opened(path) as file:
-                    schema = self._schema(path, file, [column.name], schema)
-                    demand_sound(path, file.metadata, [column.name])
-                    rows += file.metadata.num_rows
-            return rows
-
-    def has_lookalike(self, column: Column) -> bool:
-        """Whether another column differs in upper and lower case only, which not every reader tells apart."""
-        with self._readable():
-            for path in self.files():
-                with opened(path) as file:
-                    folded = [name.casefold() for name in file.schema_arrow.names]
-                    if folded.count(column.name.casefold()) > 1:
-                        return True
-            return False
-
-    def _parquet(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        schema = None
-        for path in self.files():
-            with opened(path) as file:
-                schema = self._schema(path, file, names, schema)
-                demand_sound(path, file.metadata, names)
-                found = 0
-                for batch in file.iter_batches(batch_size=rows, columns=names):
-                    arrays = [batch.column(batch.schema.get_field_index(name)) for name in names]
-                    alike = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
-                    yield pa.RecordBatch.from_arrays(alike, schema=schema)
-                    found += len(batch)
-                if found != file.metadata.num_rows:
-                    raise damaged(path.name, file.metadata.num_rows, found)
-
-    def _schema(self, path: Path, file: pq.ParquetFile, names: list[str], first: pa.Schema | None) -> pa.Schema:
+    def _schema(self, path: Path, names: Sequence[str], first: pa.Schema | None) -> pa.Schema:
         """The types of these columns, which must be the same in all files: those of the first one."""
         import pyarrow as pa
 
-        self.demand_columns(dict.fromkeys(names), list(file.schema_arrow.names))
-        own = pa.schema([pa.field(name, file.schema_arrow.field(name).type) for name in names])
+        whole = self._reader.schema(path)
+        self.demand_columns(names, list(whole.names))
+        kinds = [pa.string() if self.format is TEXT else whole.field(name).type for name in names]
+        own = pa.schema([pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)])
         if first is None:
             return own
         for before, field in zip(first, own, strict=True):
@@ -145,41 +144,33 @@ class FileTable(Table):
                 )
         return first
 
-    # --- CSV --------------------------------------------------------------------------------------------------
+    # --- Parquet that another reader reads --------------------------------------------------------------------
 
-    def _opened_csv(self, converting: pc.ConvertOptions | None = None) -> pc.CSVStreamingReader:
-        import pyarrow.csv as pc
+    def told_rows(self, column: Column) -> int:
+        """How many rows the footers of Parquet files tell, if the columns are the same in all of them.
 
-        return pc.open_csv(
-            self.path,
-            read_options=pc.ReadOptions(block_size=CSV_BLOCK_BYTES),
-            # A line break between quotes is part of a value, not the end of a row.
-            parse_options=pc.ParseOptions(newlines_in_values=True),
-            convert_options=converting,
-        )
+        For an engine that reads the files itself: it must find as many.
+        """
+        rows, schema = 0, None
+        for path in self.files():
+            with self._readable(path), opened(path) as file:
+                schema = self._schema(path, column.names, schema)
+                demand_sound(path, file.metadata, column.names)
+                rows += file.metadata.num_rows
+        return rows
 
-    def _csv(self, columns: Mapping[str, pa.DataType], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow.csv as pc
+    def has_lookalike(self, column: Column) -> bool:
+        """Whether something else has a column's name but for upper and lower case, which not all readers tell apart.
 
-        with self._opened_csv() as whole:
-            self.demand_columns(columns, list(whole.schema.names))
-        converting = pc.ConvertOptions(include_columns=list(columns), column_types=dict(columns))
-        with self._opened_csv(converting) as file:
-            for batch in file:
-                for start in range(0, len(batch), rows):
-                    yield batch.slice(start, rows)
-
-
-def damaged(name: str, told: int, found: int) -> ValueError:
-    """A footer and what follows from the rest of a file are two things: only where they agree both are believed."""
-    return ValueError(f"input: {name} says that it has {told} rows, but {found} can be read; it is damaged.")
-
-
-def opened(path: Path) -> pq.ParquetFile:
-    """A Parquet file; reading in small pieces keeps memory small whatever the size of the row groups."""
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True)
+        Another column, or a directory that is called ``name=value``.
+        """
+        for path in self.files():
+            with self._readable(path):
+                folded = [name.casefold() for name in self._reader.schema(path).names]
+            folded += [part.partition("=")[0].casefold() for part in path.parts[:-1] if "=" in part]
+            if any(folded.count(name.casefold()) > 1 for name in column.names):
+                return True
+        return False
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-PARQUET, CSV = (".parquet", ".pq"), (".csv",)
+from shuffledp.collection.input.format import FORMATS, Format, format_of
+
 MAGIC = b"PAR1"
 """With this a Parquet file begins."""
 UNFINISHED = "._COPYING_"
@@ -21,28 +22,59 @@ EXPORT = (
 )
 
 
+def all_files(paths: Sequence[Path]) -> list[Path]:
+    """The files that hold the rows of several paths, in order, none of them twice."""
+    found = [file for path in paths for file in data_files(path)]
+    _demand_different(found)
+    return found
+
+
 def data_files(path: Path) -> list[Path]:
-    """The files that hold the rows, in order; of a directory all Parquet files in the order of their names."""
+    """The files that hold the rows, in order; of a directory all files of one format in the order of their names.
+
+    Directories in it that are called ``name=value`` hold partitions, which belong to it.
+    """
     if not path.is_dir():
         _demand_file(path)
         _refuse_managed(path)
         return [path]
     _refuse_managed(path)
-    found = []
+    found = list(_inside(path))
+    if not found:
+        known = ", ".join(suffix for kind in FORMATS for suffix in kind.suffixes[:2])
+        raise ValueError(f"input: expected files of rows ({known}) in the directory {str(path)!r}, got none.")
+    return found
+
+
+def _inside(path: Path) -> Iterator[Path]:
+    """The files of rows in a directory, and in its partitions."""
     for entry in sorted(path.iterdir()):
         if is_hidden(entry.name):
             continue
         if entry.is_symlink():
             _refuse_managed(entry)
         if entry.is_dir():
-            _refuse_nested(path, entry)
-        elif entry.suffix.lower() in PARQUET:
-            found.append(entry)
+            if "=" in entry.name and not entry.is_symlink():
+                yield from _inside(entry)
+            else:
+                _refuse_nested(path, entry)
+        elif format_of(entry) is not None:
+            yield entry
         else:
             _refuse_strange(path, entry)
-    if not found:
-        raise ValueError(f"input: expected .parquet files in the directory {str(path)!r}, got none.")
-    _demand_different(found)
+
+
+def one_format(files: Sequence[Path]) -> Format:
+    """The format of all these files; a sentence where they have several."""
+    kinds = {format_of(file): file for file in reversed(files)}
+    if len(kinds) > 1:
+        first, second, *_ = kinds.values()
+        raise ValueError(
+            f"input: {first.name} and {second.name} are files of different formats; convert them to one, or move "
+            f"some elsewhere."
+        )
+    (found,) = kinds
+    assert found is not None, "only files of a known format are listed"
     return found
 
 
@@ -82,8 +114,9 @@ def demand_no_copies(digests: Iterable[tuple[Path, str]]) -> None:
 def _demand_file(path: Path) -> None:
     if not path.is_file():
         raise ValueError(f"input: expected a file, got {str(path)!r}, which is none.")
-    if path.suffix.lower() not in PARQUET + CSV:
-        raise ValueError(f"input: expected a .parquet or .csv file, got {path.name!r}.")
+    if format_of(path) is None:
+        known = ", ".join(suffix for kind in FORMATS for suffix in kind.suffixes)
+        raise ValueError(f"input: expected a file whose name ends in {known}, got {path.name!r}.")
 
 
 def _refuse_managed(path: Path) -> None:
@@ -111,11 +144,11 @@ def _refuse_nested(path: Path, entry: Path) -> None:
     for room, rooms, names in os.walk(entry):
         rooms[:] = [name for name in rooms if not is_hidden(name)]
         for name in sorted(names):
-            if not is_hidden(name) and Path(name).suffix.lower() in PARQUET + CSV:
+            if not is_hidden(name) and format_of(Path(name)) is not None:
                 inside = (Path(room) / name).relative_to(path)
                 raise ValueError(
                     f"input: {path.name} has files in directories of its own, such as {inside}; put all rows into one "
-                    f"file or one directory of .parquet files, with what the directories' names say as columns."
+                    f"file or one directory of files, or call the directories name=value."
                 )
 
 
@@ -124,11 +157,10 @@ def _refuse_strange(path: Path, entry: Path) -> None:
         return
     with entry.open("rb") as file:
         is_parquet = file.read(len(MAGIC)) == MAGIC
-    if is_parquet or entry.suffix.lower() in CSV:
-        kind = "a Parquet file without the suffix .parquet" if is_parquet else "a CSV file"
+    if is_parquet:
         raise ValueError(
-            f"input: {path.name} has {entry.name}, {kind}, beside its .parquet files; rename it, convert it, or "
-            f"move it elsewhere."
+            f"input: {path.name} has {entry.name}, a Parquet file without the suffix .parquet; rename it, or move it "
+            f"elsewhere."
         )
 
 

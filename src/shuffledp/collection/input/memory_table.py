@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.collection.input.table import NAMES_SHOWN, Table, chunks
-from shuffledp.tasks.column import without_views
+from shuffledp.tasks.cell import without_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,10 +20,9 @@ NAMELESS = "value"
 
 @dataclass(frozen=True, eq=False)
 class MemoryTable(Table):
-    """One column in memory, as Arrow holds it, and the one that says whose rows they are, where it is needed."""
+    """Columns in memory, as Arrow holds them, and the one that says whose rows they are, where it is needed."""
 
-    name: str
-    column: pa.ChunkedArray
+    columns: Mapping[str, pa.ChunkedArray]
     others: Mapping[str, pa.ChunkedArray] = field(default_factory=dict)
 
     @property
@@ -32,19 +31,21 @@ class MemoryTable(Table):
 
     @property
     def held(self) -> dict[str, pa.ChunkedArray]:
-        return {self.name: self.column, **self.others}
+        return {**self.columns, **self.others}
 
     def names(self) -> list[str]:
         return list(self.held)
 
     def fingerprint(self) -> dict[str, Any]:
         """A hash of each column's buffers, however they are divided."""
-        known = hashed(self.column)
+        each = {name: hashed(column) for name, column in self.columns.items()}
+        # One column needs no name, as ever.
+        known = next(iter(each.values())) if len(each) == 1 else {"columns": each}
         return known | (
             {"others": {name: hashed(column) for name, column in self.others.items()}} if self.others else {}
         )
 
-    def read(self, columns: Mapping[str, pa.DataType], rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         self.demand_columns(columns, self.names())
@@ -64,17 +65,25 @@ def hashed(column: pa.ChunkedArray) -> dict[str, Any]:
     return {"rows": len(column), "type": str(column.type), "sha256": known.hexdigest()}
 
 
-def in_memory(data: Any, column: str | None, user: str | None) -> MemoryTable:
-    """The column of data in memory, and that of the users; pandas, polars and others hand it over by Arrow."""
+def in_memory(data: Any, columns: tuple[str, ...], user: str | None) -> MemoryTable:
+    """The columns of data in memory, and that of the users; pandas, polars and others hand them over by Arrow.
+
+    Where none is named, it is the only one.
+    """
     import pyarrow as pa
 
     try:
-        if user is None:
-            return MemoryTable(*_column(data, column))
         if not _is_tabular(data):
-            raise ValueError(f"input: expected data with a column {user!r} of users, got a single column.")
-        name, found = _column(data, _chosen([one for one in _names(data) if one != user], column))
-        return MemoryTable(name, found, dict([_column(data, user)]))
+            if user is not None:
+                raise ValueError(f"input: expected data with a column {user!r} of users, got a single column.")
+            if len(columns) > 1:
+                raise ValueError(f"input: expected data with {len(columns)} columns, got a single one.")
+        wanted: tuple[str | None, ...] = columns or (None,)
+        if user is None:
+            return MemoryTable(dict(_column(data, name) for name in wanted))
+        others = [one for one in _names(data) if one != user]
+        found = dict(_column(data, _chosen(others, name)) for name in wanted)
+        return MemoryTable(found, dict([_column(data, user)]))
     except pa.ArrowException as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"input: cannot read the data: {reason}.") from None

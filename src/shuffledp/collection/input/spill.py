@@ -13,15 +13,14 @@ READ_ROWS, GROUP_ROWS = 1 << 17, 1 << 20
 
 
 def spill(table: Table, column: Column, path: Path) -> FileTable:
-    """Write the column, a row group at a time, to a file that only its owner may read."""
-    import pyarrow as pa
+    """Write what is read, a row group at a time, to a file that only its owner may read."""
     import pyarrow.parquet as pq
 
     writer = None
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         try:
             for piece in chunks(table.batches(column, READ_ROWS), GROUP_ROWS):
-                rows = pa.table({column.name: piece})
+                rows = column.table(piece)
                 if writer is None:
                     writer = pq.ParquetWriter(file, rows.schema)
                 writer.write_table(rows, row_group_size=GROUP_ROWS)

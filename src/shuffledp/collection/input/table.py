@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.tasks.column import Column
+from shuffledp.tasks.column import BadRow, Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES_SHOWN = 20
+LIKE_A_VALUE = re.compile(r"\s*([+-]?[\d.,:/-]+(e[+-]?\d+)?)?\s*", re.IGNORECASE)
+"""A number, a date or nothing: what people hold rather than what columns are called."""
+OTHER_DELIMITERS = (";", "\t", "|")
 
 
 @dataclass(frozen=True)
@@ -24,20 +30,27 @@ class RowCount:
     users: int | None = None
     """How many people these rows are of; None where each row was taken as one."""
     per_person: int = 1
+    dropped: int = 0
+    """Rows without a value, which a rule left out."""
+    gathered: bool = False
+    """Whether all rows of a person are one."""
 
     def sentence(self) -> str:
         """For the report."""
+        dropped = f" {self.dropped:,} rows without a value were not used." if self.dropped else ""
+        if self.gathered:
+            return f"All rows of each of {self.users:,} people were taken together.{dropped}"
         if self.users is None:
-            return "Each row was taken as one person: whoever has several has given several times."
+            return f"Each row was taken as one person: whoever has several has given several times.{dropped}"
         most = "one row" if self.per_person == 1 else f"{self.per_person:,} rows"
         return (
             f"At most {most} of each of {self.users:,} people, the first in the order of the input, were used: "
-            f"{self.used:,} rows; {self.left_out:,} rows were left out."
+            f"{self.used:,} rows; {self.left_out:,} rows were left out.{dropped}"
         )
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name not in ("dropped", "gathered") or value}
 
 
 class Table(ABC):
@@ -67,40 +80,61 @@ class Table(ABC):
         """What changes if the data do, and only then."""
 
     @abstractmethod
-    def read(self, columns: Mapping[str, pa.DataType], rows: int) -> Iterator[pa.RecordBatch]:
-        """These columns, at most ``rows`` rows at a time, in order; the types are what texts of a CSV file stand for.
-
-        The columns of a batch are in the order of ``columns``.
-        """
+    def read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """These columns, in this order, at most ``rows`` rows at a time; what a file of texts holds are texts."""
 
     def batches(self, column: Column, rows: int) -> Iterator[pa.Array]:
-        """One column, at most ``rows`` rows at a time, in order."""
-        for batch in self.read({column.name: column.csv_type()}, rows):
-            yield batch.column(0)
+        """What is read of it, at most ``rows`` rows at a time, in order."""
+        for batch in self.read(column.names, rows):
+            yield column.array(batch)
 
     def counted(self, used: int) -> RowCount:
         """What is told of the rows, of which this many were used."""
         return RowCount(used)
 
-    def demand_columns(self, wanted: Mapping[str, Any], names: list[str]) -> None:
+    def where(self, row: int) -> str:
+        """The place of one of the rows that are read, counted from 0: file and row, counted from 1, for a sentence."""
+        return f"{self.title}, row {row + 1:,}"
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """What is said of a row says where it is."""
+        try:
+            yield
+        except BadRow as error:
+            where = self.title if error.row is None else self.where(error.row)
+            raise ValueError(f"{where}, {error}") from None
+
+    def demand_columns(self, wanted: Sequence[str], names: list[str]) -> None:
         """Stop if one of these columns is not there, or twice."""
         for name in wanted:
             if name not in names:
-                shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
-                raise ValueError(f"input: {self.title} has no column {name!r}; it has {shown}.")
+                raise ValueError(f"input: {self.title} has no column {name!r}; {_instead(name, names)}.")
             if names.count(name) > 1:
                 raise ValueError(
                     f"input: {self.title} has {names.count(name)} columns {name!r}; give each its own name."
                 )
 
-    def column_named(self, name: str | None) -> str:
-        """The name that was given, or that of the only column."""
-        if name is not None:
-            return name
-        names = self.names()
-        if len(names) != 1:
+    def columns_named(self, named: tuple[str, ...]) -> tuple[str, ...]:
+        """The columns that were named, or the only one."""
+        names = self.names() if not named else []
+        if not named and len(names) != 1:
             raise ValueError(f"input: expected the name of a column of {self.title}, which has {len(names)}.")
-        return names[0]
+        return named or tuple(names)
+
+
+def _instead(name: str, names: list[str]) -> str:
+    """What there is in place of a column; where the first line is a person's and no header, nothing of it is told."""
+    if any(LIKE_A_VALUE.fullmatch(each) for each in names):
+        return "its first line does not look like the names of columns, which must stand there"
+    if len(names) == 1:
+        for delimiter in OTHER_DELIMITERS:
+            if delimiter in names[0]:
+                return f"its fields seem to be divided by {delimiter!r} (--delimiter)"
+    close = get_close_matches(name.casefold(), {each.casefold(): each for each in names}, 1)
+    meant = next((each for each in names if close and each.casefold() == close[0]), None)
+    shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
+    return f"it has {shown}" + ("" if meant is None else f"; did you mean {meant!r}?").rstrip("?")
 
 
 def chunks(arrays: Iterator[pa.Array], rows: int) -> Iterator[pa.Array]:

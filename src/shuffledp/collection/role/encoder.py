@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +11,40 @@ from shuffledp.array import Bytes
 from shuffledp.collection import bundle, durable, external_sort, kernel
 from shuffledp.collection.engine.embedded import Embedded, told
 from shuffledp.collection.input.drawn_table import DrawnTable
-from shuffledp.collection.input.given_data import table_of
+from shuffledp.collection.input.given_data import named, prepared, table_of
 from shuffledp.collection.lot import Lot
+from shuffledp.collection.wrapper import Wrapper, closed
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
 from shuffledp.sampling.random import KEY_BYTES
+from shuffledp.tasks.rules import STRICT, Rules
 
 
 def encode(
     plan: Plan | str | os.PathLike[str],
     data: Any,
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
     *,
     out: str | os.PathLike[str],
     user: str | None = None,
     rows_per_user: int = 1,
     round_number: int = 1,
     drawn: bool = False,
+    rules: Rules = STRICT,
+    delimiter: str | None = None,
+    gather: bool = False,
+    wrapper: Wrapper | None = None,
     progress: Progress | None = None,
 ) -> int:
     """The encoder: one file of messages for the rows of a table; returns how many rows.
 
-    ``plan``, ``data``, ``column``, ``user``, ``rows_per_user`` and ``round_number`` as for ``collect``; ``out`` is a
-    new file of messages, for the shuffler. The randomness is the operating system's and is not kept. A file that is
-    already there is not written again, and what a killed run left is destroyed first: two messages of the same people
-    would tell more than one. Ids of users go nowhere. Where the plan draws the users by coins, they are tossed here;
-    where it draws a fixed number of all people, or with ``drawn``, the data are of those who were drawn already.
+    ``plan``, ``data``, ``column``, ``user``, ``rows_per_user``, ``round_number``, ``rules``, ``delimiter`` and
+    ``gather`` as for ``collect``; ``out`` is a new file of messages, for the shuffler. The randomness is the operating
+    system's and is not kept. A file that is already there is not written again, and what a killed run left is destroyed
+    first: two messages of the same people would tell more than one. Ids of users go nowhere. Where the plan draws the
+    users by coins, they are tossed here; where it draws a fixed number of all people, or with ``drawn``, the data are
+    of those who were drawn already. With a ``wrapper`` each message is closed for the analyst, so that the shuffler
+    cannot read it.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.mechanisms.frequency.krr import KRR
@@ -51,19 +59,23 @@ def encode(
     _demand_new(path)
     if not path.parent.is_dir():
         raise ValueError(f"encode: expected a directory {path.parent} to write to, but there is none.")
-    table = table_of(data, column, user, rows_per_user)
+    names = chosen.task.columns_read(named(column))
+    table = table_of(data, names, user, rows_per_user, delimiter, gather)
     engine = Embedded(Progress() if progress is None else progress)
-    read, mechanism = chosen.column(table.column_named(column)), chosen.mechanism
+    read, mechanism = chosen.column(*table.columns_named(names), rules=rules), chosen.mechanism
+    table = prepared(table, read, user, gather)
     users = engine.check(table, read)
     if users == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
     if _tosses(chosen, drawn):
         table = DrawnTable.of(table, users, chosen.schedule, os.urandom(KEY_BYTES))
         users = table.used
-    lot = Lot.of(chosen, round_number, users, table.per_person)
+    lot = closed(Lot.of(chosen, round_number, users, table.per_person), wrapper, chosen, round_number)
     encoder = kernel.Encoder(read, os.urandom(KEY_BYTES))
     with engine.progress.step("encoding", users) as advance:
         batches = encoder.part(told(table.batches(read, kernel.CHUNK_ROWS), advance), 0)
+        if wrapper is not None:
+            batches = map(wrapper.close, batches)
         if mechanism.messages_per_user != 1:
             # A user's real message comes first: in order of their bytes the shuffler cannot tell it from dummies.
             batches = map(external_sort.in_order, batches)

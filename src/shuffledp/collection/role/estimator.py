@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from shuffledp.collection import day as days, durable
+from shuffledp.collection.asking import Asking
 from shuffledp.collection.day import Calendar
 from shuffledp.collection.engine.embedded import Embedded
 from shuffledp.collection.guarantee import Guarantee
@@ -34,6 +36,7 @@ def estimate(
     reservation: str | None = None,
     allow_weaker: bool = False,
     round_number: int = 1,
+    options: Any = None,
     progress: Progress | None = None,
 ) -> Report:
     """The estimator: estimates and report from shuffled messages.
@@ -42,7 +45,8 @@ def estimate(
     counts of all days that are there. ``out`` is a new directory for estimates and report; ``allow_weaker`` goes on
     even if too few users miss the target. Messages of another plan or round are refused; rows that are no
     messages are set aside, counted and reported. The ``ledger`` at a path is kept, if it does not have these messages
-    already: a ``reservation`` made there before is settled with those who came. ``round_number`` as for ``collect``.
+    already: a ``reservation`` made there before is settled with those who came. ``round_number`` and ``options``
+    as for ``collect``: the same messages may be asked for other options again, which costs no privacy.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode, shuffle
@@ -62,23 +66,26 @@ def estimate(
     if days.numbers_in(given):
         if reservation is not None:
             raise ValueError("estimate: a release day by day is paid for on its first day; give no reservation.")
+        if options is not None:
+            chosen.task.options_asked("estimate", options)
         return _so_far(chosen, given, directory, round_number, allow_weaker, ledger, engine)
+    asking = Asking.of("estimate", chosen, options)
     manifest = Manifest.read(given)
     if manifest.plan != chosen.identity(round_number) or manifest.width != mechanism.message_bytes:
         raise ValueError(f"estimate: the messages in {given} were made for another plan or round than the one given.")
     if manifest.noise != noise_of(mechanism):
         raise ValueError(f"estimate: the shuffler was to draw the noise of this plan, and did not for {given}.")
-    total = engine.aggregate(mechanism, given, manifest.messages)
+    total = engine.aggregate(mechanism, given, manifest.messages, asking.reading)
     guarantee = Guarantee(chosen, manifest.hiding(total.refused, mechanism.crowd), manifest.per_person)
     guarantee.demand(allow_weaker)
-    result = mechanism.finish(total.statistic, manifest.users_read(total.messages, mechanism.crowd))
-    quantities = chosen.task.quantities(mechanism, result, CONFIDENCE)
+    result = asking.reading.finish(total.statistic, manifest.users_read(total.messages, mechanism.crowd))
+    quantities = asking.quantities(result, CONFIDENCE)
     counts = {
         "messages": total.messages,
         "refused": manifest.refused + total.refused,
         "missing": manifest.missing_of(mechanism.crowd),
     }
-    report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, counts=counts)
+    report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, counts=counts, asked=asking.count)
     return _written(report, directory, ledger, manifest.digest, reservation)
 
 

@@ -17,6 +17,7 @@ from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.lot import SHUFFLER, noise_of
 from shuffledp.collection.manifest import Manifest
+from shuffledp.collection.wrapper import Wrapper
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
 from shuffledp.sampling.random import SystemSource
@@ -31,6 +32,7 @@ def shuffle(
     reservation: str | None = None,
     allow_weaker: bool = False,
     round_number: int = 1,
+    wrapper: Wrapper | None = None,
     progress: Progress | None = None,
 ) -> int:
     """The shuffler: the messages of all encoders in order of their bytes; returns how many.
@@ -40,7 +42,8 @@ def shuffle(
     same messages again draws other noise, and whoever sees both learns more: the ledger charges for both.
     With one, rows that are no messages of it are set aside and counted, fewer users than the target needs are not
     handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept: a ``reservation`` made there before is
-    settled with those who came. ``round_number`` as for ``collect``.
+    settled with those who came. ``round_number`` as for ``collect``. Messages that were closed by a ``wrapper`` are
+    mixed as they are, and the noise that is drawn here is closed in the same way.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode
@@ -57,14 +60,14 @@ def shuffle(
     bundles = [Bundle.open(file) for path in inputs for file in bundle.files_of(Path(path))]
     _demand_one_plan(bundles)
     if chosen is not None:
-        _demand_plan(bundles, chosen, round_number)
+        _demand_plan(bundles, chosen, round_number, wrapper)
     if chosen is None and bundles[0].noise == SHUFFLER:
         raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan with --plan.")
     if sum(each.messages for each in bundles) == 0:
         raise ValueError("shuffle: expected at least one message, got none.")
     shown = Progress() if progress is None else progress
     with durable.whole_directory(directory) as unfinished:
-        made = Mixing(bundles, chosen, shown).write(unfinished)
+        made = Mixing(bundles, chosen, shown, wrapper).write(unfinished)
         if chosen is not None:
             guarantee = Guarantee(chosen, made.hiding(0, chosen.mechanism.crowd), made.per_person)
             guarantee.demand(allow_weaker)
@@ -82,6 +85,7 @@ class Mixing:
     bundles: Sequence[Bundle]
     plan: Plan | None
     progress: Progress
+    wrapper: Wrapper | None = None
     refused: int = 0
     missing: int = 0
 
@@ -107,7 +111,8 @@ class Mixing:
         width = self.bundles[0].width
         if self.plan is None:
             return np.empty((0, width), dtype=np.uint8)
-        return kernel.drawn_by_shuffler(self.plan.mechanism, SystemSource())
+        drawn = kernel.drawn_by_shuffler(self.plan.mechanism, SystemSource())
+        return drawn if self.wrapper is None else self.wrapper.close(drawn)
 
     def _sifted(self, advance: Callable[[int], None]) -> Iterator[Bytes]:
         """The messages of all bundles; without those that are none, where the plan is known."""
@@ -116,10 +121,16 @@ class Mixing:
                 expected = self.plan.mechanism.crowd.sent_by(each.users)
                 self.missing += 0 if expected is None else abs(expected - each.messages)
             for wire in each.read():
-                good, bad = (wire, 0) if self.plan is None else kernel.sifted(self.plan.mechanism, wire)
+                good, bad = self._good(wire)
                 self.refused += bad
                 yield good
                 advance(len(wire))
+
+    def _good(self, wire: Bytes) -> tuple[Bytes, int]:
+        """The rows that are messages as far as can be seen here, and how many are none."""
+        if self.plan is None or self.wrapper is not None:
+            return wire, 0
+        return kernel.sifted(self.plan.mechanism, wire)
 
 
 def _demand_one_plan(bundles: Sequence[Bundle]) -> None:
@@ -135,9 +146,11 @@ def _demand_one_plan(bundles: Sequence[Bundle]) -> None:
             raise ValueError(f"shuffle: {each.path} was made for another plan or round than {bundles[0].path}.")
 
 
-def _demand_plan(bundles: Sequence[Bundle], plan: Plan, round_number: int) -> None:
+def _demand_plan(bundles: Sequence[Bundle], plan: Plan, round_number: int, wrapper: Wrapper | None) -> None:
     """The bundles are of this plan's round, and say of who draws the noise what the plan says."""
     identity, noise = plan.identity(round_number), noise_of(plan.mechanism)
+    if wrapper is not None:
+        identity = wrapper.identity(plan, round_number)
     for each in bundles:
         if each.plan != identity:
             raise ValueError(f"shuffle: {each.path} was made for another plan or another round than the one given.")

@@ -140,6 +140,7 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
     name = "cancelling-tree"
     task = "range queries"
     summary = "the node of every level of a tree, and noise that cancels"
+    take_it = "For ranges near a curator's error, where the shuffler is trusted."
     designs_a_front = True
     tuning = (Tuning("shape", False, True, 0.1, 1e3),)
     has_table = False

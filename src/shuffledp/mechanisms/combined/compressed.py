@@ -214,6 +214,11 @@ class Compressed(Mechanism, HasTails):
         return float(self.given.ratio * self.given.words)
 
     @property
+    def steps_tried(self) -> float:
+        """About how many steps a client takes on average to find a seed."""
+        return float(self.given.ratio * self.given.steps)
+
+    @property
     def task(self) -> str:  # type: ignore[override]
         return str(self.randomizer.task)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.array import Array
+from shuffledp.array import Array, Floats
+from shuffledp.mechanisms.ability import AnswersQueries
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.mechanisms.frequency.oue import OUE
@@ -31,7 +32,7 @@ MOST_INPUTS_OF_A_TABLE = 256
 
 
 @dataclass(frozen=True)
-class Parallel(Mechanism):
+class Parallel(Mechanism, AnswersQueries):
     """Each user draws one of several queries and answers it with its own mechanism at full local ε.
 
     ``mechanisms`` answer one query each; ``weights`` (uniform by default) are taken relative to their sum, as exact
@@ -66,7 +67,10 @@ class Parallel(Mechanism):
     name = "parallel"
     task = "several queries"
     summary = "one of several queries, drawn at random, by its own mechanism"
+    take_it = "For several questions, of which each user answers one."
+    also_called = ("several-queries",)
     built_from_numbers = False
+    built_from_mechanisms = True
     tuning = ()
 
     def __post_init__(self) -> None:
@@ -76,7 +80,11 @@ class Parallel(Mechanism):
             if not isinstance(mechanism, Mechanism):
                 raise TypeError(f"Parallel: expected mechanisms such as KRR(1.0, 16), got {mechanism!r}.")
             if mechanism.messages_per_user != 1:
-                raise ValueError(f"Parallel: every mechanism must send one message a user, got {mechanism!r}.")
+                # Who is drawn adds noise, and dummies of the others' queries hide nobody: composition is never worse.
+                raise ValueError(
+                    f"Parallel: every mechanism must send one message a user, got {mechanism!r}; where several are "
+                    f"sent, AllAnswered has less error."
+                )
             if not math.isfinite(getattr(mechanism, "epsilon", math.inf)):
                 raise ValueError(f"Parallel: every mechanism needs a finite local epsilon, got {mechanism!r}.")
         object.__setattr__(self, "mechanisms", tuple(self.mechanisms))
@@ -119,8 +127,10 @@ class Parallel(Mechanism):
         return None if known is None else QuerySetReference(self.values, self.wire, known, self.shares)
 
     def queries(self, estimate: Estimate) -> list[Estimate]:
-        """The estimate of each query, in the shape that its mechanism gives."""
         return self.reading.apart(estimate)
+
+    def query_variance(self, number: int, values: Array) -> Floats:
+        return self.reading.queries[number].variance(values)
 
     @property
     def assumption(self) -> str:

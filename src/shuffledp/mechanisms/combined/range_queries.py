@@ -71,6 +71,8 @@ class RangeQueries(Mechanism, AnswersRanges):
     name = "range-queries"
     task = "range queries"
     summary = "the node of one random level of a binary tree, by randomized response"
+    take_it = "For ranges with a local ε."
+    also_called = ("hierarchy",)
 
     def __post_init__(self) -> None:
         height = argument.count("RangeQueries", "height", self.height)

@@ -79,6 +79,7 @@ class RangeTree(Mechanism, AnswersRanges, HasParts):
     name = "range-tree"
     task = "range queries"
     summary = "the node of every level of a tree, among a Poisson number of dummies of each node"
+    take_it = "For ranges by dummies, where the shuffler is trusted."
     tuning = (MEAN,)
     has_table = False
 

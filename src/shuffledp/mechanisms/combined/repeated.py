@@ -78,6 +78,7 @@ class Repeated(Mechanism):
     name = "repeated"
     task = "vector mean"
     summary = "mean of vectors in the unit ball: several runs of another mechanism, each with a part of ε"
+    take_it = "For vectors by several short messages in place of a long one."
     built_from_numbers = False
     tuning = ()
 

@@ -9,22 +9,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Floats, Integers, Words
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.array import Array, Words
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.hadamard import HadamardColumns, HadamardReading
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
-from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.mechanisms.parts.reference import UniformReference
-from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling.random import RandomSource
 
+MOST_OUTPUTS = 1 << 62
 BATCH = 1 << 15
 """Users encoded at a time, so that the working arrays stay in the processor's cache."""
 
@@ -64,6 +62,11 @@ class HadamardResponse(Mechanism):
     name = "hadamard-response"
     task = "frequency"
     summary = "Hadamard response: an index below a power of two, decoded by a fast transform"
+    take_it = "For many options in short messages, at small local ε."
+    also_called = (
+        "hr",
+        "hadamard",
+    )
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -80,6 +83,11 @@ class HadamardResponse(Mechanism):
         object.__setattr__(self, "blocks", argument.count(who, "blocks", self.blocks))
         if self.blocks & (self.blocks - 1):
             raise ValueError(f"{who}: blocks must be a power of two, got {self.blocks}.")
+        if self.outputs > MOST_OUTPUTS:
+            raise ValueError(
+                f"{who}: options and blocks must give at most 2^62 messages, got {self.outputs} for {self.options} "
+                f"options and {self.blocks} blocks."
+            )
         _ = self.region
 
     @cached_property
@@ -192,107 +200,6 @@ class HadamardResponse(Mechanism):
 
 
 @dataclass(frozen=True)
-class HadamardColumns:
-    """B blocks of b columns, and the option that owns some of one block's; called, whether each owns its message."""
-
-    options: int
-    blocks: int
-    """B."""
-
-    @cached_property
-    def block_size(self) -> int:
-        """b: the smallest power of two with a row for every option of a block, besides the first row."""
-        rows = -(-self.options // self.blocks)
-        return 1 << rows.bit_length()
-
-    @property
-    def outputs(self) -> int:
-        """K."""
-        return self.blocks * self.block_size
-
-    def block_and_row(self, values: Array) -> tuple[Array, Array]:
-        if self.blocks == 1:
-            return np.zeros_like(values), values + 1
-        block = values // (self.block_size - 1)
-        return block, 1 + values - block * (self.block_size - 1)
-
-    def moved(self, values: Array, truthful: Array, drawn: Array) -> Array:
-        """The drawn messages, those of truthful users moved to a column that their option owns."""
-        block, row = self.block_and_row(values)
-        columns = self.block_size - 1
-        moved = drawn if self.blocks == 1 else np.where(truthful, block * self.block_size | drawn & columns, drawn)
-        odd = np.bitwise_count(drawn & columns & row) & truthful
-        return np.asarray(moved ^ (row & -row & -odd.astype(np.int64)))
-
-    def __call__(self, values: Array, messages: Array) -> NDArray[np.bool_]:
-        block, row = self.block_and_row(values)
-        even = np.bitwise_count(messages & (self.block_size - 1) & row) % 2 == 0
-        return np.asarray((messages // self.block_size == block) & even)
-
-
-@dataclass(frozen=True)
-class HadamardReading(SimulatedReading):
-    """The estimate is the Hadamard transform of the counts of messages over 1 − γ."""
-
-    columns: HadamardColumns
-    uniform_share: Fraction
-    """γ."""
-
-    @property
-    def _places(self) -> tuple[Array, Array]:
-        """Every option's block and row."""
-        return self.columns.block_and_row(np.arange(self.columns.options))
-
-    def accumulate(self, messages: Array) -> Array:
-        return np.bincount(messages, minlength=self.columns.outputs)
-
-    def finish(self, total: Array, users: int) -> Estimate:
-        signal = 1 - float(self.uniform_share)
-        counts = np.asarray(total, dtype=np.int64).reshape(self.columns.blocks, self.columns.block_size)
-        block, row = self._places
-        value = hadamard_transform(counts)[block, row] / signal
-        held = np.clip(value, 0.0, users)
-        return Estimate(value, counts.sum(axis=1)[block] / signal**2 - held, users)
-
-    def sways(self, messages: float) -> tuple[Sway, ...]:
-        """A row other than the first has columns of either sign."""
-        most = messages / float(1 - self.uniform_share)
-        return (Sway(-most, most),)
-
-    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
-        """Each option's estimate by its exact law: messages that count +1, −1 or, in other blocks, 0 for it.
-
-        Of holders the share 1 − γ counts +1 for sure. Every other message is in the option's block with the chance that
-        ``variance`` gives, and then +1 or −1 alike.
-        """
-        block, _ = self._places
-        gamma = float(self.uniform_share)
-        honest = rng.binomial(held, 1.0 - gamma)
-        near = np.bincount(block, weights=held.astype(np.float64)).astype(np.int64)[block] - held
-        # Those near by who report the truth are in the block; a uniform message is there with chance 1/B.
-        inside = rng.binomial(near, 1.0 - gamma)
-        uniform = users - honest - inside - rng.binomial(users - held - near, 1.0 - gamma)
-        inside = inside + rng.binomial(uniform, 1.0 / self.columns.blocks)
-        value = (honest + 2 * rng.binomial(inside, 0.5) - inside) / (1.0 - gamma)
-        return Estimate(value, (honest + inside) / (1.0 - gamma) ** 2 - np.clip(value, 0.0, users), users)
-
-    def truth(self, values: Array) -> Floats:
-        return np.bincount(values, minlength=self.columns.options).astype(np.float64)
-
-    def variance(self, values: Array) -> Floats:
-        """A message counts +1 or −1 if it falls in the option's block, with mean 1 − γ for those who hold it, else 0.
-
-        A message falls in its user's block with probability 1 − γ + γ/B, in another with probability γ/B.
-        """
-        counts = self.truth(values)
-        block, _ = self._places
-        elsewhere = float(self.uniform_share / self.columns.blocks)
-        signal = 1 - float(self.uniform_share)
-        in_block = np.bincount(block, weights=counts)[block]
-        return np.asarray((counts.sum() * elsewhere + in_block * signal) / signal**2 - counts)
-
-
-@dataclass(frozen=True)
 class UniformColumn(UniformReference):
     """The reference law: every index alike, the low bits of one word."""
 
@@ -304,15 +211,3 @@ class UniformColumn(UniformReference):
 
     def messages(self, words: Words) -> Array:
         return (words[:, 0] & np.uint64(self.outputs - 1)).astype(np.int64)
-
-
-def hadamard_transform(rows: Array) -> Array:
-    """Each row times the Hadamard matrix of its length, a power of two, in the natural order."""
-    result = np.array(rows)
-    length, half = result.shape[1], 1
-    while half < length:
-        pairs = result.reshape(len(result), -1, 2, half)
-        first, second = pairs[:, :, 0], pairs[:, :, 1]
-        result = np.stack((first + second, first - second), axis=2).reshape(len(result), length)
-        half *= 2
-    return result

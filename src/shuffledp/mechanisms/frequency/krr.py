@@ -53,6 +53,16 @@ class KRR(Mechanism):
     name = "krr"
     task = "frequency"
     summary = "randomized response: the true option, or one drawn uniformly"
+    take_it = "For few options, or a large local ε: the first to try."
+    also_called = (
+        "grr",
+        "k-rr",
+        "randomized-response",
+        "rr",
+        "warner",
+        "direct-encoding",
+        "de",
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("KRR", self.epsilon))

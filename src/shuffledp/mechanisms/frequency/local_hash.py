@@ -22,10 +22,11 @@ from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling.hashed_option import HashedOption
-from shuffledp.sampling.linear_hash import best_prime, prime_at_least, prime_length
+from shuffledp.sampling.linear_hash import best_prime_within, prime_at_least, prime_length
 from shuffledp.sampling.random import RandomSource
 
 MOST_COMPARED = 1 << 12
+MOST_MESSAGES = 1 << 63
 USERS_AT_ONCE = 1 << 13
 """Small enough for arrays of them to stay in the cache, and in memory that is used again."""
 
@@ -34,10 +35,10 @@ USERS_AT_ONCE = 1 << 13
 class LocalHash(Mechanism):
     """Draw a hash function into l buckets, report it with a uniform bucket with probability γ, else with one's own.
 
-    l is prime, by default the one with the least variance. The hash is h_a(x) = ⟨a, digits of x⟩ over the field of l
-    elements, a uniform on its m digits, where options are numbers of m digits in base l: two options collide with
-    probability 1/l exactly. γ = l/(e^ε + l − 1), rounded up to a multiple of 2^-64, which keeps the ratio at most e^ε;
-    the rest is drawn uniformly on integers. A message is the number a·l + bucket.
+    l is prime, by default the one with the least variance that gives fewer than 2^63 messages. The hash is h_a(x) = ⟨a,
+    digits of x⟩ over the field of l elements, a uniform on its m digits, where options are numbers of m digits in base
+    l: two options collide with probability 1/l exactly. γ = l/(e^ε + l − 1), rounded up to a multiple of 2^-64, which
+    keeps the ratio at most e^ε; the rest is drawn uniformly on integers. A message is the number a·l + bucket.
 
     ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
     number of one of them, from 0. ``length``: l, how many buckets, a prime.
@@ -61,6 +62,13 @@ class LocalHash(Mechanism):
     name = "local-hash"
     task = "frequency"
     summary = "randomized response on a hash of the option; short messages for many options"
+    take_it = "For very many options in short messages; reading takes longer."
+    also_called = (
+        "olh",
+        "blh",
+        "lh",
+        "hashing",
+    )
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -78,7 +86,7 @@ class LocalHash(Mechanism):
         object.__setattr__(self, "options", argument.count("LocalHash", "options", self.options, at_least=2))
         object.__setattr__(self, "length", self._chosen_length())
         assert self.region
-        if self.hashed.messages >= 1 << 63:
+        if self.hashed.messages >= MOST_MESSAGES:
             raise ValueError(
                 f"LocalHash: options and length must give fewer than 2^63 messages, got {self.hashed.messages} "
                 f"for {self.options} options and length {self.buckets}."
@@ -87,7 +95,7 @@ class LocalHash(Mechanism):
     def _chosen_length(self) -> int:
         """l: the given length, or else the prime with the least variance."""
         if self.length is None:
-            return best_prime(self.epsilon, 1)
+            return best_prime_within(self.epsilon, self.options, MOST_MESSAGES)
         return prime_length("LocalHash", "length", self.length, at_least=2)
 
     @property

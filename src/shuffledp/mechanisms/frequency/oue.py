@@ -15,7 +15,7 @@ from shuffledp.mechanisms.parts.bit_response import flip_probability, informativ
 from shuffledp.mechanisms.parts.support import SummedBits
 from shuffledp.mechanisms.parts.unary import UnaryBits, UnaryLaw, UnaryReference
 from shuffledp.mechanisms.parts.user_values import OneOption
-from shuffledp.mechanisms.parts.wire import BitRowWire
+from shuffledp.mechanisms.parts.wire import BitRowWire, demand_short
 from shuffledp.sampling.random import RandomSource
 
 
@@ -45,10 +45,16 @@ class OUE(Mechanism):
     name = "oue"
     task = "frequency"
     summary = "optimised unary encoding: one bit for each option, a fair one for the own, rare ones for the others"
+    take_it = "For many options, where a bit for each may be sent."
+    also_called = (
+        "optimised-unary-encoding",
+        "optimized-unary-encoding",
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("OUE", self.epsilon))
         object.__setattr__(self, "options", argument.count("OUE", "options", self.options, at_least=2))
+        demand_short("OUE", self.options)
 
     @cached_property
     def rare(self) -> Fraction:

@@ -15,14 +15,15 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Bytes
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.array import Array, Bytes, Integers
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
 from shuffledp.mechanisms.parts.own_region import Kinds, OwnRegion, RegionLaw, Regions
+from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.reference import UniformNumber
-from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.support import DecodedSupports, SomeSupports, SupportReading
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import Mask, Wire, integers_of_wire, wire_of_integers
 from shuffledp.numerics.ball import precision
@@ -56,7 +57,8 @@ class PIRAPPOR(Mechanism):
     variance is at most 1% above that of a real arc P/(e^ε+1). A message is the number φ1·P + φ0.
 
     ``epsilon``: the local ε that every message keeps. ``options``: d, how many options there are; a user's value is the
-    number of one of them, from 0. ``prime``: P, how many values a line may take.
+    number of one of them, from 0. ``prime``: P, how many values a line may take. ``variant``: "replacement" or
+    "deletion", which has more noise where neighbours replace a value.
 
     Theorem: [LC] Lemmas 4.1, 4.2, B.5: p = q = α1(1−α0)/(α0(1−α1)), β = α1 − α0; variance of ĉ_j
     c_j(1−α0−α1)/(α1−α0) + nα0(1−α0)/(α1−α0)².
@@ -80,6 +82,11 @@ class PIRAPPOR(Mechanism):
     name = "pi-rappor"
     task = "frequency"
     summary = "RAPPOR with pairwise independent bits: two numbers modulo a prime instead of one bit per option"
+    take_it = "For many options, as accurate as RAPPOR in short messages."
+    also_called = (
+        "pirappor",
+        "compressed-rappor",
+    )
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -239,14 +246,6 @@ class PIRAPPOR(Mechanism):
             return source.coins(Fraction(1, 2), users)
         return np.asarray(source.below(self.field, users) >= self.arc)
 
-    def estimate_one(self, messages: Array, option: int) -> Estimate:
-        """The estimate for a single option, in one pass over the messages."""
-        number = int(self.check([argument.count("PIRAPPOR", "option", option, at_least=0)])[0])
-        if len(messages) == 0:
-            raise ValueError("PIRAPPOR: expected at least one message to estimate from, got none.")
-        support = line_decoding.support_of_one(messages, self.field, self.arc, number)
-        return self.reading.from_supports(np.array([support]), len(messages))
-
     def table(self) -> OutputTable:
         every, lines, owns = np.arange(self.options), np.arange(self.field**2), self.reference.owns
         high, low = self.region.inside / len(lines), self.region.outside / len(lines)
@@ -358,6 +357,12 @@ class LineReading(SupportReading):
         if self.counts_messages:
             return line_decoding.supports_of_counts(total, self.prime, self.arc, self.options)
         return total
+
+    def some(self, asked: Asked) -> Reading:
+        return DecodedSupports(self, asked) if self.counts_messages else SomeSupports(self, asked)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return line_decoding.supports_of_some(messages, self.prime, self.arc, asked.options)
 
 
 def _best_prime(exponent: float, options: int, variant: str) -> int:

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array
+from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
+from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.reference import UniformNumber
-from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.mechanisms.parts.support import DecodedSupports, SomeSupports, SupportReading
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.privacy.pair import HidingPair
@@ -25,8 +27,13 @@ from shuffledp.sampling.linear_hash import prime_at_least, prime_at_most, prime_
 from shuffledp.sampling.projective_space import ProjectiveSpace, points
 from shuffledp.sampling.random import RandomSource
 
-MOST_POINTS = 1 << 26
-"""Messages are counted one by one: 512 MiB."""
+MOST_POINTS, MOST_COUNTED = 1 << 62, 1 << 26
+"""Of a space, and of one whose points can be counted one by one, which takes about 48 bytes each."""
+BYTES_OF_A_POINT = 48
+FEW_POINTS = 1 << 20
+"""Options whose whole histogram can be read by default, and points that are decoded together also for some of them."""
+LARGEST_BASE = 1 << 31
+"""Products of two numbers below it stay below 2^62."""
 LARGEST_EXPONENT = 30.0
 """Beyond, e^ε is above every prime that is considered."""
 PRIMES_EACH_WAY = 6
@@ -49,7 +56,7 @@ class ProjectiveGeometry(Mechanism):
 
     Theorem: projective geometry response: p = q = e^ε, β = (e^ε−1)(c₁−c₂)w, w = 1/((e^ε−1)c₁+K); s = e^ε·c₁·w,
     r = w(e^ε·c₂+c₁−c₂).
-    Requires: ε > 0 finite; d ≥ 2; K at most 2^26.
+    Requires: ε > 0 finite; d ≥ 2; q at most 2^31, K at most 2^62.
 
     >>> import shuffledp as sdp
     >>> mechanism = sdp.ProjectiveGeometry(epsilon=1.0, options=1000)
@@ -67,16 +74,23 @@ class ProjectiveGeometry(Mechanism):
     name = "projective-geometry"
     task = "frequency"
     summary = "projective geometry response: one point number, as accurate as subsets, decoded by Fourier transforms"
+    take_it = "For many options, as accurate as subsets in short messages."
+    also_called = (
+        "pgr",
+        "pg",
+    )
 
     def __post_init__(self) -> None:
         who = "ProjectiveGeometry"
         object.__setattr__(self, "epsilon", argument.positive_finite(who, "epsilon", self.epsilon))
         object.__setattr__(self, "options", argument.count(who, "options", self.options, at_least=2))
         if self.options > MOST_POINTS // 2:
-            raise ValueError(f"{who}: options must be at most {MOST_POINTS // 2}, got {self.options}.")
+            raise ValueError(f"{who}: options must be at most 2^61, got {self.options}.")
         object.__setattr__(self, "prime", self._chosen_prime())
+        if self.prime is not None and self.prime > LARGEST_BASE:
+            raise ValueError(f"{who}: prime must be at most {LARGEST_BASE}, got {self.prime}.")
         if self.outputs > MOST_POINTS:
-            raise ValueError(f"{who}: prime must give at most {MOST_POINTS} points, got {self.outputs}.")
+            raise ValueError(f"{who}: prime must give at most 2^62 points, got {self.outputs}.")
         assert self.region
 
     def _chosen_prime(self) -> int:
@@ -210,6 +224,16 @@ class OrthogonalCounts(SupportReading):
     def supports(self, total: Array) -> Array:
         return self.space.orthogonal_counts(np.asarray(total), self.options)
 
+    @property
+    def whole_bytes(self) -> int:
+        return max(super().whole_bytes, BYTES_OF_A_POINT * self.space.size)
+
+    def some(self, asked: Asked) -> Reading:
+        return DecodedSupports(self, asked) if self.space.size <= FEW_POINTS else SomeSupports(self, asked)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return self.space.orthogonal_to(messages, asked.options)
+
 
 @dataclass(frozen=True)
 class IsOrthogonal:
@@ -222,13 +246,15 @@ class IsOrthogonal:
 
 
 def best_base(epsilon: float, options: int) -> int:
-    """The prime q with the least variance for an option that is not held, among those with at most 2^26 points.
+    """The prime q with the least variance for an option that is not held, among those whose points are not too many.
+
+    For up to 2^20 options the points are few enough to be counted, for a whole histogram.
 
     That variance depends on the number of points hardly at all and is least near q = e^ε + 1; besides the primes there,
     those that have the fewest points for some number of coordinates are tried.
     """
     excess = math.expm1(min(epsilon, LARGEST_EXPONENT))
-    largest = prime_at_least(max(2, options - 1))
+    largest = min(prime_at_least(max(2, options - 1)), prime_at_most(LARGEST_BASE))
     tried = {largest}
     below = above = min(math.floor(excess + 1) + 1, largest)
     for _ in range(PRIMES_EACH_WAY):
@@ -236,7 +262,9 @@ def best_base(epsilon: float, options: int) -> int:
         below, above = below - 1, above + 1
     for coordinates in range(2, options.bit_length() + 1):
         tried.add(prime_at_least(max(2, math.floor(options ** (1 / (coordinates - 1))) - 1)))
-    allowed = [base for base in tried if points(base, _coordinates(base, options)) <= MOST_POINTS]
+    tried = {base for base in tried if base <= LARGEST_BASE}
+    most = MOST_COUNTED if options <= FEW_POINTS else MOST_POINTS
+    allowed = [base for base in tried if points(base, _coordinates(base, options)) <= most]
     return min(allowed, key=lambda base: (_other_variance(excess, base, options), base))
 
 

@@ -15,7 +15,7 @@ from shuffledp.mechanisms.parts.bit_response import flip_probability, informativ
 from shuffledp.mechanisms.parts.support import SummedBits
 from shuffledp.mechanisms.parts.unary import UnaryBits, UnaryLaw, UnaryReference
 from shuffledp.mechanisms.parts.user_values import OneOption
-from shuffledp.mechanisms.parts.wire import BitRowWire
+from shuffledp.mechanisms.parts.wire import BitRowWire, demand_short
 from shuffledp.sampling.random import RandomSource
 
 
@@ -45,10 +45,17 @@ class RAPPOR(Mechanism):
     name = "rappor"
     task = "frequency"
     summary = "symmetric unary encoding: one bit for each option, each flipped with the same probability"
+    take_it = "To compare with RAPPOR, or where all bits must be flipped alike."
+    also_called = (
+        "basic-rappor",
+        "sue",
+        "symmetric-unary-encoding",
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("RAPPOR", self.epsilon))
         object.__setattr__(self, "options", argument.count("RAPPOR", "options", self.options, at_least=2))
+        demand_short("RAPPOR", self.options)
 
     @cached_property
     def flip(self) -> Fraction:

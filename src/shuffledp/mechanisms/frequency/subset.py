@@ -22,6 +22,7 @@ from shuffledp.mechanisms.parts.subset_response import (
     meets,
 )
 from shuffledp.mechanisms.parts.user_values import OneOption
+from shuffledp.mechanisms.parts.wire import demand_short
 from shuffledp.sampling import combination
 from shuffledp.sampling.random import RandomSource
 
@@ -56,12 +57,19 @@ class Subset(Mechanism):
     name = "subset"
     task = "frequency"
     summary = "subset selection: a set of options that is likelier to contain the true one"
+    take_it = "For many options at the least error of one message with a local ε."
+    also_called = (
+        "ss",
+        "subset-selection",
+        "omega-subset",
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("Subset", "options", self.options, at_least=2))
         object.__setattr__(self, "epsilon", argument.positive_finite("Subset", "epsilon", self.epsilon))
         size = chosen_size("Subset", self.epsilon, self.options, 1, self.size)
         object.__setattr__(self, "size", size)
+        demand_short("Subset", self.wire.bits)
         _ = self.region
 
     @property

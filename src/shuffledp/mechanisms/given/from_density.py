@@ -55,6 +55,7 @@ class FromDensity(Tabulated):
 
     name = "density"
     summary = "your own density, cut into cells: the cell in which a draw falls"
+    take_it = "For a randomizer of your own that has a density."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", argument.count("FromDensity", "cells", self.cells))

@@ -47,6 +47,8 @@ class FromTable(Tabulated):
 
     name = "table"
     summary = "your own table of probabilities: rows are inputs, columns are outputs"
+    take_it = "For a randomizer of your own: a table of probabilities."
+    also_called = ("from-table",)
 
     def __init__(self, matrix: ArrayLike) -> None:
         numbers = checked_probabilities("FromTable", matrix)

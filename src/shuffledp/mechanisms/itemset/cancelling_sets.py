@@ -59,6 +59,7 @@ class CancellingSets(Mechanism, HasParts):
     name = "cancelling-sets"
     task = "set-valued"
     summary = "every item, and noise that cancels: a curator's error, private only by the shuffler"
+    take_it = "For sets near a curator's error, where the shuffler is trusted."
     tuning = (Tuning("shape", False, True, 0.1, 1e3),)
     has_table = False
     designs_a_front = True

@@ -65,6 +65,8 @@ class PrivSet(Mechanism):
     name = "privset"
     task = "set-valued"
     summary = "sets of options: a set that is likelier to meet the true one"
+    take_it = "For sets of a fixed size, with a local ε."
+    also_called = ("priv-set",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("PrivSet", "options", self.options, at_least=2))

@@ -64,6 +64,7 @@ class SamplingRAPPOR(Mechanism):
     name = "sampling-rappor"
     task = "set-valued"
     summary = "one sampled option: held or not, by randomized response"
+    take_it = "For sets, where one bit and an index may be sent."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("SamplingRAPPOR", self.epsilon))

@@ -60,6 +60,7 @@ class Wheel(Mechanism):
     name = "wheel"
     task = "set-valued"
     summary = "sets of options: a place on a circle, likelier on the arcs of the items; short messages"
+    take_it = "For sets in short messages, with a local ε."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", argument.positive_finite("Wheel", "epsilon", self.epsilon))

@@ -65,6 +65,8 @@ class Collision(Mechanism):
     name = "collision"
     task = "key-value"
     summary = "a few options with values in [-1, 1]: a bucket, likelier one of theirs; short messages"
+    take_it = "For key–value pairs in short messages, with a local ε."
+    also_called = ("coco",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", argument.positive_finite("Collision", "epsilon", self.epsilon))
@@ -143,6 +145,8 @@ class Collision(Mechanism):
 @dataclass(frozen=True)
 class ExactlySomePairs(KeyValuePairs):
     """The same, but every user holds exactly ``probe_pairs`` of them, and no slot is empty."""
+
+    fills = True
 
     def check(self, values: Any) -> Array:
         pairs = super().check(values)

@@ -35,18 +35,16 @@ from shuffledp.sampling.random import RandomSource
 class PCKV(Mechanism):
     """PCKV-GRR: pad the pairs to ℓ, draw one, round its value to a sign; send this key and sign, or uniform ones.
 
-    A user with fewer than ℓ = ``padding`` pairs adds dummy keys, each with a random sign; a user with more draws from
-    all of them. The draw is exactly uniform; the value, as a multiple of 2^-52, is rounded exactly and without bias.
+    A user with fewer than ℓ = ``padding`` pairs adds dummy keys, each with a random sign. The draw is exactly uniform;
+    the value, as a multiple of 2^-52, is rounded exactly and without bias.
     With probability γ the message is uniform on all pairs of a sign and one of the d' = keys + ℓ keys instead:
-    γ = 2d'/(ℓ(e^ε−1) + 2d'), rounded up to a multiple of 2^-64. A given pair is drawn with probability at most 1/ℓ, so
-    the ratio 1 + 2d'(1−γ)/(ℓγ) is at most e^ε. The message is the number 2·key + sign.
-
-    Counts and value sums are unbiased if every user holds at most ℓ pairs; of a user who holds m > ℓ pairs, each one
-    counts as ℓ/m.
+    γ = 2d'/(ℓ(e^ε−1) + 2d'), rounded up to a multiple of 2^-64. A given pair is drawn with probability 1/ℓ, so the
+    ratio 1 + 2d'(1−γ)/(ℓγ) is at most e^ε. The message is the number 2·key + sign.
 
     ``epsilon``: the local ε that every message keeps. ``keys``: how many keys there are, numbered from 0. ``padding``:
-    about as many pairs as most users hold; a larger one loses nobody and adds noise. A value is a row of pairs (key,
-    number from −1 to 1); the key −1 leaves a place empty.
+    ℓ, the most pairs that a user may hold: the estimates of users with more would not be unbiased, so that they are
+    refused; a larger one adds noise. A value is a row of pairs (key, number from −1 to 1); the key −1 leaves a place
+    empty.
 
     Theorem: [VR] Table 1, PCKV-GRR: p = q = e^ε, β = ℓ(e^ε−1)/(ℓe^ε + 2d' − ℓ).
     Deviates: "keep the key with probability a, then the sign, else another key and a random sign" is the same law,
@@ -71,6 +69,8 @@ class PCKV(Mechanism):
     name = "pckv"
     task = "key-value"
     summary = "one of a user's key–value pairs, padded to a fixed number: its key and sign, or uniform ones"
+    take_it = "For key–value pairs of a fixed number of keys, with a local ε."
+    also_called = ("pckv-grr",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", argument.positive_finite("PCKV", "epsilon", self.epsilon))
@@ -94,7 +94,7 @@ class PCKV(Mechanism):
 
     @cached_property
     def values(self) -> KeyValuePairs:
-        return KeyValuePairs("PCKV", self.keys, most_pairs=self.keys, probe_pairs=self.padding)
+        return KeyValuePairs("PCKV", self.keys, most_pairs=self.padding, probe_pairs=self.padding)
 
     @cached_property
     def law(self) -> RegionLaw:
@@ -130,7 +130,7 @@ class PCKV(Mechanism):
     def _randomize(self, pairs: Array, source: RandomSource) -> Integers:
         held = pairs[..., 0] != NONE
         holds = held.sum(axis=1)
-        place = self._drawn_places(holds, source)
+        place = source.below(self.padding, len(pairs))
         # The drawn one of the held pairs stands where as many held ones have been passed.
         own = held & (np.cumsum(held, axis=1, dtype=np.int32) == (place + 1)[:, None])
         slot = np.argmax(own, axis=1)
@@ -141,29 +141,19 @@ class PCKV(Mechanism):
         lies = source.coins(self.region.uniform_share, len(pairs))
         return np.where(lies, source.below(self.outputs, len(pairs)), truth)
 
-    def _drawn_places(self, holds: Integers, source: RandomSource) -> Integers:
-        """A uniform place among ℓ, or among all of a user's pairs where they are more."""
-        place = source.below(self.padding, len(holds))
-        for many in np.unique(holds[holds > self.padding]):
-            users = np.flatnonzero(holds == many)
-            place[users] = source.below(int(many), len(users))
-        return place
-
     def table(self) -> OutputTable:
-        """The law for users with at most ℓ pairs."""
         inputs = np.stack(list(sets_of_pairs(self.keys, self.padding, self.padding, 0.375)))
         return OutputTable(inputs, np.arange(self.outputs), tuple(self.law_of(row) for row in inputs))
 
     def law_of(self, pairs: Array) -> tuple[Fraction, ...]:
         """The exact law of the message of one user."""
         held = [(int(key), exact_value(value)) for key, value in pairs if key != NONE]
-        slots = max(len(held), self.padding)
-        held += [(self.keys + place, Fraction(0)) for place in range(len(held), slots)]
+        held += [(self.keys + place, Fraction(0)) for place in range(len(held), self.padding)]
         gamma = self.region.uniform_share
         law = [gamma / self.outputs] * self.outputs
         for key, value in held:
             for sign in (0, 1):
-                law[2 * key + sign] += (1 - gamma) / slots * (1 + (2 * sign - 1) * value) / 2
+                law[2 * key + sign] += (1 - gamma) / self.padding * (1 + (2 * sign - 1) * value) / 2
         return tuple(law)
 
     @classmethod
@@ -212,17 +202,15 @@ class PaddedCounts(PairReading):
         return Sway(-chance, most - chance), Sway(-most, most, -1.0, 1.0)
 
     def variance(self, values: Array) -> Floats:
-        # A user's key is drawn with probability 1/max(m, ℓ); all below is in units of the estimate.
-        weight = self.padding / np.maximum((values[..., 0] != NONE).sum(axis=1), self.padding)
-        drawn, _ = self.sums(values, 1, weight)
-        squares = self.sums(values, 2, weight**2)
+        # All below is in units of the estimate.
+        held, squares = self.sums(values, 2)
         chance = self._scale * self._by_chance
-        reported = self._scale * (drawn + len(values) * chance)
-        wasted = 2 * chance * drawn + squares[0] + len(values) * chance**2
-        return np.stack([reported - wasted, reported - squares[1]])
+        reported = self._scale * (held + len(values) * chance)
+        wasted = (2 * chance + 1) * held + len(values) * chance**2
+        return np.stack([reported - wasted, reported - squares])
 
     def covariance(self, sums: Floats) -> Floats:
-        """Σv·(ℓ/(1−γ)·(1 − by chance) − 1), for users who hold at most ℓ pairs."""
+        """Σv·(ℓ/(1−γ)·(1 − by chance) − 1)."""
         return (self._scale * (1 - self._by_chance) - 1) * sums
 
     @property

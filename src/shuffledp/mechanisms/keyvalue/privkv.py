@@ -94,6 +94,8 @@ class PrivKV(Mechanism):
     name = "privkv"
     task = "key-value"
     summary = "one sampled key: held or not, and the sign of its value, by randomized response"
+    take_it = "To compare with the paper, or where one key is sampled for everybody."
+    also_called = ("priv-kv",)
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -107,6 +107,8 @@ class Gaussian(Mechanism, HasTails):
     name = "gaussian"
     task = "mean"
     summary = "mean of numbers in an interval: the number with Gaussian noise, on a grid"
+    take_it = "Where messages must carry Gaussian noise."
+    also_called = ("gaussian-noise",)
     tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("multiplier", False, True, LEAST_MULTIPLIER, MOST_MULTIPLIER),)
 
     def __post_init__(self) -> None:

@@ -126,6 +126,8 @@ class Laplace(Mechanism, HasNeighbours):
     name = "laplace"
     task = "mean"
     summary = "mean of numbers in an interval: the number with Laplace noise, on a grid"
+    take_it = "For numbers, where messages must stay near the truth."
+    also_called = ("local-laplace",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("Laplace", self.epsilon))

@@ -67,6 +67,10 @@ class WindowReading(Reading):
         factor = 1 / (told * self.places)
         return Estimate(np.array([first * factor]), np.array([spread * factor**2 / users]), users)
 
+    def mean_square(self, total: Array, users: int) -> Floats | None:
+        factor = 1 / (float(1 - self.uniform_share) * self.places)
+        return np.array([float(total[1]) / users * factor**2])
+
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """The first point and the last."""
         most = messages * (self.grid - 1) / (float(1 - self.uniform_share) * self.places)
@@ -118,6 +122,8 @@ class Piecewise(Mechanism):
     name = "piecewise"
     task = "mean"
     summary = "mean of numbers in [-1, 1]: a point near the number, or any"
+    take_it = "For means with a local ε."
+    also_called = ("pm",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("Piecewise", self.epsilon))

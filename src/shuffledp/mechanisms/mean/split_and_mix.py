@@ -17,7 +17,7 @@ from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.mixed_loss import LaplaceSum, MixedLoss, PartialLaplaceSum, SummedNoise
+from shuffledp.mechanisms.parts.mixed_loss import LaplaceSum, MixedLoss, PartialLaplaceSum, SplitSums, SummedNoise
 from shuffledp.mechanisms.parts.modular_share import (
     ROOM_FOR,
     MixedShares,
@@ -158,6 +158,11 @@ class SplitAndMix(Mechanism, HasOwnLoss):
     name = "split-and-mix"
     task = "mean"
     summary = "mean of numbers in an interval: shares of number and noise; private only among many users"
+    take_it = "For means and sums at a curator's error, where the shuffler is trusted."
+    also_called = (
+        "ikos",
+        "secure-sum",
+    )
     tuning = (Tuning("rate", whole=False, more_is_more_private=False, least=LEAST_RATE, most=MOST_RATE),)
     has_table = False
 
@@ -225,7 +230,8 @@ class SplitAndMix(Mechanism, HasOwnLoss):
         distance = round_up(self.reading.shares.distance(honest))
         shares = f"{self.messages} shares of each of {honest:,} users"
         # More users than were planned add more noise than is counted.
-        return MixedLoss(self._summed(honest), distance, shares, 1.0 if honest > self.honest else wraps)
+        mixing = SplitSums(honest, self.messages - 1, self.modulus)
+        return MixedLoss(self._summed(honest), distance, shares, 1.0 if honest > self.honest else wraps, mixing)
 
     def _summed(self, honest: int) -> SummedNoise:
         rate = Fraction(self.rate)

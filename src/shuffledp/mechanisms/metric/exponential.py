@@ -46,6 +46,8 @@ class Exponential(Tabulated, HasNeighbours):
 
     name = "exponential"
     summary = "an item of a finite metric space: near items are likelier"
+    take_it = "For a finite space whose distances matter: near values are hidden best."
+    also_called = ("metric-exponential",)
     built_from_table = "distances"
 
     def __post_init__(self) -> None:

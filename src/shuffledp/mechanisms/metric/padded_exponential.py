@@ -49,6 +49,7 @@ class PaddedExponential(Tabulated, HasNeighbours):
 
     name = "padded-exponential"
     summary = "an item of a finite metric space: near items are likelier, some messages are empty"
+    take_it = "For a finite space of distances; it shows what no metric randomizer can beat."
     built_from_table = "distances"
 
     def __post_init__(self) -> None:

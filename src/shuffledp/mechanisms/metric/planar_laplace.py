@@ -50,11 +50,10 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     whole units (``metric_table``). What would fall outside the region is the last message, "outside", made as rare as
     privacy allows. The estimate is the number of users in each cell.
 
-    ``coordinates`` is "plane" for points (x, y), or "degrees" for (latitude, longitude): distances are then metres on
-    the map that is true to scale along the region's middle latitude.
-
     ``west``, ``east``, ``south``, ``north``: the ends of the region, the unit square by default. ``columns``: how many
-    cells from west to east, 6 by default; ``rows``: how many from south to north, 0 by default.
+    cells from west to east, 6 by default; ``rows``: how many from south to north, 0 by default. ``coordinates``:
+    "plane" for points (x, y), or "degrees" for (latitude, longitude), whose distances are metres on the map that is
+    true to scale along the region's middle latitude.
 
     Theorem: [VR] Table 2, planar Laplace: private for rate·distance.
     Deviates: cells in place of points; places outside the region are one message, as rare as the ratios allow.
@@ -84,6 +83,11 @@ class PlanarLaplace(Mechanism, HasNeighbours):
     name = "planar-laplace"
     task = "location"
     summary = "where users are: the cell of a map, with planar Laplace noise"
+    take_it = "For places, where near ones are to be hidden best."
+    also_called = (
+        "geo-ind",
+        "geo-indistinguishability",
+    )
     tuning = (Tuning("epsilon", False, False, 1e-6, LARGEST_DISTANCE),)
 
     def __post_init__(self) -> None:

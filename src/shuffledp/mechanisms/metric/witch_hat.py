@@ -66,6 +66,7 @@ class WitchHat(Mechanism, HasNeighbours):
     name = "witch-hat"
     task = "mean"
     summary = "mean of numbers in an interval: near numbers are better protected than far ones"
+    take_it = "For numbers, where near ones are to be hidden best."
     tuning = (Tuning("epsilon", False, False, 1e-6, LARGEST_DISTANCE),)
 
     @classmethod

@@ -32,9 +32,9 @@ class BalcerCheu(Mechanism, HasPublishedGuarantee):
 
     ϖ from ½ up: the closer to 1, the less noise and the less privacy. Floats there are multiples of 2^-53.
 
-    ``options``: how many options there are; a user's value is the number of one of them, from 0. ``coins``: how many
-    noise bits every user adds for each option, 1 by default; few users need several. There is no local ε: a message
-    hides only among the others' coins.
+    ``options``: how many options there are; a user's value is the number of one of them, from 0. ``coin``: ϖ.
+    ``coins``: how many noise bits every user adds for each option, 1 by default; few users need several. There is no
+    local ε: a message hides only among the others' coins.
 
     Theorem: [VR] Table 3, Balcer–Cheu (two options): p = ∞, β = 1, q0 = 1/ϖ, q1 = 1/(1−ϖ), by (★) exactly; more
     options as in ``CoinCounters``.
@@ -57,6 +57,7 @@ class BalcerCheu(Mechanism, HasPublishedGuarantee):
     name = "balcer-cheu"
     task = "frequency"
     summary = "the bits of each option in the clear, and biased coins"
+    take_it = "To compare with the paper; others send far fewer messages."
     tuning = (Tuning("coin", False, False, 0.5, 1.0 - 2.0**-53, below_one=True), COINS)
     published_theorem = (
         "the protocol's own analysis [BC20]: ε = √(50·log(2/δ)/(coins·(1−ϖ))), ε ≤ 1; (2ε, 2δ) for more than 2 options"
@@ -74,6 +75,7 @@ class BalcerCheu(Mechanism, HasPublishedGuarantee):
         if not 0.5 <= coin < 1:
             raise ValueError(f"BalcerCheu: coin must be at least 1/2 and below 1, got {coin!r}.")
         object.__setattr__(self, "coin", coin)
+        self.counted.demand_few("BalcerCheu")
 
     @cached_property
     def counted(self) -> CoinCounters:

@@ -49,6 +49,7 @@ class BalcerUniform(Mechanism, HasPublishedGuarantee):
     name = "balcer-uniform"
     task = "frequency"
     summary = "the bits of each option in the clear, and fair coins"
+    take_it = "To compare with the paper; others send far fewer messages."
     tuning = (COINS,)
     published_theorem = (
         "the binomial mechanism's analysis, used by [BCJM21]: coins/2 = 10·coth²(ε/2)·log(2/δ); (2ε, 2δ) for more than "
@@ -58,6 +59,7 @@ class BalcerUniform(Mechanism, HasPublishedGuarantee):
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", argument.count("BalcerUniform", "options", self.options, at_least=2))
         object.__setattr__(self, "coins", checked_coins("BalcerUniform", self.coins))
+        self.counted.demand_few("BalcerUniform")
 
     @cached_property
     def counted(self) -> CoinCounters:

@@ -9,12 +9,14 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
+import numpy as np
 from flint import arb
 
 from shuffledp import argument
-from shuffledp.array import Array
+from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.crowd import AmongDummies
 from shuffledp.mechanisms.parts.dummy import (
     DUMMIES,
@@ -27,6 +29,8 @@ from shuffledp.mechanisms.parts.dummy import (
 )
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import all_filled, at_most
+from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.support import DecodedSupports, SomeSupports
 from shuffledp.mechanisms.parts.user_values import OneOption
 from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.numerics.ball import above, rational
@@ -45,10 +49,19 @@ class HashedAmongDummies(DummyReading):
     hashed: HashedOption
 
     def accumulate(self, messages: Array) -> Array:
-        return self.hashed.statistic(messages[messages < self.hashed.messages])
+        return self.hashed.statistic(self._filled(messages))
+
+    def _filled(self, messages: Array) -> Array:
+        return np.asarray(messages[messages < self.hashed.messages])
 
     def supports(self, total: Array) -> Array:
         return self.hashed.supports(total)
+
+    def some(self, asked: Asked) -> Reading:
+        return DecodedSupports(self, asked) if self.hashed.counts_messages else SomeSupports(self, asked)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return self.hashed.supports_of(self._filled(messages), asked.options)
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,7 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
     name = "balls-into-bins"
     task = "frequency"
     summary = "a random hash of the option, and uniform dummies; for many options"
+    take_it = "For very many options, where the shuffler is trusted and a few dummies may be sent."
     tuning = (DUMMIES, SHARE)
     published_theorem = (
         "the protocol's own analysis [LWY22] as quoted in [VR] Figure 4: ε = √(32·b·log(2/δ)/dummies), ε ≤ 1.5"

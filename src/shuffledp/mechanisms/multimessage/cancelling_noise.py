@@ -25,12 +25,12 @@ from shuffledp.mechanisms.parts.wire import WholeNumberWire
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import precision, round_up
 from shuffledp.privacy.near_loss import NearLoss
-from shuffledp.privacy.own_loss import OwnLoss
+from shuffledp.privacy.own_loss import Facts, OwnLoss
 from shuffledp.privacy.randomizer import HasOwnLoss
 from shuffledp.sampling.random import RandomSource
 
 WHO = "CancellingNoise"
-MOST_OPTIONS = 1 << 40
+MOST_OPTIONS = 1 << 61
 MOST_PLACES = 1 << 12
 LARGEST_RATE, LARGEST_SHAPE = 50.0, 1e5
 ERRORS = (1.05, 1.1, 1.25, 1.5, 2.0, 3.0)
@@ -85,6 +85,11 @@ class CancellingNoise(Mechanism, HasOwnLoss):
     name = "cancelling-noise"
     task = "frequency"
     summary = "the true option, and noise that cancels: a curator's error, private only by the shuffler"
+    take_it = "For counts near a curator's error, where the shuffler is trusted and options are few beside the users."
+    also_called = (
+        "gkmps",
+        "gkmps21",
+    )
     tuning = (Tuning("shape", False, True, 0.1, 1e3),)
     has_table = False
     designs_a_front = True
@@ -138,7 +143,9 @@ class CancellingNoise(Mechanism, HasOwnLoss):
         loss = FloodedLoss(FloodedNoise(self.rate, self.shape, self.ratio, there))
         if not self.places:
             return loss
-        return NearLoss(loss, self._misfit(min(honest, self.honest)), "noise fits into its places but for this chance")
+        users = min(honest, self.honest)
+        why = "noise fits into its places but for this chance"
+        return NearLoss(loss, self._misfit(users), why, _Padding(self._share, users, self.places))
 
     def _misfit(self, users: int) -> float:
         """The chance that the noise of one of so many users does not fit into her places."""
@@ -196,3 +203,18 @@ class CancellingNoise(Mechanism, HasOwnLoss):
             cls(options=3, rate=0.8, shape=6.0, ratio=0.7, honest=0),
             cls(options=4, rate=0.7, shape=5.0, ratio=0.6, honest=20, places=64),
         ]
+
+
+@dataclass(frozen=True)
+class _Padding:
+    """What the chance follows from that somebody's share of the noise does not fit, for a second proof."""
+
+    share: NoiseShare
+    users: int
+    places: int
+
+    def __call__(self) -> Facts:
+        noise, each = self.share.noise, self.share.part * self.share.options
+        numbers = {"users": self.users, "places": self.places, "rate": noise.rate, "ratio": noise.ratio}
+        shapes = {"single": 2 * each, "pairs": Fraction(noise.shape) * each}
+        return {"kind": "padded", **{name: Fraction(number) for name, number in (numbers | shapes).items()}}

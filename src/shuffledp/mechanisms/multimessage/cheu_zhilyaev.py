@@ -12,16 +12,17 @@ import numpy as np
 from flint import arb, fmpq
 
 from shuffledp import argument
-from shuffledp.array import Array
+from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.crowd import AmongDummies
 from shuffledp.mechanisms.parts.dummy import DUMMIES, DummyReading, MessageTable, checked_dummies, numbers_of_dummies
 from shuffledp.mechanisms.parts.pair_law import PairLaw
 from shuffledp.mechanisms.parts.published import inverse_coth
 from shuffledp.mechanisms.parts.support import Pairs, independent
 from shuffledp.mechanisms.parts.user_values import OneOption
-from shuffledp.mechanisms.parts.wire import BitRowWire
+from shuffledp.mechanisms.parts.wire import BitRowWire, demand_short
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import above, rational
 from shuffledp.privacy.pair import exact_pair
@@ -40,6 +41,9 @@ class SummedAmongDummies(DummyReading):
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return bits.some_column_sums(messages, asked.options)
 
     @property
     def pairs(self) -> Pairs:
@@ -82,6 +86,8 @@ class CheuZhilyaev(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
     name = "cheu-zhilyaev"
     task = "frequency"
     summary = "one flipped bit for each option, and flipped rows of zeros"
+    take_it = "To compare with the paper, or where fake users send the dummies."
+    also_called = ("fake-users",)
     tuning = (Tuning("flip", False, True, 2.0**-60, 0.5), DUMMIES)
     published_theorem = (
         "the protocol's own analysis [CZ22] as used for [VR] Figure 3: dummies·f(1−f) = (33/5)·coth²(ε/2)·log(4/δ)"
@@ -94,6 +100,7 @@ class CheuZhilyaev(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
     def __post_init__(self) -> None:
         who = "CheuZhilyaev"
         object.__setattr__(self, "options", argument.count(who, "options", self.options, at_least=2))
+        demand_short(who, self.options)
         object.__setattr__(self, "flip", argument.open_probability(who, "flip", self.flip))
         object.__setattr__(self, "dummies", checked_dummies(who, self.dummies))
         if self.flipped >= Fraction(1, 2):

@@ -78,6 +78,8 @@ class MixDUMP(Mechanism, HasNoisyOthers, HasPublishedGuarantee):
     name = "mix-dump"
     task = "frequency"
     summary = "randomized response on the option, and uniform dummies"
+    take_it = "For counts with dummies that keep a local ε as well."
+    also_called = ("mixdump",)
     tuning = (Tuning("flip", False, True, 2.0**-60, 1.0), DUMMIES, SHARE)
     published_theorem = (
         "pureDUMP's analysis [DUMP], of which mixDUMP is a post-processing: ε = √(14·d·log(2/δ)/dummies)"

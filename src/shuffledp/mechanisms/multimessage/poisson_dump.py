@@ -58,6 +58,7 @@ class PoissonDUMP(Mechanism, HasOwnLoss):
     name = "poisson-dump"
     task = "frequency"
     summary = "the true option, and a Poisson number of dummies of each option in all"
+    take_it = "For counts by dummies where users come and go: each adds a Poisson number."
     tuning = (MEAN,)
     has_table = False
 

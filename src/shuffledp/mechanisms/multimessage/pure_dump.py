@@ -67,6 +67,11 @@ class PureDUMP(Mechanism, HasPublishedGuarantee):
     name = "pure-dump"
     task = "frequency"
     summary = "the true option and uniform dummies; private only among many users"
+    take_it = "For counts by dummies, where the shuffler is trusted."
+    also_called = (
+        "puredump",
+        "dump",
+    )
     tuning = (DUMMIES, SHARE)
     published_theorem = "pureDUMP's own analysis [DUMP]: ε = √(14·d·log(2/δ)/dummies), ε ≤ 1"
 

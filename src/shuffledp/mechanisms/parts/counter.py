@@ -15,7 +15,9 @@ from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.pair_law import PairLaw
+from shuffledp.mechanisms.parts.reading import PickedReading, Reading
 from shuffledp.mechanisms.parts.support import Pairs, SupportReading, independent
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.tuning import Tuning
@@ -28,6 +30,8 @@ from shuffledp.sampling.random import RandomSource
 COINS_AT_ONCE = 1 << 18
 MOST_REPORTS_OF_A_TABLE = 1 << 14
 MOST_COINS = 1_000_000
+MOST_MESSAGES = 1 << 28
+"""Of one user, who sends some for every counter."""
 COINS = Tuning("coins", True, True, 1, MOST_COINS)
 
 
@@ -71,6 +75,13 @@ class CounterReading(SupportReading):
     def draws_together(self) -> bool:
         return True
 
+    def some(self, asked: Asked) -> Reading:
+        """Two options have one counter, from which both are read."""
+        return super().some(asked) if self.counters > 1 else PickedReading(self, asked)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return asked.counts(messages[messages % 2 == 1] // 2)
+
     def finish(self, total: Array, users: int) -> Estimate:
         found = self.from_supports(total, users)
         if self.counters > 1:
@@ -112,6 +123,14 @@ class CoinCounters:
     coins: int
     heads: Fraction
     """ϖ, a multiple of 2^-64."""
+
+    def demand_few(self, who: str) -> None:
+        """Stop where a user would send more messages than anybody does."""
+        if self.messages > MOST_MESSAGES:
+            raise ValueError(
+                f"{who}: a user must send at most {MOST_MESSAGES:,} messages, got {self.messages:,}; with so many "
+                f"options take a mechanism with few messages, such as balls-into-bins."
+            )
 
     @property
     def counters(self) -> int:

@@ -41,9 +41,23 @@ class CrowdRule(ABC):
         return False
 
     @property
+    def drawn(self) -> float:
+        """Messages that the shuffler draws on average."""
+        return 0.0
+
+    @property
+    def whoever_comes(self) -> bool:
+        """Whether what hides the messages is there however many users take part or collude."""
+        return self.by_shuffler
+
+    @property
     def least(self) -> int:
         """The fewest messages that a user sends."""
         return int(self.per_user)
+
+    def premises(self) -> tuple[str, ...]:
+        """What must be so, in sentences, for messages to hide each other in this way."""
+        return ()
 
     def sent_by(self, users: int) -> int | None:
         """How many messages so many users send, without the shuffler's; None where it varies."""
@@ -115,9 +129,9 @@ class AmongCoins(CrowdRule):
 class SharedNoise(CrowdRule):
     """``own`` messages that depend on the value, and noise that ``honest`` users, or the shuffler, make together.
 
-    ``noise``: messages of it that a user adds on average; where ``honest`` is 0 the shuffler draws it, and users add
-    none. ``places``: where above 0, every user sends so many messages, blanks included. ``exactly``: whether every user
-    has ``own`` messages, or at most so many.
+    ``noise``: messages of it that a user adds on average; where ``honest`` is 0 the shuffler draws so many, and users
+    add none. ``places``: where above 0, every user sends so many messages, blanks included. ``exactly``: whether every
+    user has ``own`` messages, or at most so many.
     """
 
     own: int
@@ -138,6 +152,15 @@ class SharedNoise(CrowdRule):
     @property
     def by_shuffler(self) -> bool:
         return self.honest == 0
+
+    def premises(self) -> tuple[str, ...]:
+        if self.by_shuffler:
+            return ("The shuffler draws the noise as planned, and tells nobody what it drew.",)
+        return () if self.places else ("Nobody learns how many messages a user sent.",)
+
+    @property
+    def drawn(self) -> float:
+        return self.noise if self.by_shuffler else 0.0
 
     @property
     def most(self) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array, Integers
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.support import Pairs, SupportReading, true_or_uniform, uniform_counts
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import rational
@@ -148,8 +149,8 @@ class DummyReading(SupportReading):
         object.__setattr__(self, "dummy_mean", mean)
         object.__setattr__(self, "dummy_variance", mean * (1 - self.dummy_support))
 
-    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
-        return np.asarray(rng.binomial(users * self.dummies, float(self.dummy_support), self.options))
+    def draw_dummies(self, users: int, options: int, rng: np.random.Generator) -> Integers:
+        return np.asarray(rng.binomial(users * self.dummies, float(self.dummy_support), options))
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,9 @@ class CountedAmongDummies(DummyReading):
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options + 1)[: self.options]
 
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return asked.counts(messages)
+
     @property
     def pairs(self) -> Pairs:
         """A message, and so a dummy, supports one option or none."""
@@ -180,12 +184,9 @@ class CountedAmongDummies(DummyReading):
 
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
         real = true_or_uniform(held, users, float(self.uniform_share), rng)
-        return real + self.draw_dummies(users, rng)
-
-    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
-        """Blank ones left out, each is any option."""
+        # Blank dummies left out, each is any option.
         filled = int(rng.binomial(users * self.dummies, float(self.filled)))
-        return uniform_counts(filled, self.options, rng)
+        return real + uniform_counts(filled, self.options, rng)
 
     def real_rows(self) -> tuple[tuple[Fraction, ...], ...]:
         """The exact law of the real message: a row per option held, a column per option sent."""

@@ -15,7 +15,7 @@ from shuffledp.array import Floats, Integers
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.two_losses import UNIT, LossAtoms, excess, lost
-from shuffledp.privacy.own_loss import OwnLoss
+from shuffledp.privacy.own_loss import Facts, OwnLoss
 
 BITS = 256
 LEFT_OUT = 2.0**-140
@@ -238,3 +238,11 @@ class FloodedLoss(OwnLoss):
 
     def deviation(self) -> float:
         return self.noise.rate * (1.0 if self.single else math.sqrt(2.0))
+
+    def facts(self) -> Facts | None:
+        if self.single:
+            return None
+        noise = self.noise
+        numbers = {"rate": noise.rate, "shape": noise.shape, "ratio": noise.ratio}
+        exact = {name: Fraction(number) for name, number in numbers.items()}
+        return {"kind": "cancelling", **exact, "share": noise.share}

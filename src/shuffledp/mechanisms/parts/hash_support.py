@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.array import Array
-from shuffledp.mechanisms.parts.support import SupportReading
+from shuffledp.array import Array, Integers
+from shuffledp.mechanisms.parts.asked import Asked
+from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.mechanisms.parts.support import DecodedSupports, SomeSupports, SupportReading
 from shuffledp.sampling.hashed_option import HashedOption
 
 
@@ -23,6 +25,12 @@ class HashSupport(SupportReading):
 
     def supports(self, total: Array) -> Array:
         return self.hashed.supports(total)
+
+    def some(self, asked: Asked) -> Reading:
+        return DecodedSupports(self, asked) if self.hashed.counts_messages else SomeSupports(self, asked)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return self.hashed.supports_of(messages, asked.options)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -59,7 +60,8 @@ class Hat:
     def units(self) -> tuple[int, ...]:
         """t_0 … t_s."""
         with precision(4 * RATIO_BITS):
-            falls = [(-arb(rational(self.step_distance * j))).exp() for j in range(self.reach)]
+            step = -arb(rational(self.step_distance))
+            falls = [(step * j).exp() for j in range(self.reach)]
             brim = (-arb(self.epsilon)).exp()
             total = 2 * sum(falls, arb(0)) + (self.grid + 2) * brim
             scale = arb(UNITS) / arb(float(total.mid()))
@@ -67,10 +69,10 @@ class Hat:
             lowest = 1 + whole_below(brim * scale)
             if self.step_distance > MOST_STEP:
                 raise ValueError("WitchHat: expected a grid step that is small against the scale, got one far larger.")
-            step, most = (_ratio_below(arb(rational(d))) for d in (self.step_distance, Fraction(self.epsilon)))
+            ratio, most = (_ratio_below(arb(rational(d))) for d in (self.step_distance, Fraction(self.epsilon)))
         result = [lowest]
         for wish in reversed(wished):
-            bound = min(step * result[-1], most * lowest) >> RATIO_BITS
+            bound = min(ratio * result[-1], most * lowest) >> RATIO_BITS
             result.append(max(result[-1], min(wish, bound)))
         return tuple(result[::-1])
 
@@ -152,7 +154,7 @@ class HatLaw(Law):
     hat: Hat
 
     def variation_ratio(self) -> VariationRatio:
-        return self.within(self.hat.grid).variation_ratio()
+        return self._parameters(self.hat.grid)
 
     def blankets(self) -> Sequence[HidingPair]:
         """Two points as far apart as can be, against the brim."""
@@ -178,13 +180,23 @@ class HatLaw(Law):
         two hats are disjoint and nothing changes.
         """
         hat = self.hat
+        worst = hat.weights(min(steps, 2 * hat.reach)).tolist()
+        # Whole numbers are put together many times faster than fractions.
+        times = Counter(zip(hat.weights(0).tolist(), worst, strict=True))
+        brim = hat.units[-1]
+        classes = [
+            (fmpq(a * count, hat.whole), fmpq(b * count, hat.whole), fmpq(brim * count, hat.whole))
+            for (a, b), count in times.items()
+        ]
+        pairs = of_one_pair(RationalClasses(tuple(classes))).blankets()
+        return Neighbours(self._parameters(steps), tuple(pairs))
+
+    def _parameters(self, steps: int) -> VariationRatio:
+        """What is known of points at most this many steps apart without their laws."""
+        hat = self.hat
         with precision(4 * RATIO_BITS):
             p, q = (round_up(hat.distance(d).exp()) for d in (steps, hat.grid))
-        worst = [Fraction(1, hat.whole) * t for t in hat.weights(min(steps, 2 * hat.reach)).tolist()]
-        brim = [Fraction(hat.units[-1], hat.whole)] * hat.messages
-        first = [Fraction(1, hat.whole) * t for t in hat.weights(0).tolist()]
-        pairs = of_one_pair(RationalClasses.of(first, worst, brim)).blankets()
-        return Neighbours(of_parameters(p, above(hat.total_variation(steps)), q).parameters, tuple(pairs))
+        return of_parameters(p, above(hat.total_variation(steps)), q).parameters
 
     def between(self, first: int, second: int, far: int) -> Neighbours:
         """The exact laws of two numbers, in units, against what every number's law contains: the farther end's.

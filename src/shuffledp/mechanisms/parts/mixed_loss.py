@@ -15,7 +15,7 @@ from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.polya import PolyaDifferenceLaw
 from shuffledp.privacy.near_loss import FARTHEST, distance_part, turning_point
-from shuffledp.privacy.own_loss import OwnLoss
+from shuffledp.privacy.own_loss import Facts, OwnLoss
 from shuffledp.privacy.record import Record
 
 BITS = 160
@@ -45,6 +45,10 @@ class SummedNoise(Record, ABC):
     @abstractmethod
     def deviation(self) -> float:
         """About the standard deviation of the loss."""
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """Its kind and its numbers, for a second proof."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,9 @@ class LaplaceSum(SummedNoise):
 
     def deviation(self) -> float:
         return float(self.rate * self.shift)
+
+    def facts(self) -> Facts:
+        return {"kind": "laplace", "rate": self.rate, "shift": Fraction(self.shift)}
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,12 @@ class PartialLaplaceSum(SummedNoise):
     def deviation(self) -> float:
         return float(self.rate * self.shift)
 
+    def facts(self) -> Facts:
+        return {
+            "kind": "polya", "rate": self.rate, "shift": Fraction(self.shift), "shape": self.shape,
+            "sums": Fraction(1),
+        }  # fmt: skip
+
 
 def _around(table: Floats) -> Floats:
     """A symmetric law of z = −reach … reach from that of z = 0 … reach."""
@@ -150,6 +163,20 @@ def _excess(first: Floats, second: Floats, ratio: float) -> float:
 
 
 @dataclass(frozen=True)
+class SplitSums:
+    """``sums`` sums, whose numbers ``owners`` users split into ``places`` + 1 shares each, modulo ``base``."""
+
+    owners: int
+    places: int
+    base: int
+    sums: int = 1
+
+    def facts(self) -> Facts:
+        numbers = {"owners": self.owners, "places": self.places, "base": self.base, "sums": self.sums}
+        return {name: Fraction(number) for name, number in numbers.items()}
+
+
+@dataclass(frozen=True)
 class MixedLoss(OwnLoss):
     """The loss of ``noise``, and the distance η (``distance``) of the messages to ones made from the noisy sum alone.
 
@@ -163,6 +190,8 @@ class MixedLoss(OwnLoss):
     """What the messages are, for the note."""
     wraps: float = 1.0
     """The chance that the sum wraps around, where the noise is exactly this and not more: below 1 it is an attack."""
+    mixing: SplitSums | None = None
+    """What the distance follows from, where that is told."""
 
     @property
     def theorem(self) -> str:
@@ -204,3 +233,8 @@ class MixedLoss(OwnLoss):
 
     def deviation(self) -> float:
         return self.noise.deviation()
+
+    def facts(self) -> Facts | None:
+        if self.mixing is None:
+            return None
+        return {"kind": "mixed", **self.mixing.facts(), "noise": self.noise.facts()}

@@ -29,6 +29,10 @@ class CountNoiseTails(Tails):
             return NORMAL.reach(confidence)
         return _reach(round(self.shape, 6), max(self.rate, FINEST_RATE), confidence)
 
+    def of_sum(self, parts: float) -> Tails:
+        """The law of the same fourth moment."""
+        return CountNoiseTails(self.shape * max(1.0, parts), self.rate)
+
     @property
     def excess_kurtosis(self) -> float:
         ratio = math.exp(-self.rate)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Floats
+from shuffledp.array import Array, Bools, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.user_values import UserValues
@@ -94,6 +94,12 @@ class PairReading(Reading):
     def covariance(self, sums: Floats) -> Floats:
         """The covariance, per key, of its estimated count and value sum, where value sums are these."""
 
+    def is_told(self, estimate: Estimate, confidence: float) -> Bools:
+        """Whether a key's count is so far above 0, and above its error, that something is known of its mean."""
+        z = _reach(confidence)
+        counts, variance = estimate.value[0], np.maximum(estimate.variance[0], 0.0)
+        return np.asarray((counts > 0) & (counts**2 > z**2 * variance), dtype=np.bool_)
+
     def mean_intervals(self, estimate: Estimate, confidence: float) -> tuple[Floats, Floats]:
         """Confidence intervals of the mean values; all of [−1, 1] where a count is not above its own error.
 
@@ -101,26 +107,29 @@ class PairReading(Reading):
         0, C and S the estimates of a key's count and value sum. They are an interval where C is so far from 0 that
         C² > z²·Var C; otherwise they are not, and nothing is said of the mean.
         """
-        level = argument.open_probability("interval", "confidence", confidence, up=True)
-        z = NormalDist().inv_cdf(0.5 + level / 2)
+        z = _reach(confidence)
         (counts, sums), (of_counts, of_sums) = estimate.value, np.maximum(estimate.variance, 0.0)
         # a·θ² − 2b·θ + c ≤ 0.
         a = counts**2 - z**2 * of_counts
         b = counts * sums - z**2 * self.covariance(sums)
         c = sums**2 - z**2 * of_sums
-        told = (counts > 0) & (a > 0)
+        told = self.is_told(estimate, confidence)
         root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
         below = np.where(told, a, 1.0)
         low, high = np.where(told, (b - root) / below, -1.0), np.where(told, (b + root) / below, 1.0)
         return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
 
-    def sums(self, pairs: Array, power: int, weights: Floats | None = None) -> Floats:
-        """Sums over holders, per key, of their weight (1 by default) and of their weight times value^power."""
+    def sums(self, pairs: Array, power: int) -> Floats:
+        """Per key, how many hold it, and the sum of their value^power."""
         held = pairs[..., 0] != NONE
         keys = pairs[..., 0][held].astype(np.int64)
-        each = np.ones(len(keys)) if weights is None else np.repeat(weights, held.sum(axis=1))
-        valued = each * pairs[..., 1][held] ** power
-        return np.stack([np.bincount(keys, weights=w, minlength=self.keys) for w in (each, valued)])
+        valued = pairs[..., 1][held] ** power
+        return np.stack([np.bincount(keys, weights=w, minlength=self.keys) for w in (np.ones(len(keys)), valued)])
+
+
+def _reach(confidence: float) -> float:
+    """How many standard errors an interval reaches to either side."""
+    return NormalDist().inv_cdf(0.5 + argument.open_probability("interval", "confidence", confidence, up=True) / 2)
 
 
 def _pairs(who: str, values: Any) -> Floats:

@@ -13,14 +13,15 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.crowd import SharedNoise
-from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
+from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading, SomeReading, TreeReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.ball import rational
 from shuffledp.numerics.poisson_pair import PoissonPair, log_ratio_deviation
-from shuffledp.privacy.own_loss import OwnLoss
+from shuffledp.privacy.own_loss import Facts, OwnLoss
 from shuffledp.sampling.random import RandomSource
 from shuffledp.sampling.real_law import PoissonLaw
 
@@ -77,6 +78,9 @@ class PoissonLoss(OwnLoss):
     def deviation(self) -> float:
         return log_ratio_deviation(self.mean)
 
+    def facts(self) -> Facts:
+        return {"kind": "poisson", "mean": self.mean}
+
 
 @dataclass(frozen=True)
 class PoissonDummies:
@@ -94,18 +98,13 @@ class PoissonDummies:
     def by_shuffler(self) -> bool:
         return self.honest == 0
 
-    def of_each_kind(self, users: int) -> Fraction:
+    def of_each_kind(self, users: float) -> Fraction:
         """The mean number of dummies of each kind where so many users took part."""
-        return Fraction(self.mean) if self.by_shuffler else Fraction(self.mean) * users / self.honest
-
-    @property
-    def per_user(self) -> float:
-        """Dummies of a user on average."""
-        return 0.0 if self.by_shuffler else float(self.kinds * self.of_each_kind(1))
+        return Fraction(self.mean) if self.by_shuffler else Fraction(self.mean) * Fraction(users) / self.honest
 
     def around_messages(self, own: int) -> SharedNoise:
         """What users send whose own messages are so many."""
-        return SharedNoise(own, self.per_user, self.honest)
+        return SharedNoise(own, float(self.kinds * self.of_each_kind(1)), self.honest)
 
     def loss(self, users: int) -> PoissonLoss:
         """More dummies only hide more: the loss of very many is at most that of many."""
@@ -186,6 +185,14 @@ class CountedAmongPoisson(SimulatedReading, TreeReading):
         value = np.asarray(total, dtype=np.float64) - noise
         return Estimate(value, np.full(self.tree.nodes, noise), users)
 
+    @property
+    def counted(self) -> int | None:
+        """Of a flat tree the nodes are the options; a tall one has others besides."""
+        return self.tree.values if self.tree.height == 1 else None
+
+    def some(self, asked: Asked) -> Reading:
+        return SomeAmongPoisson(self, asked)
+
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """All messages name one node."""
         expected = float(self.dummies.of_each_kind(1))
@@ -204,3 +211,31 @@ class CountedAmongPoisson(SimulatedReading, TreeReading):
     def combined_variance(self, weights: Floats, held: Floats, users: int) -> Floats:
         del held
         return np.asarray(float(self.dummies.of_each_kind(users)) * (weights**2).sum(axis=-1))
+
+
+@dataclass(frozen=True)
+class SomeAmongPoisson(SomeReading):
+    """The counts of the options that were asked for."""
+
+    whole: CountedAmongPoisson
+    asked: Asked
+
+    def accumulate(self, messages: Array) -> Array:
+        return self.asked.counts(messages)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        noise = self._noise(users)
+        return Estimate(np.asarray(total, dtype=np.float64) - noise, np.full(len(self.asked), noise), users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        return self.whole.sways(messages)
+
+    def variance_where(self, held: Floats, users: float) -> Floats:
+        return np.full(len(held), self._noise(users))
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        return self.finish(held + rng.poisson(self._noise(users), len(held)), users)
+
+    def _noise(self, users: float) -> float:
+        """How many dummies of each option there are on average."""
+        return float(self.whole.dummies.of_each_kind(users))

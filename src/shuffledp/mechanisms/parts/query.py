@@ -104,7 +104,8 @@ class Query:
         """The estimate from the ``answers`` messages of this query among those of ``users`` users.
 
         Its variance takes the answers' own and adds what drawing the query adds: (1/π − 1)·Σm², where m is what a user
-        adds to the truth. For counts that is the count; otherwise m is taken at its largest.
+        adds to the truth. For counts that is the count; otherwise m is taken at its largest, unless the messages tell
+        their mean square: then it is Σ(E[E²]/π − m²), where E is what a message adds, and m is taken as the mean.
         """
         if answers == 0:
             return Estimate(np.zeros(self.shape), np.full(self.shape, np.inf), users)
@@ -112,9 +113,13 @@ class Query:
         share = float(self.share)
         scale = answers / (share * users) if self.is_mean else 1 / share
         value = found.value * scale
+        squares = self.reading.mean_square(np.asarray(statistic).reshape(self.statistic_shape), answers)
+        if self.is_mean and squares is not None:
+            once = squares.reshape(self.shape) / share - np.clip(value**2, 0.0, squares.reshape(self.shape))
+            return Estimate(value, once / users, users)
         most = max(float(np.abs(single).max()) for single in self._singles)
-        squares = np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * most**2)
-        drawing = (1 / share - 1) * squares / (users**2 if self.is_mean else 1)
+        own = np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * most**2)
+        drawing = (1 / share - 1) * own / (users**2 if self.is_mean else 1)
         return Estimate(value, found.variance * scale**2 + drawing, users)
 
     def sways(self, messages: float) -> list[Sway] | None:

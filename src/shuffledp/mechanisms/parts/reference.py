@@ -49,6 +49,11 @@ class Reference(ABC):
     def words(self) -> int:
         """How many uniform 64-bit words one draw from ρ consumes."""
 
+    @property
+    def steps(self) -> float:
+        """Steps that one draw takes beyond going through its words."""
+        return 0.0
+
     @abstractmethod
     def messages(self, words: Words) -> Array:
         """One message of law ρ per row of ``words`` uniform words; the same words give the same message."""

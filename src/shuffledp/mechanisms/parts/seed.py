@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reading import Reading
@@ -91,6 +92,20 @@ class SeedReading(Reading):
 
     def finish(self, total: Array, users: int) -> Estimate:
         return self.inner.finish(total, users)
+
+    @property
+    def counted(self) -> int | None:
+        return self.inner.counted
+
+    @property
+    def whole_bytes(self) -> int:
+        return self.inner.whole_bytes
+
+    def some(self, asked: Asked) -> Reading:
+        return replace(self, inner=self.inner.some(asked))
+
+    def variance_where(self, held: Floats, users: float) -> Floats | None:
+        return self.inner.variance_where(held, users)
 
     def sways(self, messages: float) -> Sequence[Sway] | None:
         """As if some seed stood for every message: a liar tries as many seeds as it takes."""

@@ -5,7 +5,7 @@ Coordinates are first rounded to the nearest multiple of 2^-52, then to ±1 with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,14 @@ class SignReading(Reading):
         """The mean, from the sum of the signs; its variance taken as if all users held the mean, which is no less."""
         value = np.asarray(total, dtype=np.float64) * (self.scale / users)
         return Estimate(value, (self.second_moment - np.clip(value, -1.0, 1.0) ** 2) / users, users)
+
+    def of_ends(self, estimate: Estimate) -> Estimate:
+        """Every value's square is 1, and not that of the mean; whoever of the users answered."""
+        own = (1 - np.clip(estimate.value, -1.0, 1.0) ** 2) / estimate.users
+        return replace(estimate, variance=np.maximum(estimate.variance - own, 0.0))
+
+    def mean_square(self, total: Array, users: int) -> Floats | None:
+        return np.full(self.dimension, self.second_moment)
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """Every message has the same sign at a given coordinate."""

@@ -10,6 +10,7 @@ from flint import arb
 
 from shuffledp.mechanisms.parts.mixed_loss import SummedNoise
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
+from shuffledp.privacy.own_loss import Facts
 
 BITS = 128
 MOST_ORDER = 10**6
@@ -65,6 +66,9 @@ class SkellamSum(SummedNoise):
 
     def deviation(self) -> float:
         return math.sqrt(self.square / self.variance)
+
+    def facts(self) -> Facts:
+        return {"kind": "skellam", "variance": self.variance, "square": self.square, "total": self.total}
 
 
 def skellam_tail(variance: Fraction, beyond: int) -> arb:

@@ -14,8 +14,9 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp import argument
-from shuffledp.array import Array, Bytes, Words
+from shuffledp.array import Array, Bytes, Integers, Words
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.own_region import Kinds, OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reference import WORDS_OF_AN_INTEGER, UniformReference, integers_below
 from shuffledp.mechanisms.parts.support import Pairs, SupportReading
@@ -177,6 +178,9 @@ class SubsetReading(SupportReading):
         others = s * (k - 1) * (k - 2) + (1 - s) * k * (k - 1)
         return Pairs(s * Fraction(k - 1, d - 1), others / ((d - 1) * (d - 2)) if d > 2 else Fraction(0))
 
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return asked.counts(messages.reshape(-1))
+
     def accumulate(self, messages: Array) -> Array:
         flat = messages.reshape(-1)
         total = np.zeros(self.options, dtype=np.int64)
@@ -196,6 +200,10 @@ class UniformSubset(UniformReference):
     @property
     def words(self) -> int:
         return WORDS_OF_AN_INTEGER * self.size
+
+    @property
+    def steps(self) -> float:
+        return float(self.size**2)
 
     def messages(self, words: Words) -> Array:
         """One option after another: the number of one of those left, raised past each smaller one that is chosen."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
+from shuffledp.mechanisms.parts.asked import Asked
+from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading, SomeReading, TreeReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
 from shuffledp.sampling import bits
@@ -56,6 +57,17 @@ class SupportReading(SimulatedReading, TreeReading):
         value = (np.asarray(supports, dtype=np.float64) - users * float(r + self.dummy_mean)) / float(s - r)
         return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users)
 
+    @property
+    def counted(self) -> int:
+        return self.options
+
+    def some(self, asked: Asked) -> Reading:
+        return SomeSupports(self, asked)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        """How many of the messages support each of these options."""
+        return np.asarray(self.supports(self.accumulate(messages))[asked.options])
+
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """Every message supports a given option, or none does."""
         gap, unsupported = float(self.own - self.other), float(self.other + self.dummy_mean)
@@ -68,7 +80,7 @@ class SupportReading(SimulatedReading, TreeReading):
     def variance(self, values: Array) -> Floats:
         return self.variance_of_counts(self.truth(values), len(values))
 
-    def variance_of_counts(self, counts: Floats, users: int) -> Floats:
+    def variance_of_counts(self, counts: Floats, users: float) -> Floats:
         """The variance of each option's estimate where so many of the users hold it."""
         s, r = self.own, self.other
         own, other, gap = float(s * (1 - s)), float(r * (1 - r)), float((s - r) ** 2)
@@ -134,12 +146,47 @@ class SupportReading(SimulatedReading, TreeReading):
     def draw_supports(self, held: Integers, users: int, rng: np.random.Generator) -> Integers:
         """How many messages support each option: s of its holders, r of the others, and dummies."""
         own, other = rng.binomial(held, float(self.own)), rng.binomial(users - held, float(self.other))
-        return np.asarray(own + other + self.draw_dummies(users, rng))
+        return np.asarray(own + other + self.draw_dummies(users, len(held), rng))
 
-    def draw_dummies(self, users: int, rng: np.random.Generator) -> Integers:
-        """How many dummies support each option."""
+    def draw_dummies(self, users: int, options: int, rng: np.random.Generator) -> Integers:
+        """How many dummies support each of so many options, each by itself."""
         del users, rng
-        return np.zeros(self.options, dtype=np.int64)
+        return np.zeros(options, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SomeSupports(SomeReading):
+    """The support of the options that were asked for."""
+
+    whole: SupportReading
+    asked: Asked
+
+    def accumulate(self, messages: Array) -> Array:
+        return self.whole.supports_of(messages, self.asked)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        return self.whole.from_supports(total, users)
+
+    def sways(self, messages: float) -> tuple[Sway, ...]:
+        return self.whole.sways(messages)
+
+    def variance_where(self, held: Floats, users: float) -> Floats:
+        return self.whole.variance_of_counts(held, users)
+
+    def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
+        """Each option's estimate by its exact law, as if the others were not there."""
+        return self.whole.from_supports(SupportReading.draw_supports(self.whole, held, users, rng), users)
+
+
+@dataclass(frozen=True)
+class DecodedSupports(SomeSupports):
+    """The same where the statistic of the whole is a count of messages: those are few, and are decoded together."""
+
+    def accumulate(self, messages: Array) -> Array:
+        return self.whole.accumulate(messages)
+
+    def finish(self, total: Array, users: int) -> Estimate:
+        return self.whole.from_supports(self.whole.supports(total)[self.asked.options], users)
 
 
 @dataclass(frozen=True)
@@ -150,6 +197,9 @@ class CountedOption(SupportReading):
 
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.options)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return asked.counts(messages)
 
     @property
     def pairs(self) -> Pairs:
@@ -170,6 +220,9 @@ class SummedBits(SupportReading):
 
     def accumulate(self, messages: Array) -> Array:
         return bits.column_sums(messages, self.options)
+
+    def supports_of(self, messages: Array, asked: Asked) -> Integers:
+        return bits.some_column_sums(messages, asked.options)
 
     @property
     def pairs(self) -> Pairs:

@@ -24,6 +24,10 @@ class TableReading(SimulatedReading):
     who: str
     table: UnitTable
 
+    @property
+    def counted(self) -> int:
+        return self.table.inputs
+
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=self.table.outputs)
 

@@ -17,6 +17,8 @@ class UserValues(ABC):
 
     combines_items: ClassVar[bool] = False
     """Whether a value is a choice of several options or pairs, so that there are exponentially many values."""
+    fills: ClassVar[bool] = False
+    """Whether every user must hold as many items as are stated: who has fewer adds dummies, options of their own."""
 
     @abstractmethod
     def check(self, values: Any) -> Array:
@@ -65,6 +67,10 @@ class ValuesOf(UserValues):
     def combines_items(self) -> bool:  # type: ignore[override]
         return self.single.combines_items
 
+    @property
+    def fills(self) -> bool:  # type: ignore[override]
+        return self.single.fills
+
 
 @dataclass(frozen=True)
 class OneOption(UserValues):
@@ -85,6 +91,7 @@ class ItemSet(UserValues):
     """A row of ``items`` different whole numbers from 0 to options−1 per user, in ascending order."""
 
     combines_items = True
+    fills = True
 
     who: str
     options: int
@@ -143,6 +150,24 @@ class ItemsUpTo(UserValues):
 
     def probe(self) -> Array:
         return farthest_sets(self.options, self.items)
+
+
+@dataclass(frozen=True)
+class NumberRows(UserValues):
+    """A row of ``columns`` whole numbers from 0 to options−1 per user."""
+
+    who: str
+    options: int
+    columns: int
+
+    def check(self, values: Any) -> Array:
+        rows = _one_per_user(self.who, values, 2)
+        if rows.shape[1] != self.columns:
+            raise ValueError(f"{self.who}: expected {self.columns} numbers per user, got rows of {rows.shape[1]}.")
+        return _whole_numbers(self.who, rows, self.options)
+
+    def probe(self) -> Array:
+        return np.repeat([[0], [self.options - 1]], self.columns, axis=1)
 
 
 @dataclass(frozen=True)

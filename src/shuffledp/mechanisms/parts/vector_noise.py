@@ -14,6 +14,7 @@ from shuffledp.mechanisms.parts.mixed_loss import PartialLaplaceSum, SummedNoise
 from shuffledp.mechanisms.parts.skellam_sum import SkellamSum, skellam_tail
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.polya import PolyaDifferenceLaw
+from shuffledp.privacy.own_loss import Facts
 from shuffledp.privacy.record import Record
 from shuffledp.sampling.divided_noise import PolyaDifference, SkellamDifference
 
@@ -84,6 +85,9 @@ class PureLaplaceVector(SummedNoise):
     def deviation(self) -> float:
         return float(self.rate * self.total)
 
+    def facts(self) -> Facts:
+        return {"kind": "bounded", "largest": self.rate * self.total}
+
 
 @dataclass(frozen=True)
 class PartialLaplaceVector(SummedNoise):
@@ -105,6 +109,9 @@ class PartialLaplaceVector(SummedNoise):
 
     def deviation(self) -> float:
         return self.each.deviation() * self.dimension
+
+    def facts(self) -> Facts:
+        return self.each.facts() | {"sums": Fraction(self.dimension)}
 
 
 class SharedVectorNoise(Record):

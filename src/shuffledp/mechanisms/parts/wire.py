@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from shuffledp.array import Array, Bytes, Integers
 
+MOST_BITS = 1 << 30
+"""Of one message: 128 MiB."""
 Mask = NDArray[np.bool_]
 """Of each row, whether it is a message."""
 
@@ -113,6 +115,15 @@ class BitRowWire(Wire):
         if self.columns % 8 == 0:
             return rows, every(rows)
         return rows, rows[:, -1] >> self.columns % 8 == 0
+
+
+def demand_short(who: str, bits: int) -> None:
+    """Stop where a message would be longer than anything that is sent."""
+    if bits > MOST_BITS:
+        raise ValueError(
+            f"{who}: a message must have at most {MOST_BITS:,} bits, got {bits:,}; with so many options take a "
+            f"mechanism with short messages, such as local-hash."
+        )
 
 
 def rows_of_bytes(who: str, wire: Bytes, width: int) -> Bytes:

@@ -121,6 +121,8 @@ class Duchi(Mechanism):
     name = "duchi"
     task = "vector mean"
     summary = "vector mean: signs of all coordinates, turned towards the user's vector"
+    take_it = "For vectors whose every coordinate is between −1 and 1, of few dimensions."
+    also_called = ("duchi-vector",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("Duchi", self.epsilon))

@@ -101,6 +101,8 @@ class GaussianVector(Mechanism, HasTails, HasOwnLoss, HasQuickForm):
     name = "gaussian-vector"
     task = "vector mean"
     summary = "mean of vectors in the unit ball: the vector with Gaussian noise"
+    take_it = "Where vectors must carry Gaussian noise, as in learning."
+    also_called = ("gaussian-ball",)
     tuning: ClassVar[tuple[Tuning, ...]] = (Tuning("multiplier", False, True, LEAST_MULTIPLIER, MOST_MULTIPLIER),)
     has_table = False
 

@@ -50,6 +50,8 @@ class Harmony(Mechanism):
     name = "harmony"
     task = "vector mean"
     summary = "vector mean: the sign of one random coordinate"
+    take_it = "For vectors of many coordinates between −1 and 1, one bit and an index each."
+    also_called = ("hm",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", informative_epsilon("Harmony", self.epsilon))

@@ -73,6 +73,8 @@ class PrivHS(Mechanism):
     name = "privhs"
     task = "vector mean"
     summary = "mean of vectors in the unit ball: a point of the sphere on the vector's side; a seed can stand for it"
+    take_it = "For vectors in the unit ball that are sent as a seed, at a small local ε."
+    also_called = ("hemisphere",)
     has_table = False
 
     def __post_init__(self) -> None:

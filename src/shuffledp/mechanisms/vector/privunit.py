@@ -54,6 +54,8 @@ class PrivUnit(Mechanism):
     summary = (
         "mean of vectors in the unit ball: a point of the sphere near the vector, as published; ε covers float error"
     )
+    take_it = "To compare with the paper; privunit-optimized chooses its settings for the least error."
+    also_called = ("priv-unit",)
     has_table = False
 
     def __post_init__(self) -> None:

@@ -84,6 +84,8 @@ class PrivUnitG(Mechanism):
     name = "privunit-g"
     task = "vector mean"
     summary = "mean of vectors in the unit ball: a normal vector near the vector; a seed can stand for it"
+    take_it = "For vectors in the unit ball that are sent as a seed."
+    also_called = ("privunitg",)
     has_table = False
 
     def __post_init__(self) -> None:

@@ -49,6 +49,8 @@ class PrivUnitOptimized(Mechanism):
     summary = (
         "mean of vectors in the unit ball: a point of the sphere near the vector, least error; ε covers float error"
     )
+    take_it = "For vectors in the unit ball with a local ε: the first to try."
+    also_called = ("privunit-opt",)
     has_table = False
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.estimate import NORMAL, Estimate, Tails
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
-from shuffledp.mechanisms.parts.mixed_loss import MixedLoss
+from shuffledp.mechanisms.parts.mixed_loss import MixedLoss, SplitSums
 from shuffledp.mechanisms.parts.modular_share import (
     LARGEST_MODULUS,
     LIMB_BITS,
@@ -163,6 +163,7 @@ class SplitAndMixVector(Mechanism, HasOwnLoss):
     name = "split-and-mix-vector"
     task = "vector mean"
     summary = "vector mean: shares of every coordinate and noise; private only among many users"
+    take_it = "For mean vectors at a curator's error, where the shuffler is trusted."
     tuning = (Tuning("scale", whole=False, more_is_more_private=True, least=LEAST_SCALE, most=MOST_SCALE),)
     has_table = False
 
@@ -245,7 +246,8 @@ class SplitAndMixVector(Mechanism, HasOwnLoss):
         with precision(64):
             distance = round_up(self.reading.shares.distance(honest) * self.dimension)
         shares = f"{self.messages} shares of each of {self.dimension} coordinates of each of {honest:,} users"
-        return MixedLoss(summed, min(1.0, distance), shares)
+        mixing = SplitSums(honest, self.messages - 1, self.modulus, self.dimension)
+        return MixedLoss(summed, min(1.0, distance), shares, mixing=mixing)
 
     def delta_parts(self, epsilon: float, honest: int) -> tuple[float, float]:
         """δ at ε in its two parts: that of the noise, and what mixing adds; both are upper bounds."""

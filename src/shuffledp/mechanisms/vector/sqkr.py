@@ -188,6 +188,8 @@ class SQKR(Mechanism):
     name = "sqkr"
     task = "vector mean"
     summary = "mean of vectors in the unit ball: the signs of a few random coefficients; the shortest messages"
+    take_it = "For vectors in the unit ball in the shortest messages."
+    also_called = ("kashin",)
 
     @classmethod
     def variants(cls, facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

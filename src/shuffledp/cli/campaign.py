@@ -1,0 +1,183 @@
+"""``shuffledp campaign``: what analyst, shuffler and clients act on."""
+
+from __future__ import annotations
+
+import json as json_format
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shuffledp.cli import options, show as shown
+from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
+from shuffledp.document import json_text, rounded_up
+from shuffledp.planner.plan_file import Plan
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.envelope import KEY_BYTES, from_text
+from shuffledp.service.key_file import AnalystKey, ShufflerKey
+from shuffledp.service.place import Place
+from shuffledp.service.round import Keeper
+from shuffledp.service.store import Accepted, Round
+
+app = typer.Typer(help="What analyst, shuffler and clients act on.", add_completion=False, rich_markup_mode=None)
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+CampaignId = Annotated[str, typer.Argument(metavar="ID", help="The campaign's id, or its beginning.")]
+StateDirectory = Annotated[Path, typer.Option("--state", help="The shuffler's directory.")]
+KeysDirectory = Annotated[
+    Path | None,
+    typer.Option("--keys", help="Its directory of keys, which belongs in no backup; in --state by default."),
+]
+CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="The campaign file.")]
+
+
+def seconds(name: str, text: str) -> int:
+    """A duration such as 7d, 12h, 30m or 90s."""
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if found is None:
+        raise ValueError(
+            f"campaign: {name} must be a number of days, hours, minutes or seconds, such as 7d, got {text!r}."
+        )
+    return int(found[1]) * UNITS[found[2]]
+
+
+@app.command()
+def create(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")],
+    analyst_key: Annotated[Path, typer.Option("--analyst-key", help="The analyst's key file.")],
+    shuffler: Annotated[Path, typer.Option("--shuffler", help="A file of what `keys new --shuffler` printed.")],
+    out: Annotated[Path, typer.Option("--out", help="A new file for the campaign.")],
+    url: Annotated[str, typer.Option("--url", help="Where clients reach the shuffler.")] = "",
+    analyst: Annotated[str, typer.Option("--analyst", help="Who runs the analysis.")] = "",
+    operator: Annotated[str, typer.Option("--operator", help="Who runs the shuffler.")] = "",
+    window: Annotated[str, typer.Option("--window", help="How long a round is open: 7d, 12h, 30m or 90s.")] = "7d",
+    extensions: Annotated[int, typer.Option("--extensions", help="How often that is extended if too few came.")] = 1,
+    retention: Annotated[str, typer.Option("--retention", help="How long an unfetched batch is kept.")] = "30d",
+    mechanism_file: options.MechanismFile = None,
+    json: options.Json = False,
+) -> None:
+    """Make a campaign of a plan. Its minimum and colluding users are those of the plan."""
+    made = Campaign.create(
+        Plan.load(plan), AnalystKey.load(analyst_key), _identity(shuffler), url=url, operators=(analyst, operator),
+        window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
+    )  # fmt: skip
+    made.save(out)
+    _tell(made, json)
+
+
+@app.command("show")
+def show(campaign: CampaignFile, mechanism_file: options.MechanismFile = None, json: options.Json = False) -> None:
+    """What a campaign promises, to whom and by whom."""
+    _tell(Campaign.load(campaign), json)
+
+
+# --- at the shuffler --------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def accept(
+    campaign: CampaignFile,
+    state: StateDirectory,
+    key: Annotated[Path, typer.Option("--key", help="The shuffler's key file.")],
+    keys: KeysDirectory = None,
+    ledger: LedgerFile = None,
+    no_ledger: NoLedger = False,
+    without_local: Annotated[
+        bool, typer.Option("--without-local", help="Accept messages that promise nothing without the shuffler.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """At the shuffler: check what a campaign promises, and open its first round."""
+    chosen = Campaign.load(campaign)
+    book = kept("campaign", ledger, no_ledger, chosen.plan)
+    chosen.demand_kept(without_local=without_local)
+    place = Place.of(state, keys)
+    place.make(ShufflerKey.load(key))
+    with _keeping(place) as keeper:
+        opened = keeper.accept(Accepted(chosen, None if book is None else str(book.resolve())), int(time.time()))
+    _tell_round(opened, json)
+
+
+@app.command()
+def close(campaign: CampaignId, state: StateDirectory, keys: KeysDirectory = None, json: options.Json = False) -> None:
+    """At the shuffler: end the round that is open, before its time. The minimum holds all the same."""
+    with _keeping(Place.of(state, keys)) as keeper:
+        accepted, found = _found(keeper, campaign)
+        keeper.close_now(found, int(time.time()))
+        _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
+
+
+@app.command()
+def expire(campaign: CampaignId, state: StateDirectory, keys: KeysDirectory = None, json: options.Json = False) -> None:
+    """At the shuffler: give up the round that is open. What was sent is destroyed, and nothing is handed on."""
+    with _keeping(Place.of(state, keys)) as keeper:
+        accepted, found = _found(keeper, campaign)
+        keeper.expire(accepted, found)
+        _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
+
+
+@contextmanager
+def _keeping(place: Place) -> Iterator[Keeper]:
+    """Steps of rounds, while no other process takes any."""
+    _ = place.identity
+    store = place.store()
+    try:
+        with place.alone():
+            yield Keeper(place, store, None)
+    except BlockingIOError:
+        raise ValueError("campaign: another process is closing rounds there; try again when it is done.") from None
+    finally:
+        store.close()
+
+
+def _found(keeper: Keeper, id_: str) -> tuple[Accepted, Round]:
+    """A campaign and its last round, by the beginning of its id."""
+    known = [each for each in keeper.store.accepted() if each.campaign.id.startswith(id_)]
+    if len(known) != 1:
+        raise ValueError(f"campaign: expected the id of one campaign of this shuffler, or its beginning, got {id_!r}.")
+    return known[0], keeper.store.rounds(known[0].campaign.id)[-1]
+
+
+def _tell_round(found: Round, json: bool) -> None:
+    if json:
+        told = {"campaign": found.campaign, "round": found.number, "state": found.state, "closes": found.closes}
+        typer.echo(json_text(told))
+    else:
+        until = f", until {time.strftime('%Y-%m-%d %H:%M', time.gmtime(found.closes))} UTC"
+        typer.echo(
+            f"Round {found.number} of campaign {found.campaign} is {found.state}{until * (found.state == 'open')}."
+        )
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _identity(path: Path) -> bytes:
+    try:
+        text = json_format.loads(path.read_text("utf-8"))["ed25519"]
+    except OSError as error:
+        raise ValueError(f"campaign: cannot read {path}: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"campaign: {path} must hold what `shuffledp keys new --shuffler` printed.") from None
+    return from_text("campaign", "the shuffler's identity", text, KEY_BYTES)
+
+
+def _tell(campaign: Campaign, json: bool) -> None:
+    if json:
+        typer.echo(json_text({"id": campaign.id, "campaign": campaign.document}))
+        return
+    plan = campaign.plan
+    local = plan.mechanism.local_epsilon
+    analyst, shuffler = (name or "not named" for name in campaign.operators)
+    shown.rows(f"Campaign {campaign.id}", [
+        ("asks for", plan.task.name),
+        ("promises", f"ε = {rounded_up(campaign.promised)} at δ = {plan.delta:g}, if {plan.fewest:,} take part"
+                     + (f", {plan.colluding:,} of them colluding" if plan.colluding else "")),
+        ("if shuffler and analyst are one", "nothing" if local is None else f"ε = {rounded_up(local)} (local)"),
+        ("analyst", analyst),
+        ("shuffler", shuffler),
+        ("each client sends", f"{campaign.report_bytes:,} bytes"),
+    ])  # fmt: skip

@@ -1,0 +1,63 @@
+"""``Standing``: what one population has given so far, according to a ledger."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from shuffledp.collection.account import Budget, Entry
+from shuffledp.collection.chain import Head
+from shuffledp.document import epsilon_is, typed
+from shuffledp.privacy.value import BoundValue
+from shuffledp.statement.condition import NEIGHBOURS, RANDOMNESS, SHUFFLER
+from shuffledp.statement.statement import Statement
+
+DAY = len("2026-01-01")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One population: its collections, and what they amount to together."""
+
+    population: str
+    entries: tuple[Entry, ...]
+    budget: Budget | None
+    epsilon: float
+    """At ``delta``."""
+    delta: float
+    spent: float
+    """ε at the budget's δ; where there is no budget, at ``delta``."""
+    head: Head
+    """Where the ledger stood."""
+    accepted: tuple[str, ...] = ()
+    """When the ledger was found to be another than the one last seen, and accepted as it was."""
+    warnings: tuple[str, ...] = ()
+    """A sentence for each thing that somebody should look at: a name that is new, a budget that is spent."""
+
+    @property
+    def left(self) -> float | None:
+        """ε that is not spent yet, at the budget's δ; None where there is no budget."""
+        return None if self.budget is None else max(0.0, self.budget.epsilon - self.spent)
+
+    def conditions(self) -> tuple[str, ...]:
+        """What must be so for all that the population was promised."""
+        own = (sentence for entry in self.entries for sentence in entry.recipe.premises())
+        entries = f"These {len(self.entries):,} collections are all that was released about these people."
+        people = "Whoever takes part in several of them is counted in each; one row a person, or as the entry says."
+        return tuple(dict.fromkeys((SHUFFLER, RANDOMNESS, *own, NEIGHBOURS, entries, people)))
+
+    def statement(self, command: str = "") -> Statement:
+        """What the population was promised in all, for people who must defend it."""
+        if not self.entries:
+            raise ValueError(f"ledger: nothing was collected from {self.population!r}, so there is nothing to state.")
+        count = len(self.entries)
+        theorem = f"{count:,} collections composed [VR Lemma 7.2], each by its own theorem"
+        value = BoundValue(
+            self.epsilon, math.inf, "composition", theorem, certified=True, guarantee=True, delta=self.delta
+        )
+        budget = [] if self.budget is None else [("budget", f"ε = {typed(self.budget.epsilon)}")]
+        entries = [(entry.started[:DAY], f"{entry.task}, {entry.mechanism}, {entry.recipe.crowd_words()} users, "
+                    f"{epsilon_is(entry.epsilon, 4)} alone") for entry in self.entries]  # fmt: skip
+        head = ("ledger", f"{self.head.ledger}, entry {self.head.entries}, hash {self.head.hash}")
+        facts = [("population", self.population), *budget, *entries, head]
+        return Statement(value, self.conditions(), command=command, facts=facts)

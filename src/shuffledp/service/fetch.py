@@ -1,0 +1,122 @@
+"""Fetching a batch from the shuffler: its signed statement, its files part by part, and word that it has arrived."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from shuffledp.collection import durable
+from shuffledp.collection.manifest import NAME, Manifest
+from shuffledp.progress import Progress
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.key_file import AnalystKey
+from shuffledp.service.link import Link
+from shuffledp.service.notice import BatchRecord
+from shuffledp.service.receive import receive
+
+WHO = "receive"
+PART_BYTES = 8 << 20
+LONGEST_NAME = 64
+
+
+def receive_from(
+    campaign: Campaign | str | os.PathLike[str],
+    key: AnalystKey | str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str],
+    url: str | None = None,
+    round_number: int = 1,
+    workers: int | None = 1,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Fetch a round's batch, open it with the analyst's key, and tell the shuffler to delete its copy.
+
+    ``out``: a new directory, for ``estimate``; what is fetched is kept beside it until it is opened, so that a killed
+    run goes on. ``url`` is by default where the campaign says; the others are as for ``receive``.
+    """
+    chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
+    opened_by = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
+    link, directory = Link(chosen.url if url is None else url), Path(out)
+    shown = Progress() if progress is None else progress
+    batch = _Batch(chosen, round_number, link, opened_by.token(chosen.nonce))
+    sealed = directory.with_name(f"{directory.name}.sealed")
+    with link:
+        statement = batch.statement()
+        made = _done_before(directory, statement)
+        if made is None:
+            batch.fetch(statement, sealed, shown)
+            made = receive(
+                chosen, opened_by, sealed, out=directory, round_number=round_number, workers=workers, progress=shown
+            )
+        batch.confirm(statement)
+    durable.remove_tree(sealed)
+    return made
+
+
+def _done_before(directory: Path, statement: BatchRecord) -> Manifest | None:
+    """What a run that was killed before its last word has opened."""
+    if not (directory / NAME).exists():
+        return None
+    found = Manifest.read(directory)
+    return found if found.closed == statement.manifest.digest else None
+
+
+class _Batch:
+    """One round's batch at the shuffler."""
+
+    def __init__(self, campaign: Campaign, round_number: int, link: Link, token: str) -> None:
+        campaign.demand_round(round_number)
+        self._campaign, self._number, self._link = campaign, round_number, link
+        self._path = f"/v1/campaigns/{campaign.id}/rounds/{round_number}"
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def statement(self) -> BatchRecord:
+        """What the shuffler signed."""
+        answer = self._link.ask("GET", f"{self._path}/batch", headers=self._headers)
+        if answer.status == 401:
+            raise ValueError(f"{WHO}: the shuffler does not know the analyst by this key.")
+        if answer.status != 200:
+            raise ValueError(f"{WHO}: there is no batch of round {self._number} at {self._link.url}: {self._state()}.")
+        statement = BatchRecord.read(self._campaign, answer.content)
+        if statement.number != self._number:
+            raise ValueError(f"{WHO}: the shuffler answers with the batch of another round.")
+        return statement
+
+    def _state(self) -> str:
+        answer = self._link.ask("GET", self._path, headers=self._headers)
+        return f"it is {answer.content.decode()[:200]}" if answer.status == 200 else "it knows no such round"
+
+    def fetch(self, statement: BatchRecord, directory: Path, progress: Progress) -> None:
+        """All files of the batch into a directory, from where a killed run was."""
+        durable.make_directory(directory, 0o700)
+        with progress.step("fetching", sum(statement.files.values())) as advance:
+            for name, size in statement.files.items():
+                if not _is_plain(name):
+                    raise ValueError(f"{WHO}: the shuffler names a file that is none of a batch.")
+                path = directory / name
+                with open(os.open(path, os.O_RDWR | os.O_CREAT, durable.OWNER_ONLY), "r+b") as file:
+                    held = file.seek(0, os.SEEK_END)
+                    while held < size:
+                        part = self._part(name, held, min(size, held + PART_BYTES) - 1)
+                        file.write(part)
+                        held += len(part)
+                        advance(len(part))
+        statement.manifest.write(directory)
+
+    def _part(self, name: str, first: int, last: int) -> bytes:
+        wanted = self._headers | {"Range": f"bytes={first}-{last}"}
+        answer = self._link.ask("GET", f"{self._path}/batch/{name}", headers=wanted)
+        whole = answer.status == 200 and first == 0
+        if not whole and (answer.status != 206 or len(answer.content) != last - first + 1):
+            raise ValueError(f"{WHO}: the shuffler does not hand over {name} (status {answer.status}).")
+        return answer.content
+
+    def confirm(self, statement: BatchRecord) -> None:
+        """The shuffler may delete it. That it could not be told does not matter: its time will be over."""
+        path = f"{self._path}/batch?digest={statement.manifest.digest}"
+        self._link.ask("DELETE", path, headers=self._headers)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is one of our files of messages, and no way out of the directory."""
+    return len(name) <= LONGEST_NAME and name.startswith("messages-") and name.endswith(".parquet") and "/" not in name

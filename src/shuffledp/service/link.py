@@ -1,0 +1,79 @@
+"""A connection to a shuffler: plain HTTP requests, tried again while it cannot be reached."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import urlsplit
+
+TRIES, FIRST_PAUSE, LONGEST_PAUSE = 6, 0.2, 5.0
+TIMEOUT_SECONDS = 30.0
+LATER = (408, 429, 500, 502, 503, 504)
+"""Answers after which the same may be asked again."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the shuffler said."""
+
+    status: int
+    content: bytes
+
+
+@dataclass
+class Link:
+    """Requests to the shuffler at ``url``; every one of them may be repeated without doing anything twice."""
+
+    url: str
+    tries: int = TRIES
+    _connection: http.client.HTTPConnection | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"shuffler: expected an address such as https://shuffler.example, got {self.url!r}.")
+        self._parts = parts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Reply:
+        """The answer; a sentence if there is none after several tries."""
+        pause, reason = FIRST_PAUSE, ""
+        for attempt in range(self.tries):
+            if attempt:
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                answer = self._once(method, path, body, headers or {})
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                reason = getattr(error, "strerror", None) or type(error).__name__
+                continue
+            if answer.status not in LATER:
+                return answer
+            reason = f"status {answer.status}"
+        raise ValueError(f"shuffler: no answer from {self.url}: {reason}; try again later, nothing is lost.")
+
+    def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Reply:
+        if self._connection is None:
+            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            host = self._parts.hostname
+            assert host is not None, "it was checked"
+            self._connection = kind(host, self._parts.port, timeout=TIMEOUT_SECONDS)
+        # No header tells one client from another.
+        self._connection.request(method, self._parts.path.rstrip("/") + path, body, dict(headers))
+        answer = self._connection.getresponse()
+        return Reply(answer.status, answer.read())
+
+    def close(self) -> None:
+        """End the connection; the next request opens another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,101 @@
+"""Where a shuffler keeps what: one directory for its state, and one for its keys, which belongs in no backup::
+
+state/reports.sqlite   campaigns, rounds, and reports as they came
+state/batches/         what is mixed and not yet fetched
+state/work/            for sorting; emptied whenever a round is closed
+keys/identity          what the shuffler signs with
+keys/CAMPAIGN-ROUND    what opens the reports of one round, until they are mixed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from shuffledp.collection import durable
+from shuffledp.service.envelope import KEY_BYTES, PrivateKey
+from shuffledp.service.key_file import ShufflerKey
+from shuffledp.service.sqlite_store import SqliteStore
+from shuffledp.service.store import Round, Store
+
+WHO = "shuffler"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The two directories of one shuffler."""
+
+    state: Path
+    keys: Path
+
+    @classmethod
+    def of(cls, state: Path, keys: Path | None = None) -> Self:
+        """By default the keys are in ``keys`` below the state."""
+        return cls(state, state / "keys" if keys is None else keys)
+
+    def make(self, identity: ShufflerKey) -> None:
+        """The directories, for their owner only, and the shuffler's key; one that is there must be the same."""
+        for directory in (self.state, self.keys, self.batches):
+            durable.make_directory(directory, 0o700)
+        if not self._identity.exists():
+            identity.save(self._identity)
+        if self.identity != identity:
+            raise ValueError(f"{WHO}: {self.keys} has the key of another shuffler than the one given.")
+
+    @property
+    def _identity(self) -> Path:
+        return self.keys / "identity"
+
+    @property
+    def identity(self) -> ShufflerKey:
+        """What it signs with; a sentence where there is no shuffler."""
+        if not self._identity.exists():
+            raise ValueError(
+                f"{WHO}: there is none in {self.state} with keys in {self.keys}; begin by `shuffledp campaign accept`."
+            )
+        return ShufflerKey.load(self._identity)
+
+    def store(self) -> Store:
+        """A connection of one's own."""
+        return SqliteStore(self.state / "reports.sqlite")
+
+    @property
+    def batches(self) -> Path:
+        return self.state / "batches"
+
+    @property
+    def work(self) -> Path:
+        return self.state / "work"
+
+    def batch(self, of: Round) -> Path:
+        """Where the batch of a round is."""
+        return self.batches / of.name
+
+    # --- the keys of rounds -----------------------------------------------------------------------------------
+
+    def new_key(self, name: str) -> PrivateKey:
+        """The key of a new round; what a killed process left is as good: nobody was told of it."""
+        durable.write_whole(self.keys / name, PrivateKey.new().secret)
+        found = self.key(name)
+        assert found is not None, "it was just written"
+        return found
+
+    def key(self, name: str) -> PrivateKey | None:
+        """The key of a round; None where there is none, for instance in a copy that was restored."""
+        path = self.keys / name
+        content = path.read_bytes() if path.exists() else b""
+        # One that is being destroyed is zeros.
+        return PrivateKey(content) if len(content) == KEY_BYTES and any(content) else None
+
+    def destroy_key(self, name: str) -> None:
+        """What it opened is noise from now on."""
+        durable.destroy(self.keys / name)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from changing rounds meanwhile; ``BlockingIOError`` where one is at it."""
+        with durable.locked(self.state / "lock"):
+            yield

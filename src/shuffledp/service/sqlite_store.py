@@ -1,0 +1,129 @@
+"""The store in one SQLite file, with a write-ahead log that is on disk before anything is acknowledged."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from shuffledp.collection.durable import OWNER_ONLY
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.store import Accepted, Piece, Round, State, Store
+
+PATIENCE_SECONDS = 20.0
+"""How long to wait for another process that writes."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS campaigns (
+  id TEXT PRIMARY KEY, place INTEGER NOT NULL, content BLOB NOT NULL, ledger TEXT
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rounds (
+  id INTEGER PRIMARY KEY, campaign TEXT NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL,
+  closes INTEGER NOT NULL, extended INTEGER NOT NULL, notice BLOB NOT NULL, statement BLOB,
+  UNIQUE (campaign, number)
+);
+CREATE TABLE IF NOT EXISTS segments (round INTEGER NOT NULL, content BLOB NOT NULL);
+"""
+COLUMNS = "campaign, number, state, closes, extended, notice, statement"
+OF_ROUND = "round = (SELECT id FROM rounds WHERE campaign = ? AND number = ?)"
+
+
+class SqliteStore(Store):
+    """A connection to the file at ``path``, which is made if it is not there."""
+
+    def __init__(self, path: Path) -> None:
+        # Its owner's only, and so are the files that SQLite makes beside it. A file that is there must not be opened
+        # here: closing it would drop the locks that other connections of this process have on it.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, OWNER_ONLY))
+        self._file = sqlite3.connect(path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False)
+        self._file.execute("PRAGMA journal_mode = WAL")
+        self._file.execute("PRAGMA synchronous = FULL")
+        self._file.executescript(SCHEMA)
+        self._campaigns: dict[bytes, Campaign] = {}
+
+    def _parsed(self, content: bytes) -> Campaign:
+        """Campaigns never change: each is read once."""
+        if content not in self._campaigns:
+            self._campaigns[content] = Campaign.parse(content)
+        return self._campaigns[content]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._file.execute("ROLLBACK")
+            raise
+        self._file.execute("COMMIT")
+
+    def accept(self, accepted: Accepted) -> None:
+        self._file.execute(
+            "INSERT OR IGNORE INTO campaigns SELECT ?, count(*), ?, ? FROM campaigns",
+            (accepted.campaign.id, accepted.campaign.content, accepted.ledger),
+        )
+
+    def accepted(self) -> list[Accepted]:
+        found = self._file.execute("SELECT content, ledger FROM campaigns ORDER BY place").fetchall()
+        return [Accepted(self._parsed(content), ledger) for content, ledger in found]
+
+    def campaign(self, id_: str) -> Campaign | None:
+        found = self._file.execute("SELECT content FROM campaigns WHERE id = ?", (id_,)).fetchone()
+        return None if found is None else self._parsed(found[0])
+
+    def open_round(self, opened: Round) -> bool:
+        done = self._file.execute(
+            f"INSERT OR IGNORE INTO rounds ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (opened.campaign, opened.number, opened.state, opened.closes, opened.extended, opened.notice, None),
+        )
+        return done.rowcount == 1
+
+    def rounds(self, campaign: str) -> list[Round]:
+        found = self._file.execute(f"SELECT {COLUMNS} FROM rounds WHERE campaign = ? ORDER BY number", (campaign,))
+        return [Round(id_, number, State(state), *rest) for id_, number, state, *rest in found.fetchall()]
+
+    def move(self, before: Round, after: Round) -> bool:
+        done = self._file.execute(
+            "UPDATE rounds SET state = ?, closes = ?, extended = ?, notice = ?, statement = ? "
+            "WHERE campaign = ? AND number = ? AND state = ? AND closes = ?",
+            (
+                *(after.state, after.closes, after.extended, after.notice, after.statement),
+                *(before.campaign, before.number, before.state, before.closes),
+            ),
+        )
+        return done.rowcount == 1
+
+    def append(self, pieces: Sequence[Piece], now: float) -> list[bool]:
+        together: dict[tuple[str, int], list[bytes]] = {}
+        for piece in pieces:
+            together.setdefault((piece.campaign, piece.number), []).append(piece.content)
+        taken: dict[tuple[str, int], bool] = {}
+        with self._transaction():
+            for place, contents in together.items():
+                done = self._file.execute(
+                    "INSERT INTO segments SELECT id, ? FROM rounds "
+                    "WHERE campaign = ? AND number = ? AND state = 'open' AND closes > ?",
+                    (b"".join(contents), *place, now),
+                )
+                taken[place] = done.rowcount == 1
+        return [taken[piece.campaign, piece.number] for piece in pieces]
+
+    def size(self, campaign: str, number: int) -> int:
+        found = self._file.execute(
+            f"SELECT coalesce(sum(length(content)), 0) FROM segments WHERE {OF_ROUND}", (campaign, number)
+        )
+        return int(found.fetchone()[0])
+
+    def reports(self, campaign: str, number: int) -> Iterator[bytes]:
+        for (content,) in self._file.execute(f"SELECT content FROM segments WHERE {OF_ROUND}", (campaign, number)):
+            yield content
+
+    def forget_reports(self, campaign: str, number: int) -> None:
+        self._file.execute(f"DELETE FROM segments WHERE {OF_ROUND}", (campaign, number))
+        # The log holds them, too, until it is written anew.
+        self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,120 @@
+"""What a shuffler keeps: campaigns, the state of their rounds, and the reports of those that are not mixed yet.
+
+A store is a contract, so that several servers may share one. **That a round is open, and that reports are stored, is
+one transaction**: a report is either acknowledged and in the round, or refused. Reports are kept in segments, as many
+as came between two commits, without an index, an id or a time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shuffledp.service.campaign import Campaign
+
+
+class State(StrEnum):
+    """Where a round stands; ``round.py`` says what each step does."""
+
+    OPEN = "open"
+    CLOSING = "closing"
+    MIXED = "mixed"
+    FORGOTTEN = "forgotten"
+    HANDED_OVER = "handed over"
+    ERASED = "erased"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a campaign, as it is stored."""
+
+    campaign: str
+    number: int
+    state: State
+    closes: int
+    """Seconds since 1970."""
+    extended: int
+    notice: bytes
+    """What the shuffler signed about it, for clients."""
+    statement: bytes | None = None
+    """What the shuffler signed about its batch, once it is mixed."""
+
+    @property
+    def name(self) -> str:
+        """For files and for the ledger."""
+        return f"{self.campaign}-{self.number}"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A campaign that this shuffler mixes, and the ledger that it keeps for it; None where it keeps none."""
+
+    campaign: Campaign
+    ledger: str | None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Reports of one request, one after the other."""
+
+    campaign: str
+    number: int
+    content: bytes
+
+
+class Store(ABC):
+    """One connection to the store; each thread has its own. Everything is durable when a method returns."""
+
+    @abstractmethod
+    def accept(self, accepted: Accepted) -> None:
+        """Keep a campaign; one that is there stays as it is."""
+
+    @abstractmethod
+    def accepted(self) -> list[Accepted]:
+        """All campaigns, in the order in which they were accepted."""
+
+    @abstractmethod
+    def campaign(self, id_: str) -> Campaign | None:
+        """One of them."""
+
+    @abstractmethod
+    def open_round(self, opened: Round) -> bool:
+        """A new round; False, and nothing changes, if it is there already."""
+
+    @abstractmethod
+    def rounds(self, campaign: str) -> list[Round]:
+        """All rounds of a campaign in order."""
+
+    def round(self, campaign: str, number: int) -> Round | None:
+        """One of them."""
+        return next((each for each in self.rounds(campaign) if each.number == number), None)
+
+    @abstractmethod
+    def move(self, before: Round, after: Round) -> bool:
+        """Replace what is stored of a round, if its state and deadline are still those of ``before``."""
+
+    @abstractmethod
+    def append(self, pieces: Sequence[Piece], now: float) -> list[bool]:
+        """Store reports in one transaction: True for those whose round is open and not past its deadline.
+
+        The others are not stored.
+        """
+
+    @abstractmethod
+    def size(self, campaign: str, number: int) -> int:
+        """Bytes of all reports of a round."""
+
+    @abstractmethod
+    def reports(self, campaign: str, number: int) -> Iterator[bytes]:
+        """All segments of a round."""
+
+    @abstractmethod
+    def forget_reports(self, campaign: str, number: int) -> None:
+        """Delete all segments of a round."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection."""

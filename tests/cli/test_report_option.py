@@ -1,0 +1,124 @@
+"""``--report``, ``--plot``, ``--curve`` and how numbers are typed: what a person defends, draws and writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+import shuffledp as sdp
+from shuffledp.bounds import sweep as sweep_module
+from tests.cli import run
+from tests.collection import data_of, new_ledger, plan_of, write_table
+
+AMPLIFY = ("amplify", "--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--effort", "quick")
+ASKED = (*AMPLIFY, "--users", "1000", "--delta", "1e-6")
+CONDITIONS = list(sdp.conditions(sdp.KRR(1.0, options=4), sdp.Schedule(1000)))
+
+
+def test_amplify_states_what_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "told.md"
+    done = run(*ASKED, "--report", str(path))
+    assert done.err == f"The statement was written to {path}.\n"
+    text = path.read_text("utf-8")
+    assert "(0.1179, 1e-6)-differentially private" in text
+    assert "shuffledp amplify --mechanism krr --epsilon-local 1 --set options=4 --effort quick --users 1000" in text
+    assert "--report" not in text
+    # The same number again, by what the statement says.
+    command = text.split("```sh\nshuffledp ")[1].split("\n```")[0].split()
+    assert "0.1178242" in run(*command).out
+
+
+def test_conditions_stand_in_every_answer(tmp_path: Path) -> None:
+    """As a list in JSON, and below the table."""
+    assert json.loads(run(*ASKED, "--json").out)["conditions"] == CONDITIONS
+    assert all(sentence in run(*ASKED).out for sentence in CONDITIONS)
+    for command in ("compare", "tradeoff"):
+        words = (command, "--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--users", "1000")
+        words += ("--delta", "1e-6") if command == "compare" else ()
+        assert json.loads(run(*words, "--json").out)["conditions"] == CONDITIONS
+    words = ("calibrate", "--mechanism", "krr", "--set", "options=4", "--users", "1000", "--epsilon", "0.2")
+    path = tmp_path / "told.html"
+    found = run(*words, "--delta", "1e-6", "--effort", "quick", "--json", "--report", str(path))
+    assert json.loads(found.out)["conditions"] == CONDITIONS
+    assert "ε = 0.2 at δ = 1e-6" in path.read_text("utf-8")
+
+
+def test_a_collection_and_its_ledger_are_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    new_ledger(tmp_path / "ledger")
+    plan_of("krr", users=1000).save("plan.json")
+    write_table(tmp_path / "data.csv", colour=data_of("krr", 1000))
+    done = run("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "result",
+               "--ledger", "ledger", "--report", "told.md")  # fmt: skip
+    assert done.status == 0
+    assert "It holds if" in done.out
+    assert "- Each row is another person." in Path("told.md").read_text("utf-8")
+    assert json.loads(Path("result/report.json").read_text("utf-8"))["guarantee"]["conditions"]
+    told = run("ledger", "show", "--ledger", "ledger", "--population", "test", "--report", "ledger.html")
+    assert told.status == 0
+    assert "1 collections composed [VR Lemma 7.2]" in Path("ledger.html").read_text("utf-8")
+    assert "add --population NAME" in run("ledger", "show", "--ledger", "ledger", "--report", "x.md").err
+    assert "nothing was collected" in run(
+        "ledger", "show", "--ledger", "ledger", "--population", "everyone", "--report", "x.md"
+    ).err  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", ["users", "rounds", "local-epsilon", "epsilon"])
+def test_a_curve_along_each_axis(axis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of what was asked holds the same number as the answer, and values go the right way."""
+    monkeypatch.setattr(sweep_module, "POINTS", 4)
+    path = tmp_path / "curve.csv"
+    done = run(*ASKED, "--curve", str(path), "--against", axis, "--json")
+    answer = json.loads(done.out)
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    asked = {"users": "1000", "rounds": "1", "local-epsilon": "1"}.get(axis)
+    values = [float(row["delta" if axis == "epsilon" else "epsilon"]) for row in rows]
+    if asked is not None:
+        (row,) = [row for row in rows if row[axis.replace("-", "_")] == asked]
+        assert float(row["epsilon"]) == pytest.approx(answer["epsilon"]["upper"], rel=1e-9)
+        assert float(row["attack"]) <= float(row["epsilon"])
+    assert values == sorted(values, reverse=axis in ("users", "epsilon"))
+    assert len(rows) >= 4
+
+
+def test_a_figure_is_drawn_for_parameters_and_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_module, "POINTS", 4)
+    raw = ("amplify", "--p", "4", "--beta", "0.5", "--q", "4", "--users", "100", "--delta", "1e-3", "--effort", "quick")
+    (tmp_path / "table.csv").write_text("0.6,0.4\n0.4,0.6\n", "utf-8")
+    table = ("amplify", "--table", str(tmp_path / "table.csv"), "--users", "100", "--delta", "1e-3")
+    for number, words in enumerate((raw, (*table, "--effort", "quick"))):
+        path = tmp_path / f"{number}.svg"
+        assert run(*words, "--plot", str(path), "--against", "epsilon").status == 0
+        assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--report", "told.pdf"), "amplify: --report must end in .md or .html, got 'told.pdf'."),
+        (("--report", "nowhere/told.md"), "there is no directory nowhere"),
+        (("--against", "users"), "amplify: --against is about the figure; add --plot FILE or --curve FILE.csv."),
+        (("--curve", "c.csv", "--against", "time"), "amplify: --against must be one of users, rounds, local-epsilon"),
+        (("--curve", "nowhere/c.csv"), "could not write the curve"),
+    ],
+)
+def test_mistakes_are_one_sentence(words: tuple[str, ...], sentence: str) -> None:
+    done = run(*ASKED, *words)
+    assert (done.status, done.out) == (2, "")
+    assert sentence in done.err
+
+
+def test_numbers_as_people_write_them() -> None:
+    """Thousands by commas, shares by percent; a comma elsewhere is a mistake, and is said to be one."""
+    plain = run(*AMPLIFY, "--users", "1000000", "--delta", "1e-8").out
+    for text in ("1,000,000", "1e6", "1_000_000"):
+        assert run(*AMPLIFY, "--users", text, "--delta", "1e-8").out == plain
+    for text in ("1,5", "1,00", "10,00,000", "many"):
+        done = run(*AMPLIFY, "--users", text, "--delta", "1e-8")
+        assert done.status == 2
+        assert f"expected a number such as 5000000, 5,000,000 or 5e6, got {text!r}." in done.err
+    assert run("amplify", "-h").out == run("amplify", "--help").out

@@ -1,0 +1,28 @@
+"""Tests of the service: one campaign of few users, its keys, and how its envelopes are made."""
+
+from __future__ import annotations
+
+from shuffledp import KRR, Plan, tasks
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.key_file import AnalystKey, ShufflerKey
+
+COLOURS = ["red", "green", "blue"]
+ANALYST, SHUFFLER = AnalystKey.new(), ShufflerKey.new()
+
+
+def plan_for(users: int = 40, minimum: int | None = None, rounds: int = 1, colluding: int = 0) -> Plan:
+    """A cheap plan for few users."""
+    return Plan(
+        tasks.Frequency(COLOURS), KRR(0.5, 3), users=users, epsilon=1.0 * rounds, delta=1e-6, minimum=minimum,
+        rounds=rounds, bound="stronger-clone", colluding=colluding,
+    )  # fmt: skip
+
+
+def campaign_of(
+    plan: Plan | None = None, *, window: int = 3600, extensions: int = 0, retention: int = 7200
+) -> Campaign:
+    """A campaign of the keys above."""
+    return Campaign.create(
+        plan_for() if plan is None else plan, ANALYST, SHUFFLER.identity, url="http://127.0.0.1",
+        operators=("Example Institute", "Other House"), window=window, extensions=extensions, retention=retention,
+    )  # fmt: skip

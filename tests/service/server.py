@@ -1,0 +1,106 @@
+"""A real server in processes of its own, on a free port of loopback; it is ended by whoever started it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.link import Link
+from shuffledp.service.place import Place
+from shuffledp.service.round import Keeper
+from shuffledp.service.store import Accepted
+from tests.service import SHUFFLER
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+
+
+class Server:
+    """``shuffledp serve``, with all that it starts in one group of processes."""
+
+    def __init__(self, state: Path, *, workers: int = 1) -> None:
+        arguments = ["serve", "--state", str(state), "--listen", "127.0.0.1:0", "--workers", str(workers)]
+        with (state / "stderr.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "shuffledp", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])},
+                start_new_session=True,
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("Listening at "), (state / "stderr.log").read_text()
+        self.url = line.split()[2].rstrip(";")
+        with Link(self.url, tries=30) as link:
+            link.ask("GET", "/healthz")
+
+    def kill(self) -> None:
+        """SIGKILL to everything that it started."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self._wait()
+
+    def stop(self) -> None:
+        """As an operator stops it."""
+        self.process.send_signal(signal.SIGTERM)
+        self._wait()
+
+    def _wait(self) -> None:
+        self.process.wait(PATIENCE)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+@contextmanager
+def serving(state: Path, *, workers: int = 1) -> Iterator[Server]:
+    """A server while the block runs."""
+    server = Server(state, workers=workers)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+def accepted(state: Path, campaign: Campaign, ledger: Path | None = None) -> Place:
+    """A shuffler that opened the campaign's first round just now."""
+    place = Place.of(state)
+    place.make(SHUFFLER)
+    store = place.store()
+    Keeper(place, store).accept(Accepted(campaign, None if ledger is None else str(ledger)), int(time.time()))
+    store.close()
+    return place
+
+
+def end_now(place: Place, campaign: Campaign) -> None:
+    """Let the round's time be over; the server's clock finds out by itself."""
+    store = place.store()
+    found = store.rounds(campaign.id)[-1]
+    assert store.move(found, replace(found, closes=int(time.time())))
+    store.close()
+
+
+def state_of(server: Server, campaign: Campaign, token: str, number: int = 1) -> str:
+    """Where a round stands, as the analyst is told."""
+    headers = {"Authorization": f"Bearer {token}"}
+    with Link(server.url) as link:
+        answer = link.ask("GET", f"/v1/campaigns/{campaign.id}/rounds/{number}", headers=headers)
+    return str(json.loads(answer.content)["state"])
+
+
+def wait_for(server: Server, campaign: Campaign, token: str, state: str) -> None:
+    """Until a round stands there."""
+    until = time.monotonic() + PATIENCE
+    while state_of(server, campaign, token) != state:
+        assert time.monotonic() < until, state_of(server, campaign, token)
+        time.sleep(0.1)

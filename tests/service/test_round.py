@@ -1,0 +1,311 @@
+"""Rounds without a network: every state, what is mixed, what is forgotten, and what the ledger says."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shuffledp import CancellingNoise, Plan, PureDUMP, collection, tasks
+from shuffledp.collection.guarantee import TooWeak
+from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.manifest import Manifest
+from shuffledp.service import batch_mixing, opening
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.envelope import REPORT, context
+from shuffledp.service.notice import BatchRecord, Notice
+from shuffledp.service.place import Place
+from shuffledp.service.receive import receive
+from shuffledp.service.round import Keeper
+from shuffledp.service.sealed_report import sealed_reports
+from shuffledp.service.sealing import Sealing
+from shuffledp.service.store import Accepted, Piece, Round, State
+from tests.collection import messages_in
+from tests.oracle import hpke
+from tests.service import ANALYST, SHUFFLER, campaign_of, plan_for
+
+NOW = 1_800_000_000
+USERS = 40
+
+
+class Shuffler:
+    """One in a directory, with a campaign."""
+
+    def __init__(self, room: Path, campaign: Campaign, ledger: Path | None = None) -> None:
+        self.place, self.campaign = Place.of(room / "shuffler"), campaign
+        self.place.make(SHUFFLER)
+        self.store = self.place.store()
+        self.accepted = Accepted(campaign, None if ledger is None else str(ledger))
+        self.keeper = Keeper(self.place, self.store)
+        self.keeper.accept(self.accepted, NOW)
+
+    def round(self, number: int = 1) -> Round:
+        found = self.store.round(self.campaign.id, number)
+        assert found is not None
+        return found
+
+    def notice(self, number: int = 1) -> Notice:
+        return Notice.read(self.campaign, self.round(number).notice)
+
+    def reports(self, values: Sequence[int], number: int = 1) -> list[bytes]:
+        mechanism = self.campaign.plan.mechanism
+        wire = mechanism.pack(mechanism.encode(np.array(values)))
+        return [row.tobytes() for row in sealed_reports(self.campaign, self.notice(number), wire)]
+
+    def post(self, content: bytes, now: float = NOW, number: int = 1) -> bool:
+        return self.store.append([Piece(self.campaign.id, number, content)], now)[0]
+
+    def turn(self, now: float = NOW + 3600) -> State:
+        self.keeper.turn(int(now))
+        return self.round().state
+
+
+@pytest.fixture
+def shuffler(tmp_path: Path) -> Shuffler:
+    return Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+
+
+def batch_bytes(shuffler: Shuffler) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in shuffler.place.batch(shuffler.round()).iterdir()}
+
+
+def test_a_round_from_open_to_erased(shuffler: Shuffler, tmp_path: Path) -> None:
+    """Reports with repetitions and garbage; the batch is what the oracle says; nothing is left of what came in."""
+    campaign, place = shuffler.campaign, shuffler.place
+    reports = shuffler.reports([0, 1] * 20)
+    foreign = campaign.analyst.seal(context(REPORT, campaign.id, 1), bytes(49))
+    for report in [*reports, reports[3], reports[3], bytes(97), foreign]:
+        assert shuffler.post(report)
+    key = place.key(shuffler.round().name)
+    assert key is not None
+    inside = [hpke.opened(key.secret, context(REPORT, campaign.id, 1), report) for report in reports]
+    assert not shuffler.keeper.is_due(NOW + 3599)
+    assert shuffler.turn(NOW + 3599) is State.OPEN
+    assert not shuffler.post(reports[0], NOW + 3600)
+    assert shuffler.keeper.is_due(NOW + 3600)
+    assert shuffler.turn() is State.FORGOTTEN
+    assert not shuffler.post(reports[0])
+    statement = BatchRecord.read(campaign, shuffler.round().statement or b"")
+    assert (statement.manifest.users, statement.repeated, statement.refused) == (USERS, 2, 2)
+    assert messages_in(place.batch(shuffler.round()), 49) == sorted(inside)
+    assert place.key(shuffler.round().name) is None
+    assert [path.name for path in place.keys.iterdir()] == ["identity"]
+    assert list(shuffler.store.reports(campaign.id, 1)) == []
+    assert not place.work.exists()
+    made = receive(campaign, ANALYST, place.batch(shuffler.round()), out=tmp_path / "opened")
+    assert (made.users, made.messages, made.refused) == (USERS, USERS, 0)
+    assert collection.estimate(campaign.plan, tmp_path / "opened", out=tmp_path / "r").guarantee.users == USERS
+    assert shuffler.turn(NOW + 3600 + 7199) is State.FORGOTTEN
+    assert shuffler.turn(NOW + 3600 + 7200) is State.ERASED
+    assert list(place.batches.iterdir()) == []
+    assert not shuffler.keeper.is_due(NOW * 2)
+
+
+def test_the_order_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same reports in another order and other segments, by other processes, sorted on disk: the same bytes."""
+    campaign = campaign_of(plan_for(USERS))
+    first, second, third = (Shuffler(tmp_path / name, campaign) for name in "abc")
+    for other in (second, third):
+        path = other.place.keys / other.round().name
+        path.write_bytes((first.place.keys / first.round().name).read_bytes())
+    reports = first.reports([0, 1, 2, 0] * 10)
+    for report in reports:
+        first.post(report)
+    for shuffler in (second, third):
+        shuffler.post(b"".join(reports[:7]))
+        shuffler.post(b"".join(reversed(reports[7:])) + reports[0])
+    first.turn()
+    second.turn()
+    monkeypatch.setattr(batch_mixing, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(opening, "PIECE_ROWS", 3)
+    third.turn()
+    names = {"messages-00000.parquet", "_manifest.json", "_aside.json"}
+    found = [batch_bytes(each) for each in (first, second, third)]
+    assert found[0].keys() == found[1].keys() == found[2].keys() == names
+    for name in names - {"_aside.json"}:
+        assert found[0][name] == found[1][name] == found[2][name]
+
+
+def test_too_few_are_never_handed_on(tmp_path: Path) -> None:
+    """Repetitions and garbage do not count; the window is extended with the same key, then the round expires."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30), extensions=1), ledger.path)
+    (standing,) = ledger.standings()
+    assert [entry.users for entry in standing.entries] == [30]
+    reports = shuffler.reports([0] * 29)
+    for report in [*reports, *reports, *[bytes(97)] * 9]:
+        shuffler.post(report)
+    assert shuffler.turn() is State.OPEN
+    assert (shuffler.round().closes, shuffler.round().extended) == (NOW + 7200, 1)
+    assert shuffler.notice() == replace(shuffler.notice(), closes=NOW + 7200)
+    assert shuffler.post(reports[0], NOW + 5000)
+    assert list(shuffler.place.batches.iterdir()) == []
+    assert shuffler.turn(NOW + 7200) is State.EXPIRED
+    assert [path.name for path in shuffler.place.keys.iterdir()] == ["identity"]
+    assert list(shuffler.store.reports(shuffler.campaign.id, 1)) == []
+    assert list(shuffler.place.batches.iterdir()) == []
+    assert ledger.standings()[0].entries == ()
+
+
+def test_one_more_in_the_extension_is_enough(tmp_path: Path) -> None:
+    """What came before it stays in; the ledger is settled with those who came."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30), extensions=1), ledger.path)
+    reports = shuffler.reports([0] * 31)
+    for report in reports[:29]:
+        shuffler.post(report)
+    shuffler.turn()
+    for report in reports[29:]:
+        shuffler.post(report, NOW + 4000)
+    assert shuffler.turn(NOW + 7200) is State.FORGOTTEN
+    (entry,) = ledger.standings()[0].entries
+    manifest = Manifest.read(shuffler.place.batch(shuffler.round()))
+    assert (entry.users, entry.state, entry.digest) == (31, "released", manifest.digest)
+
+
+def test_an_empty_round_expires(shuffler: Shuffler) -> None:
+    """Nobody came."""
+    assert shuffler.turn() is State.EXPIRED
+
+
+def test_rounds_follow_each_other(tmp_path: Path) -> None:
+    """As many as planned, each with a key of its own; what was sealed for one does not count in another."""
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30, rounds=2)))
+    old = shuffler.reports([0] * 30)
+    for report in old:
+        shuffler.post(report)
+    assert shuffler.turn() is State.FORGOTTEN
+    assert shuffler.round(2).state is State.OPEN
+    assert shuffler.notice(2).key != shuffler.notice(1).key
+    for report in [*old, *shuffler.reports([1] * 30, 2)]:
+        shuffler.post(report, NOW + 3601, 2)
+    shuffler.turn(NOW + 7200)
+    statement = BatchRecord.read(shuffler.campaign, shuffler.round(2).statement or b"")
+    assert (statement.manifest.users, statement.refused) == (30, 30)
+    assert not shuffler.keeper.is_due(NOW + 7201)
+    assert len(shuffler.store.rounds(shuffler.campaign.id)) == 2
+
+
+def test_several_messages_of_a_client(tmp_path: Path) -> None:
+    """They are apart in the batch, all or none of them."""
+    plan = Plan(tasks.Frequency(3), PureDUMP(3, dummies=60), users=30, epsilon=20.0, delta=1e-2)
+    shuffler = Shuffler(tmp_path, campaign_of(plan))
+    reports = shuffler.reports([0, 1, 2] * 10)
+    assert {len(report) for report in reports} == {61 * 49 + 48}
+    for report in reports:
+        shuffler.post(report)
+    assert shuffler.turn() is State.FORGOTTEN
+    made = receive(shuffler.campaign, ANALYST, shuffler.place.batch(shuffler.round()), out=tmp_path / "opened")
+    assert (made.users, made.messages) == (30, 30 * 61)
+    assert collection.estimate(plan, tmp_path / "opened", out=tmp_path / "r").guarantee.users == 30
+
+
+def test_noise_of_the_shuffler(tmp_path: Path) -> None:
+    """It is drawn when the round is mixed, and sealed like everybody's."""
+    mechanism = next(one for one in CancellingNoise.examples() if one.crowd.by_shuffler)
+    plan = Plan(tasks.Frequency(mechanism.options), mechanism, users=30, epsilon=20.0, delta=1e-2)
+    shuffler = Shuffler(tmp_path, campaign_of(plan))
+    for report in shuffler.reports([0, 1] * 15):
+        shuffler.post(report)
+    assert shuffler.turn() is State.FORGOTTEN
+    made = receive(shuffler.campaign, ANALYST, shuffler.place.batch(shuffler.round()), out=tmp_path / "opened")
+    assert made.noise == "shuffler"
+    assert made.messages > 30 * shuffler.campaign.messages
+    assert collection.estimate(plan, tmp_path / "opened", out=tmp_path / "r").guarantee.users == 30
+
+
+def test_a_budget_refuses_a_campaign(tmp_path: Path) -> None:
+    """Nothing is kept of it."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    ledger.set_budget("everyone", 0.01, 1e-6)
+    with pytest.raises(TooWeak):
+        Shuffler(tmp_path, campaign_of(plan_for(USERS)), ledger.path)
+    place = Place.of(tmp_path / "shuffler")
+    assert place.store().accepted() == []
+    assert [path.name for path in place.keys.iterdir()] == ["identity"]
+
+
+def test_a_restored_copy_without_keys_expires(shuffler: Shuffler) -> None:
+    """What a thief of the backup holds is noise; the shuffler gives the round up."""
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    (shuffler.place.keys / shuffler.round().name).unlink()
+    assert shuffler.keeper.is_due(NOW)
+    assert shuffler.turn(NOW) is State.EXPIRED
+
+
+def test_closing_and_giving_up_by_hand(tmp_path: Path) -> None:
+    """The minimum holds all the same, and what is mixed cannot be taken back."""
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+    for report in shuffler.reports([0] * 30):
+        shuffler.post(report)
+    shuffler.keeper.close_now(shuffler.round(), NOW + 10)
+    assert shuffler.round().state is State.FORGOTTEN
+    with pytest.raises(ValueError, match="cannot be taken back"):
+        shuffler.keeper.expire(shuffler.accepted, shuffler.round())
+    other = Shuffler(tmp_path / "other", campaign_of(plan_for(USERS)))
+    other.keeper.expire(other.accepted, other.round())
+    assert other.round().state is State.EXPIRED
+
+
+def test_another_shufflers_campaign(tmp_path: Path, shuffler: Shuffler) -> None:
+    """Is refused, and a directory has one identity."""
+    from shuffledp.service.key_file import ShufflerKey
+
+    stranger = ShufflerKey.new()
+    with pytest.raises(ValueError, match="another shuffler"):
+        shuffler.place.make(stranger)
+    elsewhere = Place.of(tmp_path / "elsewhere")
+    elsewhere.make(stranger)
+    with pytest.raises(ValueError, match="another shuffler"):
+        Keeper(elsewhere, elsewhere.store()).accept(shuffler.accepted, NOW)
+    with pytest.raises(ValueError, match="campaign accept"):
+        _ = Place.of(tmp_path / "nowhere").identity
+
+
+def test_one_process_at_a_time(shuffler: Shuffler) -> None:
+    """The other one is told at once."""
+    with shuffler.place.alone(), pytest.raises(BlockingIOError), shuffler.place.alone():
+        pass
+
+
+def test_files_are_the_owners(shuffler: Shuffler) -> None:
+    """Neither the database nor what SQLite writes beside it can be read by others, nor can keys."""
+    shuffler.post(shuffler.reports([0])[0])
+    assert shuffler.place.state.stat().st_mode & 0o077 == 0
+    for path in shuffler.place.state.rglob("*"):
+        if path.is_file():
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_the_batch_keeps_to_the_files_of_the_roles(shuffler: Shuffler) -> None:
+    """What the service hands on and what sealed files hand on is one format."""
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    shuffler.turn()
+    manifest = Manifest.read(shuffler.place.batch(shuffler.round()))
+    assert manifest.plan == Sealing(shuffler.campaign).identity(shuffler.campaign.plan, 1)
+
+
+def test_processes_share_the_opening(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same result, in the same order."""
+    monkeypatch.setattr(opening, "WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(opening, "PIECE_ROWS", 4)
+    private = ANALYST.private
+    rows = private.public.seal_rows(b"info", np.arange(20, dtype=np.uint8).reshape(10, 2))
+    rows = np.concatenate([rows, np.zeros_like(rows[:1])])
+    opener = opening.Opener(private, b"info")
+    found = list(opener.all([rows], len(rows), workers=2))
+    assert b"".join(opened.tobytes() for opened, _ in found) == bytes(range(20))
+    assert sum(bad for _, bad in found) == 1
+
+
+def test_the_store_is_written_through(shuffler: Shuffler) -> None:
+    """FULL, so that a commit is on disk before it is acknowledged; and a log that is checkpointed."""
+    file: sqlite3.Connection = shuffler.store._file  # type: ignore[attr-defined]
+    assert file.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -1,0 +1,99 @@
+"""A real server: from the campaign to the estimate, and what is left on its disk."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from shuffledp import Client
+from shuffledp.service.fetch import receive_from
+from shuffledp.service.link import Link
+from shuffledp.service.send import send
+from tests.cli import run
+from tests.service import ANALYST, COLOURS, campaign_of, plan_for
+from tests.service.server import accepted, end_now, serving, wait_for
+
+
+@pytest.mark.slow
+def test_the_clock_closes_and_nothing_is_left(tmp_path: Path) -> None:
+    """By two workers; afterwards neither disk, log nor batch holds an address, an agent, a plaintext or a report."""
+    campaign = campaign_of(plan_for(30), retention=3600)
+    place = accepted(tmp_path / "state", campaign)
+    token, agent = ANALYST.token(campaign.nonce), "telltale-agent/7.3"
+    with serving(place.state, workers=2) as server:
+        values = [COLOURS[number % 3] for number in range(30)]
+        reports = tmp_path / "spool"
+        posted = send(campaign, pa.array(values[:-1]), spool=reports, url=server.url)
+        assert posted.reports == 29
+        Client(campaign, tmp_path / "wallet", limit=3.0, url=server.url).send("red")
+        link = Link(server.url)
+        answer = link.ask("POST", f"/v1/campaigns/{campaign.id}/rounds/1/reports", b"secret-plaintext",
+                          {"User-Agent": agent, "X-Forwarded-For": "203.0.113.77"})  # fmt: skip
+        assert answer.status == 400
+        link.close()
+        end_now(place, campaign)
+        wait_for(server, campaign, token, "forgotten")
+        made = receive_from(campaign, ANALYST, out=tmp_path / "opened", url=server.url)
+        assert (made.users, made.refused) == (30, 0)
+        wait_for(server, campaign, token, "erased")
+    assert (place.state / "stderr.log").read_bytes() == b""
+    wallet = b"".join(path.read_bytes() for path in (tmp_path / "wallet").glob("*.answer"))
+    telltales = [agent.encode(), b"203.0.113.77", b"127.0.0.1", b"secret-plaintext", b"red", ANALYST.private.secret]
+    for path in [path for path in place.state.rglob("*") if path.is_file()]:
+        content = path.read_bytes().replace(campaign.content, b"")
+        for telltale in telltales:
+            assert telltale not in content, (path, telltale)
+    assert b'"report": ""' in wallet
+    assert [path.name for path in place.keys.iterdir()] == ["identity"]
+
+
+@pytest.mark.slow
+def test_hostile_connections(tmp_path: Path) -> None:
+    """Slow, huge, broken and half requests: the service keeps answering everybody else, and stores nothing of them."""
+    campaign = campaign_of(plan_for(30))
+    place = accepted(tmp_path / "state", campaign)
+    with serving(place.state) as server:
+        port = int(server.url.rpartition(":")[2])
+        path = f"/v1/campaigns/{campaign.id}/rounds/1/reports"
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.shuffledp.reports\r\n"
+        opened = []
+        for words in (
+            head + "Content-Length: 97\r\n\r\nabc",
+            head + f"Content-Length: {1 << 30}\r\n\r\n",
+            head + "Transfer-Encoding: chunked\r\n\r\n5\r\nabc",
+            head + "Content-Length: -1\r\n\r\n",
+            head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+            "GARBAGE\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: x\r\nX: " + "a" * 200_000 + "\r\n\r\n",
+            f"POST {'/' * 9000} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        ):
+            connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+            connection.sendall(words.encode())
+            opened.append(connection)
+        opened[1].settimeout(20)
+        assert opened[1].recv(100).startswith(b"HTTP/1.1 413")
+        assert Client(campaign, tmp_path / "wallet", limit=3.0, url=server.url).send("red") == 1
+        for connection in opened:
+            connection.close()
+        with Link(server.url) as link:
+            assert link.ask("GET", "/readyz").status == 204
+    store = place.store()
+    assert store.size(campaign.id, 1) == campaign.report_bytes
+    store.close()
+
+
+def test_an_address_in_use(tmp_path: Path) -> None:
+    """Is a sentence, and so are an address that is none and a shuffler that is none."""
+    campaign = campaign_of(plan_for(30))
+    accepted(tmp_path / "state", campaign)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = run("serve", "--state", str(tmp_path / "state"), "--listen", f"127.0.0.1:{port}")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "cannot listen" in outcome.err
+    assert run("serve", "--state", str(tmp_path / "state"), "--listen", "nowhere").status == 2
+    assert "campaign accept" in run("serve", "--state", str(tmp_path / "none")).err
+    assert not (tmp_path / "none").exists()
