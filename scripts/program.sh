@@ -4,7 +4,9 @@
 set -u
 name=$1 purpose=$2
 shift 2
+# Debian keeps the programs of PostgreSQL's server out of PATH.
 command -v "$name" >/dev/null 2>&1 && exit 0
+compgen -G "/usr/lib/postgresql/*/bin/$name" >/dev/null && exit 0
 
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo -n)
