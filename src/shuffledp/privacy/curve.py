@@ -41,6 +41,8 @@ READ_AT = (1e-6, 1e-9)
 POINTS = 80
 LARGEST_EPSILON = 700.0
 """Beyond this a guarantee says nothing, and e^ε leaves the floats."""
+CLEARLY_WORSE = 1e-3
+"""By how much a log δ in floats, right to 1e-5, is above another that is not worth computing exactly."""
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,13 @@ class NumericCurve(PrivacyCurve):
 
     def loss_deviation(self) -> float | None:
         return max(divergence.natural_scale() for divergence in self._divergences)
+
+    def may_beat(self, epsilon: float, delta: float) -> bool:
+        """By the floats that a search goes by: who is clearly worse in one direction is worse."""
+        if not (delta > 0 and epsilon < min(self.largest, LARGEST_EPSILON)):
+            return True
+        clearly = math.log(delta) + CLEARLY_WORSE
+        return not any(divergence.log_estimate(epsilon) > clearly for divergence in self._divergences)
 
     def _epsilon(self, delta: float) -> BoundValue:
         high = min(self.largest, LARGEST_EPSILON)
