@@ -72,7 +72,7 @@ class Campaign:
 
         ``shuffler``: its identity. ``operators``: who runs the analysis and who the shuffler. ``window``: how long each
         round is open; it is extended up to ``extensions`` times while fewer than the plan's minimum have come.
-        ``retention``: how long a batch that nobody fetches is kept. ``question``: what people are asked, in their words.
+        ``retention``: how long a batch that nobody fetches is kept. ``question``: what people are asked.
         """
         demand_fixed(plan)
         guarantee = Guarantee(plan, plan.fewest)

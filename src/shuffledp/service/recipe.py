@@ -1,9 +1,9 @@
 """What clients without this package execute: a randomizer as whole numbers, which the campaign carries.
 
-A recipe has a ``kind``, how its messages are drawn, the ``bytes`` of a message, and the numbers of that kind, as decimal
-texts: chances are out of 2^64, shapes and rates of noise are fractions. Numbers of an interval are first moved to
-``range``; ``signed`` says that they are then rounded to 2^-52 and not to 2^-53 of it. The same law as the mechanism's
-own, to the last bit; a mechanism that is not in the list below has no recipe, and such clients take no part.
+A recipe has a ``kind``, how its messages are drawn, the ``bytes`` of a message, and the numbers of that kind, as
+decimal texts: chances are out of 2^64, shapes and rates of noise are fractions. Numbers of an interval are first moved
+to ``range``; ``signed`` says that they are then rounded to a multiple of 2^-52, in place of 2^-53 of the range. The law
+is the mechanism's own, to the last bit. Mechanisms without a recipe are not for such clients.
 """
 
 from __future__ import annotations

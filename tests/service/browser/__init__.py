@@ -28,7 +28,7 @@ WITH_TABLES: dict[str, Mechanism] = {
     "pure-dump with blanks": PureDUMP(4, dummies=1, share=0.3),
     "mix-dump": MixDUMP(3, flip=0.4, dummies=2),
     "mix-dump with blanks": MixDUMP(4, flip=0.1, dummies=1, share=0.6),
-    "oue": OUE(1.0, 9),
+    "oue": OUE(1.0, 6),
     "rappor": RAPPOR(0.5, 3),
     "local-hash": LocalHash(0.5, 7, length=2),
     "local-hash of many buckets": LocalHash(2.0, 8, length=5),

@@ -19,9 +19,9 @@ from tests.service.test_envelope import CONTENT, EPHEMERAL, INFO, SECRET
 PATH = Path(__file__).parents[2] / "golden" / "browser.json"
 LAST_WORD = (1 << 64) - 1
 ABOUT = (
-    "Word k of a seed is the first eight bytes of SHA-256(seed/k), big-endian; `first` words come before them. A number "
-    "below n takes as few words as can hold n numbers, the first the most significant, and draws again where it is at "
-    "least the largest multiple of n."
+    "Word k of a seed is the first eight bytes of SHA-256(seed/k), big-endian; `first` words come before them. A "
+    "number below n takes as few words as can hold n numbers, the first the most significant, and draws again where it "
+    "is at least the largest multiple of n."
 )
 
 

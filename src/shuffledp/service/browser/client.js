@@ -58,8 +58,12 @@ export async function seal(receiver, info, content, pair) {
 
 // --- draws ------------------------------------------------------------------------------------------------------------
 
-/** A uniform 64-bit word of the system's randomness. */
-const system = () => crypto.getRandomValues(new BigUint64Array(1))[0];
+/** A uniform 64-bit word of the system's randomness; each is used once. */
+let pool = [];
+const system = () => {
+  if (!pool.length) pool = [...crypto.getRandomValues(new BigUint64Array(64))];
+  return pool.pop();
+};
 
 /** What is drawn from words, all of it exactly. */
 class Draw {

@@ -6,7 +6,7 @@ const at = (id) => document.getElementById(id);
 const base = new URL("..", import.meta.url).href.replace(/\/$/, "");
 const LIMIT = "shuffledp-limit", FEW = 8;
 /** Rounded up to two digits behind the point: nothing is promised that is not kept. */
-const up = (number) => (Math.ceil(number * 100 - 1e-9) / 100).toLocaleString("en", { minimumFractionDigits: 2 });
+const up = (number) => (Math.max(0, Math.ceil(number * 100 - 1e-9)) / 100).toLocaleString("en", { minimumFractionDigits: 2 });
 const whole = (number) => number.toLocaleString("en");
 const times = (epsilon) => (epsilon > 20 ? "very many" : whole(Math.ceil(Math.exp(epsilon) * 10) / 10));
 
@@ -54,28 +54,35 @@ function ask({ task: { name, domain } }) {
 
 const NAMELESS = "not named";
 
+/** What becomes of an answer, by what it tells whoever sees it alone. */
+function drawn(local, noiseless) {
+  if (noiseless) return "Your answer as it is; the noise that hides it is added by the shuffler.";
+  if (local === null) return "Your answer, or parts of it, among random messages that your browser draws.";
+  return "Not your answer itself, but one that your browser draws by chance: it may be yours or another one.";
+}
+
 function tell(campaign, notice) {
   const { promise: { epsilon, epsilon_local: local, delta, users, colluding }, analyst, shuffler, document: told } = campaign;
   const who = analyst || "the analyst", mixer = shuffler || "the shuffler";
   at("question").textContent = told.question || "Your answer";
-  at("sent").textContent = local === null
-    ? "Your answer, or parts of it, among random messages that your browser draws. Each is locked so that only the analyst " +
-      "can open it, after it was mixed with those of everybody else. No name, no cookie; once."
-    : "Not your answer, but one that your browser draws by chance: often yours, often another, and nobody can tell which. " +
-      "It is locked so that only the analyst can open it, after it was mixed with those of everybody else. No name, no cookie; once.";
+  const noiseless = campaign.recipe.kind === "signed" && !campaign.recipe.noise.length;
+  at("sent").textContent = `${drawn(local, noiseless)} It is locked so that only the analyst can open it, after it was mixed ` +
+    "with those of everybody else. No name and no cookie is sent.";
   at("promise").textContent =
     `Whatever you answer, anything that ${who} may find out becomes at most ${times(epsilon)} times as likely as with ` +
     `another answer (ε = ${up(epsilon)}), but for a chance of 1 in ${whole(Math.floor(1 / delta + 1e-6))}` +
     (told.plan.rounds > 1 ? `, over all ${whole(told.plan.rounds)} rounds together.` : ".");
+  const one = analyst === shuffler, both = one ? `If what ${who} mixes and what it reads come together` : `If ${who} and ${mixer} work together`;
   at("together").textContent = local === null
-    ? `If ${who} and ${mixer} work together, they can find out your answer.`
-    : `Even if ${who} and ${mixer} work together, it is at most ${times(local)} times (ε = ${up(local)}).`;
+    ? `${both}, your answer can be found out.`
+    : `${both}, it is still at most ${times(local)} times (ε = ${up(local)}).`;
   at("analyst").textContent = `${analyst || NAMELESS} (analyst)`;
   at("shuffler").textContent = `${shuffler || NAMELESS} (shuffler)`;
-  at("one").hidden = analyst !== shuffler;
+  at("one").hidden = !one;
   const lost = colluding ? `, of whom up to ${whole(colluding)} may work against you` : "";
   const conditions = [
     `at least ${whole(users)} people take part${lost}: with fewer, nothing is handed on;`,
+    ...(noiseless ? ["the shuffler adds the noise that was planned, and tells nobody what it added;"] : []),
     "the shuffler tells nobody who sent what, and throws its key away after mixing;",
     "you take part once, with this browser, and do not clear its data before the round ends;",
     "you do not tell your answer elsewhere: that you took part is not hidden, only what you answered.",
@@ -90,7 +97,7 @@ function tell(campaign, notice) {
 async function showCost(campaign, wallet) {
   const before = (await wallet.spent()).epsilon, after = (await wallet.spent(campaign)).epsilon;
   at("cost").textContent =
-    `This campaign costs ε = ${up(campaign.promise.epsilon)}. With this browser you have given ε = ${up(before)} so far` +
+    `This campaign costs ε = ${up(campaign.promise.epsilon)}: the smaller, the less can be learned about you. With this browser you have given ε = ${up(before)} so far` +
     (after > before ? `; with your answer it will be ${up(after)}.` : ", this campaign included.");
   at("meter").max = wallet.limit;
   at("meter").value = Math.min(after, wallet.limit);
@@ -112,7 +119,7 @@ const limit = () => {
 
 async function begin() {
   const campaign = await load(base, location.hash.slice(1)), notice = await openRound(campaign);
-  at("limit").value = localStorage.getItem(LIMIT) || "1";
+  at("limit").value = Number(localStorage.getItem(LIMIT)) || 1;
   const answer = ask(campaign);
   tell(campaign, notice);
   const refresh = () => at("limit").validity.valid && showCost(campaign, new Wallet(limit())).catch(failed);

@@ -13,7 +13,11 @@ from types import MappingProxyType
 MODULE, PAGE = "client.js", "take-part"
 FILES = MappingProxyType({MODULE: "client.js", PAGE: "page.html", "page.js": "page.js", "page.css": "page.css"})
 """What each is called below /v1/, and the file in this folder."""
-TYPES = {".js": "text/javascript; charset=utf-8", ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8"}
+TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+}
 INTEGRITY = b"{integrity}"
 """Where the page names the module that it was made for."""
 POLICY = (
