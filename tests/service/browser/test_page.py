@@ -20,6 +20,7 @@ from shuffledp.service.browser.static_file import MODULE, POLICY, content
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.fetch import receive_from
 from shuffledp.service.place import Place
+from tests.docs.test_browser_page import BLOCKS, HOST
 from tests.service import ANALYST, COLOURS, SHUFFLER
 from tests.service.server import Server, accepted, end_now, serving, wait_for
 
@@ -239,27 +240,35 @@ def elsewhere(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     host.server_close()
 
 
-EMBEDDED = """<!doctype html><title>x</title>
-<link rel="modulepreload" href="{url}/v1/client.js" integrity="{integrity}" crossorigin>
-<script type="module" src="mine.js"></script><p id="said"></p>"""
-MINE = """
-const {{ Wallet, load, send }} = await import("{url}/v1/client.js").catch(() => ({{}}));
-const said = document.getElementById("said");
-if (!load) said.textContent = "not loaded";
-else said.textContent = JSON.stringify(await send(await load("{url}", "{id}"), "blue", new Wallet(1)));
-"""
+def embedded(room: Path, server: Server, campaign: Campaign, integrity: str) -> None:
+    """The page of docs/browser.md, at its own host."""
+    (html,) = (text for kind, text in BLOCKS if kind == "html")
+    (script,) = (text for kind, text in BLOCKS if kind == "js")
+    html, script = (text.replace(HOST, server.url) for text in (html, script))
+    (room / "index.html").write_text(html.replace("sha384-…", integrity), "utf-8")
+    (room / "doors.js").write_text(script.replace("CAMPAIGN", campaign.id), "utf-8")
 
 
 def test_pages_of_other_origins(server: Server, chromium: Browser, elsewhere: tuple[Path, str]) -> None:
     """They take part with the module that the hash names; another one is not run."""
     room, host = elsewhere
-    good = content(MODULE).integrity
-    for integrity, wanted in ((good, '{"round":1,"sent":true}'), (f"sha384-{'A' * 64}", "not loaded")):
-        (room / "index.html").write_text(EMBEDDED.format(url=server.url, integrity=integrity))
-        (room / "mine.js").write_text(MINE.format(url=server.url, id=LATER.id))
-        with person(chromium) as someone:
-            page = someone.visit(f"{host}/index.html")
-            expect(page.locator("#said")).to_have_text(wanted, timeout=PATIENCE)
+    embedded(room, server, LATER, content(MODULE).integrity)
+    with person(chromium) as someone:
+        page = someone.visit(f"{host}/index.html")
+        page.wait_for_load_state("networkidle")
+        for words in ("Thank you.", "You have taken part already."):
+            page.get_by_role("button").click()
+            expect(page.get_by_role("status")).to_have_text(words, timeout=PATIENCE)
+        assert someone.complaints == []
+    embedded(room, server, LATER, f"sha384-{'A' * 64}")
+    with person(chromium) as someone:
+        page = someone.visit(f"{host}/index.html")
+        page.wait_for_load_state("networkidle")
+        assert any("integrity" in complaint for complaint in someone.complaints)
+        assert (
+            page.evaluate("performance.getEntriesByType('resource').some((each) => each.name.includes('campaigns'))")
+            is False
+        )
 
 
 def test_the_policy_is_strict() -> None:

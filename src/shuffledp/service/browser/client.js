@@ -226,7 +226,8 @@ const keyOf = ({ kem, kdf, aead, key }) => demand(kem === 32 && kdf === 1 && aea
 
 /** The campaign with this id, from the shuffler at `base`: its bytes are those that the id stands for. */
 export async function load(base, id) {
-  demand(subtle, OLD);
+  demand(subtle, "This page can seal nothing unless it is loaded over https. Nothing was sent.");
+  await subtle.generateKey("X25519", false, ["deriveBits"]).catch(() => refuse(OLD));
   demand(/^[0-9a-f]{64}$/.test(id), "This page needs the id of a campaign: 64 digits and letters at the end of its address.");
   const answer = await ask(`${base}/v1/campaigns/${id}`);
   demand(answer.ok, "The shuffler does not know this campaign.");
@@ -236,7 +237,7 @@ export async function load(base, id) {
   const document = JSON.parse(new TextDecoder().decode(content));
   demand(document.format === "shuffledp campaign" && document.version === 1 && document.hops.length === 1, FOREIGN);
   const { plan, promise, analyst, hops, recipe } = document;
-  demand(recipe && recipe.kind in KINDS, `The method of this campaign (${plan.mechanism.name}) does not run in browsers. Nothing was sent.`);
+  demand(Object.hasOwn(KINDS, recipe.kind), `The method of this campaign (${plan.mechanism.name}) does not run in browsers. Nothing was sent.`);
   return { id, base, document, recipe, promise, task: plan.task, analyst: analyst.operator, shuffler: hops[0].operator };
 }
 
@@ -319,7 +320,7 @@ export function browserStore(name = "shuffledp") {
       opening.onsuccess = () => {
         const change = opening.result.transaction("answers", mode, { durability: "strict" });
         let found;
-        change.onabort = failed;
+        change.onabort = (event) => (opening.result.close(), failed(event));
         change.oncomplete = () => (opening.result.close(), resolve(found));
         const answers = change.objectStore("answers"), reading = answers.getAll();
         reading.onsuccess = () => {
