@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from shuffledp.service.browser.static_file import MODULE, content
 from shuffledp.service.link import Link
 from shuffledp.service.recipe import RECIPES
 from tests.cli import run
-from tests.service.browser.test_conformance import MOST_BYTES, node_program
+from tests.service.browser.test_conformance import MOST_BYTES, node
 from tests.service.server import Server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "browser.md").read_text("utf-8")
@@ -46,12 +45,7 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
             Path("client.mjs").write_bytes(link.ask("GET", f"/v1/{MODULE}").content)
         (program,) = (text for kind, text in BLOCKS if kind == "mjs")
         Path("mine.mjs").write_text(program.replace(HOST, server.url).replace("CAMPAIGN", shown["id"]), "utf-8")
-        said = [
-            subprocess.run(
-                [node_program(), "mine.mjs"], capture_output=True, text=True, timeout=60, check=True
-            ).stdout.strip()
-            for _ in range(2)
-        ]
+        said = [node(Path("mine.mjs")).strip() for _ in range(2)]
     finally:
         server.stop()
     assert said == re.findall(r"`(\{ round: .*?\})`", PAGE) == ["{ round: 1, sent: true }", "{ round: 1, sent: false }"]

@@ -16,17 +16,11 @@ HERE = Path(__file__).parent
 MOST_BYTES = 8000
 
 
-def node_program() -> str:
-    """Where it is; without it, these tests cannot pass."""
+def node(script: Path, *arguments: str, given: str = "") -> str:
+    """What a script of Node prints; where there is no Node, these tests cannot pass."""
     program = shutil.which("node")
     assert program is not None, "Node is needed (20 or newer): apt-get install nodejs"
-    return program
-
-
-def node(script: Path, *arguments: str, given: str = "") -> str:
-    """What a script prints."""
-    command = [node_program(), str(script), *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, str(script), *arguments], input=given, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
