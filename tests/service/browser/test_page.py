@@ -161,6 +161,31 @@ def test_people_take_part_and_are_counted_once(server: Server, state: Place, chr
     assert receive_from(COLOUR, ANALYST, out=tmp_path / "opened", url=server.url).users == MOST
 
 
+TWO_AT_ONCE = """async ([base, id]) => {
+  const { Wallet, load, send } = await import("./client.js");
+  const campaign = await load(base, id);
+  const both = await Promise.all(["red", "blue"].map((answer) => send(campaign, answer, new Wallet(1))));
+  return [both.map(({ round }) => round), (await new Wallet(1).spent()).epsilon === campaign.promise.epsilon];
+}"""
+
+
+def test_two_pages_at_once(server: Server, chromium: Browser) -> None:
+    """Both of one browser begin before either has written anything down: one answer, whose bytes both send."""
+    bodies: list[bytes] = []
+
+    def note(route: Route) -> None:
+        bodies.append(route.request.post_data_buffer or b"")
+        route.continue_()
+
+    with person(chromium) as someone:
+        someone.context.route("**/reports", note)
+        page = someone.visit(address(server, LATER))
+        assert page.evaluate(TWO_AT_ONCE, [server.url, LATER.id]) == [[1, 1], True]
+        assert len(set(bodies)) == 1
+        page.reload()
+        done(page, "already taken part")
+
+
 def losing(someone: Person) -> list[bytes]:
     """The first report reaches the shuffler, and its answer is lost."""
     bodies: list[bytes] = []
