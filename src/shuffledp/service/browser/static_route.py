@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.service.browser.static_file import FILES, content
+from shuffledp.service.browser.static_file import FILES, MODULE, PAGE, StaticFile, content
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -12,24 +13,26 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 NOT_MODIFIED = 304
-WORDS = {"client.js": "The module that browsers and Node take part with.", "take-part": "A page that takes part."}
+WORDS = {MODULE: "The module that browsers and Node take part with.", PAGE: "A page that takes part."}
 
 
 def static_routes() -> list[Route]:
     """One for each file."""
     from starlette.routing import Route
 
-    return [Route(f"/v1/{name}", _serve, methods=["GET"], name=name) for name in FILES]
+    return [Route(f"/v1/{name}", _serving(content(name)), methods=["GET"]) for name in FILES]
 
 
-async def _serve(request: Request) -> Response:
-    from starlette.responses import Response
+def _serving(file: StaticFile) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        from starlette.responses import Response
 
-    file = content(request.url.path.rpartition("/")[2])
-    known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
-    if file.tag in known or "*" in known:
-        return Response(status_code=NOT_MODIFIED, headers=file.headers)
-    return Response(file.body, headers=file.headers, media_type=file.media_type)
+        known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
+        if file.tag in known or "*" in known:
+            return Response(status_code=NOT_MODIFIED, headers=file.headers)
+        return Response(file.body, headers=file.headers, media_type=file.media_type)
+
+    return serve
 
 
 def described() -> dict[str, Any]:
