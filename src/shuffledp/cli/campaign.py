@@ -184,6 +184,8 @@ def _tell(campaign: Campaign, json: bool) -> None:
         ("analyst", analyst),
         ("shuffler", shuffler),
         ("each client sends", f"{campaign.report_bytes:,} bytes"),
-        ("in browsers", f"/v1/{MODULE}, {content(MODULE).integrity}" if campaign.recipe else
-                        f"no: {plan.mechanism.name} does not run there"),
+        ("in browsers", f"/v1/{MODULE}" if campaign.recipe else f"no: {plan.mechanism.name} does not run there"),
     ])  # fmt: skip
+    if campaign.recipe:
+        # On a line of its own, to be copied.
+        typer.echo(f'integrity="{content(MODULE).integrity}"')

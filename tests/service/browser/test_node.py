@@ -64,6 +64,7 @@ PLANS = {
 }
 
 
+@pytest.mark.slow
 def test_estimates_of_what_node_sends(module: Path) -> None:
     """Every mechanism: as many valid messages as it sends, and intervals (of 1 − 1e-9 each) that hold the truth."""
     rng = np.random.default_rng(21)
@@ -117,6 +118,7 @@ SEALED_PLANS = [
 ]
 
 
+@pytest.mark.slow
 def test_what_node_seals_is_opened_and_estimated(module: Path) -> None:
     """Both envelopes, with the keys of the round and of the analyst; messages in order of their bytes."""
     rng, key, jobs = np.random.default_rng(3), PrivateKey.new(), list[dict[str, Any]]()

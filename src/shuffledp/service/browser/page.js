@@ -22,6 +22,7 @@ function say(sentence, { bad = false, good = false } = {}) {
   at("status").textContent = bad ? "" : sentence;
   at("status").hidden = bad || !sentence;
   at("status").classList.toggle("good", good);
+  if (bad || good) at(bad ? "alert" : "status").scrollIntoView({ block: "nearest" });
 }
 
 // --- the question -----------------------------------------------------------------------------------------------------
