@@ -50,6 +50,9 @@ store = memoryStore();
 await assert.rejects(send(await load(BASE, id), "red", new Wallet(1, store)), /closed before your answer arrived/);
 assert.equal(await given(store), 1);
 
+begin({ post: 400 });
+await assert.rejects(send(await load(BASE, id), "red", new Wallet(1, memoryStore())), /does not take what this page sends/);
+
 // Two pages at once: one of them is first, and both send its bytes.
 begin();
 store = memoryStore();
@@ -71,6 +74,8 @@ const refused = async (sentence, { told = {}, answer = "red", limit = 1, which =
 await refused(/not the one it was made for/, { told: { campaign: campaign.replace("red", "rad") } });
 await refused(/not the one it was made for/, { told: { campaign: `${campaign} ` } });
 await refused(/does not know this campaign/, { told: { campaign: 404 } });
+await refused(/cannot be reached now/, { told: { campaign: 503 } });
+await refused(/cannot be reached now/, { told: { notice: 503 } });
 await refused(/64 digits/, { which: "../x" });
 await refused(/not signed by the shuffler/, { told: { notice: forged } });
 await refused(/not signed by the shuffler/, { told: { notice: notice.replace('"round":1', '"round":2') } });

@@ -215,13 +215,10 @@ export function randomize({ kind, bytes, ...recipe }, value, word = system) {
 
 const OLD = "This browser cannot seal and check what is sent (X25519, Ed25519): a newer one can. Nothing was sent.";
 const FOREIGN = "This page got a campaign that is not the one it was made for. Nothing was sent.";
-const ask = async (url, options) => {
-  try {
-    return await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", ...options });
-  } catch {
-    return refuse("The shuffler cannot be reached now. Try again later; your answer stays as it is.");
-  }
-};
+const LATER = "The shuffler cannot be reached now. Try again later; an answer that you gave stays as it is.";
+const ask = (url, options) =>
+  fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", ...options }).catch(() => refuse(LATER));
+const known = (answer) => demand(answer.status !== 404, "The shuffler does not know this campaign.") && demand(answer.ok, LATER);
 const keyOf = ({ kem, kdf, aead, key }) => demand(kem === 32 && kdf === 1 && aead === 1, FOREIGN) && unbase64(key);
 
 /** The campaign with this id, from the shuffler at `base`: its bytes are those that the id stands for. */
@@ -230,12 +227,13 @@ export async function load(base, id) {
   await subtle.generateKey("X25519", false, ["deriveBits"]).catch(() => refuse(OLD));
   demand(/^[0-9a-f]{64}$/.test(id), "This page needs the id of a campaign: 64 digits and letters at the end of its address.");
   const answer = await ask(`${base}/v1/campaigns/${id}`);
-  demand(answer.ok, "The shuffler does not know this campaign.");
+  known(answer);
   const content = new Uint8Array(await answer.arrayBuffer());
   const found = await subtle.digest("SHA-256", join("shuffledp v1 campaign\0", content));
   demand(hex(new Uint8Array(found)) === id, FOREIGN);
   const document = JSON.parse(new TextDecoder().decode(content));
-  demand(document.format === "shuffledp campaign" && document.version === 1 && document.hops.length === 1, FOREIGN);
+  const made = document.format === "shuffledp campaign" && document.version === 1 && document.hops.length === 1;
+  demand(made, "This campaign is newer than this page, or none at all. Nothing was sent.");
   const { plan, promise, analyst, hops, recipe } = document;
   demand(Object.hasOwn(KINDS, recipe.kind), `The method of this campaign (${plan.mechanism.name}) does not run in browsers. Nothing was sent.`);
   return { id, base, document, recipe, promise, task: plan.task, analyst: analyst.operator, shuffler: hops[0].operator };
@@ -245,7 +243,7 @@ export async function load(base, id) {
 export function valueOf({ recipe, task: { name, domain } }, answer) {
   if (name === "frequency") {
     const { categories: names } = domain, place = names ? names.indexOf(String(answer)) : Number(answer);
-    demand(Number.isInteger(place) && place >= 0 && place < (names?.length ?? domain.count), "Choose one of the answers.");
+    demand(Number.isSafeInteger(place) && place >= 0 && place < (names?.length ?? domain.count), "Choose one of the answers.");
     return place;
   }
   const { low, high } = domain, number = name === "count" && typeof answer === "boolean" ? +answer : answer;
@@ -262,7 +260,7 @@ export function valueOf({ recipe, task: { name, domain } }, answer) {
 export async function openRound(campaign) {
   const { id, base, document } = campaign, answer = await ask(`${base}/v1/campaigns/${id}/round`, { cache: "no-store" });
   demand(answer.status !== 410, "This campaign takes no answers now.");
-  demand(answer.ok, "The shuffler does not know this campaign.");
+  known(answer);
   const parts = /^(.*)"signature":"([\w-]{86})",(.*)$/s.exec(await answer.text()) ?? refuse(FOREIGN);
   // What is read below is what was signed, byte for byte.
   const told = parts[1] + parts[3];
@@ -391,6 +389,7 @@ export async function send(campaign, answer, wallet) {
   const body = entry.report, place = `${campaign.base}/v1/campaigns/${id}/rounds/${round}/reports`;
   const { status } = await ask(place, { method: "POST", headers, body });
   demand(status !== 410, "This round was closed before your answer arrived; it counts as given.");
+  demand(status === 201 || status >= 429, "The shuffler does not take what this page sends: the page may be too old.");
   demand(status === 201, "The shuffler could not keep your answer. Try again later; the same bytes will be sent.");
   await wallet.store.put({ ...entry, report: null });
   return { round, sent: true };
