@@ -4,14 +4,14 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const { Refusal, Wallet, load, memoryStore, send } = await import(pathToFileURL(process.argv[2]).href);
-const { campaign, id, notice, forged, other, strange, strangeId } = JSON.parse(readFileSync(0, "utf8"));
+const { campaign, id, notice, forged, other, strange, strangeId, choosy, choosyId, choosyNotice } = JSON.parse(readFileSync(0, "utf8"));
 const BASE = "http://shuffler.example";
 let posted, answers;
 globalThis.fetch = async (url, options = {}) => {
   assert.ok(url.startsWith(`${BASE}/v1/campaigns/`), url);
   assert.deepEqual([options.credentials, options.referrerPolicy], ["omit", "no-referrer"]);
   if (options.method === "POST") {
-    assert.equal(url, `${BASE}/v1/campaigns/${id}/rounds/1/reports`);
+    assert.equal(url, `${BASE}/v1/campaigns/${answers.id ?? id}/rounds/1/reports`);
     posted.push(Buffer.from(options.body).toString("hex"));
     if (answers.post === "lost") throw new TypeError("network");
     return new Response("", { status: answers.post ?? 201 });
@@ -60,6 +60,12 @@ const found = await load(BASE, id);
 await Promise.all([send(found, "red", new Wallet(1, store)), send(found, "blue", new Wallet(1, store))]);
 assert.deepEqual([new Set(posted).size, await given(store)], [1, 1]);
 
+// A campaign that admits by tokens: it goes with the messages, inside the seal.
+begin({ campaign: choosy, notice: choosyNotice, id: choosyId });
+const admit = async ({ id: of }, round) => new Uint8Array(of === choosyId ? 30 + round : 0);
+await send(await load(BASE, choosyId), "red", new Wallet(1, memoryStore()), admit);
+assert.equal(posted[0].length, 2 * (97 + 31));
+
 // What is refused before anything is drawn or sent.
 const refused = async (sentence, { told = {}, answer = "red", limit = 1, which = id } = {}) => {
   begin(told);
@@ -85,6 +91,7 @@ await refused(/takes no answers now/, { told: { notice: 410 } });
 await refused(/Choose one of the answers/, { answer: "violet" });
 await refused(/more than the limit/, { limit: epsilon / 2 });
 await refused(/must be a number above 0/, { limit: NaN });
+await refused(/admits people by tokens/, { told: { campaign: choosy, notice: choosyNotice }, which: choosyId });
 await refused(/hadamard-response.* does not run in browsers/, { told: { campaign: strange }, which: strangeId });
 
 // A browser without one of the curves says so.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 
 from shuffledp import KRR, CancellingNoise, HadamardResponse, Piecewise, Plan, PureDUMP, tasks
 from shuffledp.array import Bytes
+from shuffledp.collection.chain import canonical
 from shuffledp.sampling import rounding
 from shuffledp.service.browser.static_file import MODULE, content
-from shuffledp.service.campaign import Campaign
+from shuffledp.service.campaign import LABEL, Campaign
 from shuffledp.service.envelope import MESSAGE, REPORT, PrivateKey, context
 from shuffledp.service.key_file import ShufflerKey
 from shuffledp.service.notice import Notice
@@ -154,14 +156,18 @@ def test_what_clients_do_with_shufflers_that_fail_or_lie(module: Path) -> None:
     strange = campaign_of(Plan(tasks.Frequency(5), HadamardResponse(0.5, 5), users=40, epsilon=1.0, delta=1e-6))
     told = {
         "campaign": campaign.content.decode(), "id": campaign.id, "strange": strange.content.decode(),
-        "strangeId": strange.id, "notice": _notice(campaign, SHUFFLER), "forged": _notice(campaign, ShufflerKey.new()),
-        "other": _notice(other, SHUFFLER),
+        "strangeId": strange.id, "notice": _notice(campaign.id, SHUFFLER), "other": _notice(other.id, SHUFFLER),
+        "forged": _notice(campaign.id, ShufflerKey.new()),
     }  # fmt: skip
+    choosy = campaign.document | {"admission": {"kind": "of some kind"}}
+    content_of = canonical(choosy).encode()
+    id_ = hashlib.sha256(LABEL + content_of).hexdigest()
+    told |= {"choosy": content_of.decode(), "choosyId": id_, "choosyNotice": _notice(id_, SHUFFLER)}
     assert node(HERE / "clients.mjs", str(module), given=json.dumps(told)) == ""
 
 
-def _notice(campaign: Campaign, by: ShufflerKey) -> str:
-    return Notice(campaign.id, 1, 0, 1, PrivateKey.new().public).signed(by).decode()
+def _notice(campaign: str, by: ShufflerKey) -> str:
+    return Notice(campaign, 1, 0, 1, PrivateKey.new().public).signed(by).decode()
 
 
 def test_a_campaign_with_another_recipe_is_refused() -> None:

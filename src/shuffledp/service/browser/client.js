@@ -279,12 +279,13 @@ export async function openRound(campaign) {
   return { round, closes, key: keyOf(notice.key) };
 }
 
-/** All that one person sends: messages in order of their bytes, so that no place tells a real one from a dummy. */
-export async function report({ id, document }, { round, key }, messages) {
+/** All that one person sends: messages in order of their bytes, so that no place tells a real one from a dummy; then
+    the token that admits her, where the campaign asks for one. */
+export async function report({ id, document }, { round, key }, messages, token = []) {
   const bound = (label) => join(`shuffledp v1 ${label}\0`, unhex(id), wide(round, 8)), analyst = keyOf(document.analyst.key);
   const sealed = await Promise.all(messages.map((message) => seal(analyst, bound("message"), message)));
   const sorted = sealed.map(hex).sort().map(unhex);
-  return seal(key, bound("report"), join(...sorted));
+  return seal(key, bound("report"), join(...sorted, token));
 }
 
 // --- the wallet -------------------------------------------------------------------------------------------------------
@@ -372,16 +373,19 @@ const added = (entries, more) => {
 };
 
 /** Give an answer in the round that is open. One that was given before stays: its bytes are sent until they arrive.
+    `admit(campaign, round)` gets the person's token, where the campaign asks for one.
     Returns the round, and whether this call sent anything. */
-export async function send(campaign, answer, wallet) {
+export async function send(campaign, answer, wallet, admit) {
   const notice = await openRound(campaign), { round } = notice, { id, promise } = campaign;
   let entry = await wallet.answer(campaign, notice);
   if (!entry) {
     const afford = (entries) =>
       demand(added(entries, campaign).epsilon <= wallet.limit, "This would be more than the limit that you set for yourself. Nothing was sent.");
     afford(await wallet.store.all());
-    const messages = randomize(campaign.recipe, valueOf(campaign, answer));
-    const { epsilon, delta } = promise, sealed = await report(campaign, notice, messages);
+    const value = valueOf(campaign, answer), asks = campaign.document.admission;
+    demand(!asks || admit, "This campaign admits people by tokens, of which this page has none. Nothing was sent.");
+    const token = asks ? await admit(campaign, round) : [], messages = randomize(campaign.recipe, value);
+    const { epsilon, delta } = promise, sealed = await report(campaign, notice, messages, token);
     entry = await wallet.store.add({ key: `${id}-${round}`, campaign: id, round, epsilon, delta, report: sealed }, afford);
   }
   if (!entry.report) return { round, sent: false };

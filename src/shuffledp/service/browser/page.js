@@ -120,6 +120,7 @@ const limit = () => {
 
 async function begin() {
   const campaign = await load(base, location.hash.slice(1)), notice = await openRound(campaign);
+  if (campaign.document.admission) throw new Refusal("This campaign admits people by tokens, of which this page has none.");
   at("limit").value = Number(localStorage.getItem(LIMIT)) || 1;
   const answer = ask(campaign);
   tell(campaign, notice);
