@@ -26,3 +26,15 @@ def campaign_of(
         plan_for() if plan is None else plan, ANALYST, SHUFFLER.identity, url="http://127.0.0.1",
         operators=("Example Institute", "Other House"), window=window, extensions=extensions, retention=retention,
     )  # fmt: skip
+
+
+def tells(content: bytes, telltale: bytes, campaign: Campaign, piece: int = 24) -> bool:
+    """Whether a file has these bytes elsewhere than in the campaign's document, which stores keep in pieces."""
+    if telltale not in content:
+        return False
+    left = bytearray(content)
+    for start in range(len(campaign.content) - piece + 1):
+        part, place = campaign.content[start : start + piece], -1
+        while (place := content.find(part, place + 1)) >= 0:
+            left[place : place + piece] = bytes(piece)
+    return telltale in left

@@ -13,6 +13,7 @@ import pytest
 
 from shuffledp.service import app as apps, ingest, writer
 from shuffledp.service.app import Service
+from shuffledp.service.browser.static_file import FILES, content
 from shuffledp.service.clock import turn
 from shuffledp.service.notice import BatchRecord, Notice
 from shuffledp.service.openapi import DESCRIPTION
@@ -117,6 +118,10 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         assert turn(shuffler.place, int(time.time()) + 3601, 1)
         assert not shuffler.place.batch(shuffler.round()).exists()
         assert (await ask("GET", "/v1/openapi.json")).json == DESCRIPTION
+        for name in FILES:
+            served = await ask("GET", f"/v1/{name}")
+            assert (served.status, served.body) == (200, content(name).body)
+            assert (await ask("GET", f"/v1/{name}", if_none_match=served.headers["etag"])).status == 304
         assert (await ask("GET", "/healthz")).status == (await ask("GET", "/readyz")).status == 204
 
     async def without_store(ask: Asker, path: str, token: str) -> None:

@@ -16,6 +16,7 @@ from shuffledp.cli import options, show as shown
 from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
 from shuffledp.document import json_text, rounded_up
 from shuffledp.planner.plan_file import Plan
+from shuffledp.service.browser.static_file import MODULE, content
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.envelope import KEY_BYTES, from_text
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
@@ -53,6 +54,7 @@ def create(
     url: Annotated[str, typer.Option("--url", help="Where clients reach the shuffler.")] = "",
     analyst: Annotated[str, typer.Option("--analyst", help="Who runs the analysis.")] = "",
     operator: Annotated[str, typer.Option("--operator", help="Who runs the shuffler.")] = "",
+    question: Annotated[str, typer.Option("--question", help="What people are asked, in their words.")] = "",
     window: Annotated[str, typer.Option("--window", help="How long a round is open: 7d, 12h, 30m or 90s.")] = "7d",
     extensions: Annotated[int, typer.Option("--extensions", help="How often that is extended if too few came.")] = 1,
     retention: Annotated[str, typer.Option("--retention", help="How long an unfetched batch is kept.")] = "30d",
@@ -63,6 +65,7 @@ def create(
     made = Campaign.create(
         Plan.load(plan), AnalystKey.load(analyst_key), _identity(shuffler), url=url, operators=(analyst, operator),
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
+        question=question,
     )  # fmt: skip
     made.save(out)
     _tell(made, json)
@@ -167,17 +170,22 @@ def _identity(path: Path) -> bytes:
 
 def _tell(campaign: Campaign, json: bool) -> None:
     if json:
-        typer.echo(json_text({"id": campaign.id, "campaign": campaign.document}))
+        module = {"file": MODULE, "integrity": content(MODULE).integrity, "runs": bool(campaign.recipe)}
+        typer.echo(json_text({"id": campaign.id, "campaign": campaign.document, "browser": module}))
         return
     plan = campaign.plan
     local = plan.mechanism.local_epsilon
     analyst, shuffler = (name or "not named" for name in campaign.operators)
     shown.rows(f"Campaign {campaign.id}", [
-        ("asks for", plan.task.name),
+        ("asks for", plan.task.name + (f": {campaign.question}" if campaign.question else "")),
         ("promises", f"ε = {rounded_up(campaign.promised)} at δ = {plan.delta:g}, if {plan.fewest:,} take part"
                      + (f", {plan.colluding:,} of them colluding" if plan.colluding else "")),
         ("if shuffler and analyst are one", "nothing" if local is None else f"ε = {rounded_up(local)} (local)"),
         ("analyst", analyst),
         ("shuffler", shuffler),
         ("each client sends", f"{campaign.report_bytes:,} bytes"),
+        ("in browsers", f"/v1/{MODULE}" if campaign.recipe else f"no: {plan.mechanism.name} does not run there"),
     ])  # fmt: skip
+    if campaign.recipe:
+        # On a line of its own, to be copied.
+        typer.echo(f'integrity="{content(MODULE).integrity}"')

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.service import ingest
+from shuffledp.service.browser.static_route import static_routes
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.clock import Clock
 from shuffledp.service.ingest import ANYBODY, Ingest, Receive, Refused, Send, extra_headers, problem
@@ -84,6 +85,7 @@ class Service:
             Route(f"{a_round}/batch", self._hand_over, methods=["DELETE"]),
             Route(f"{a_round}/batch/{{file}}", self._show_file, methods=["GET"]),
             Route("/v1/openapi.json", _describe, methods=["GET"]),
+            *static_routes(),
             Route("/healthz", _healthy, methods=["GET"]),
             Route("/readyz", self._ready, methods=["GET"]),
         ]

@@ -6,10 +6,11 @@ the id, or has the file, acts on the same promises as everybody else::
     {"analyst":{"key":{…},"operator":"…"},"extensions":1,"fetch":"…","format":"shuffledp campaign",
      "hops":[{"identity":{"ed25519":"…"},"operator":"…","url":"…"}],"nonce":"…","plan":{…},
      "promise":{"colluding":5000,"delta":1e-08,"epsilon":1.0,"epsilon_local":2.0,"users":50000},
-     "retention":2592000,"version":1,"window":604800}
+     "question":"…","recipe":{…},"retention":2592000,"version":1,"window":604800}
 
 ``promise`` is ε of all rounds together with the fewest users of the plan, of whom ``colluding`` hide nobody. ``fetch``
-is a hash of the secret by which the analyst fetches batches. Times are in seconds.
+is a hash of the secret by which the analyst fetches batches. ``recipe`` is the plan's mechanism in whole numbers, for
+clients without this package, such as pages, and ``question`` what people are asked. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from shuffledp.planner.cost import SEAL_BYTES
 from shuffledp.planner.plan_file import Plan
 from shuffledp.service.envelope import KEY_BYTES, PublicKey, from_text, to_text
 from shuffledp.service.key_file import AnalystKey
+from shuffledp.service.recipe import Recipe, recipe_of
 
 FORMAT, VERSION = "shuffledp campaign", 1
 LABEL = b"shuffledp v1 campaign\0"
@@ -39,7 +41,7 @@ NONCE_BYTES = 16
 MOST_SECONDS = 10 * 366 * 24 * 3600
 FIELDS = {
     "format": str, "version": int, "plan": dict, "analyst": dict, "hops": list, "window": int, "extensions": int,
-    "retention": int, "promise": dict, "nonce": str, "fetch": str,
+    "retention": int, "promise": dict, "recipe": dict, "question": str, "nonce": str, "fetch": str,
 }  # fmt: skip
 WHO = "campaign"
 
@@ -64,12 +66,13 @@ class Campaign:
         window: int,
         extensions: int = 1,
         retention: int = 30 * 24 * 3600,
+        question: str = "",
     ) -> Self:
         """A new campaign of a plan, sealed to this analyst and mixed by this shuffler.
 
         ``shuffler``: its identity. ``operators``: who runs the analysis and who the shuffler. ``window``: how long each
         round is open; it is extended up to ``extensions`` times while fewer than the plan's minimum have come.
-        ``retention``: how long a batch that nobody fetches is kept.
+        ``retention``: how long a batch that nobody fetches is kept. ``question``: what people are asked.
         """
         demand_fixed(plan)
         guarantee = Guarantee(plan, plan.fewest)
@@ -80,7 +83,7 @@ class Campaign:
             "analyst": {"operator": operators[0], "key": analyst.public},
             "hops": [{"operator": operators[1], "url": url, "identity": {"ed25519": to_text(shuffler)}}],
             "window": window, "extensions": extensions, "retention": retention, "promise": promise_of(guarantee),
-            "nonce": nonce, "fetch": _hashed(analyst.token(nonce)),
+            "recipe": recipe_of(plan), "question": question, "nonce": nonce, "fetch": _hashed(analyst.token(nonce)),
         })  # fmt: skip
 
     @classmethod
@@ -193,6 +196,16 @@ class Campaign:
         return argument.positive_finite(WHO, "the promised epsilon", promise["epsilon"])
 
     @property
+    def recipe(self) -> Recipe:
+        """What clients without this package execute; empty where they take no part."""
+        return dict(self.document["recipe"])
+
+    @property
+    def question(self) -> str:
+        """What people are asked; empty where the campaign does not say."""
+        return str(self.document["question"])
+
+    @property
     def window(self) -> int:
         """Seconds for which a round is open."""
         return int(self.document["window"])
@@ -245,6 +258,11 @@ class Campaign:
             raise ValueError(
                 f"{WHO}: it promises ε = {self.promised:g} with {self.plan.fewest} users, which is not proved for this "
                 f"plan; make it anew by `shuffledp campaign create`."
+            )
+        if self.recipe != recipe_of(self.plan):
+            raise ValueError(
+                f"{WHO}: its recipe, which pages follow, is not that of its plan; make it anew by "
+                f"`shuffledp campaign create`."
             )
         if self.plan.mechanism.local_epsilon is None and not without_local:
             raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shuffledp.service.browser.static_route import described
 from shuffledp.service.ingest import MOST_REPORTS, REPORTS_TYPE, TITLES
 from shuffledp.version import __version__
 
@@ -102,6 +103,7 @@ DESCRIPTION: dict[str, Any] = {
         "/v1/openapi.json": {
             "get": {"summary": "This.", "responses": _answers({200: ("This.", "application/json")})},
         },
+        **described(),
         "/healthz": {"get": {"summary": "It runs.", "responses": _answers({204: ("Yes.", None)})}},
         "/readyz": {"get": {"summary": "It can store.", "responses": _answers({204: ("Yes.", None)}, 503)}},
     },

@@ -1,0 +1,162 @@
+/* A page that takes part in the campaign whose id is at the end of its address, after #. */
+
+import { Refusal, Wallet, load, openRound, send } from "./client.js";
+
+const at = (id) => document.getElementById(id);
+const base = new URL("..", import.meta.url).href.replace(/\/$/, "");
+const LIMIT = "shuffledp-limit", FEW = 8;
+/** Rounded up to two digits behind the point: nothing is promised that is not kept. */
+const up = (number) => (Math.max(0, Math.ceil(number * 100 - 1e-9)) / 100).toLocaleString("en", { minimumFractionDigits: 2 });
+const whole = (number) => number.toLocaleString("en");
+const times = (epsilon) => (epsilon > 20 ? "very many" : whole(Math.ceil(Math.exp(epsilon) * 10) / 10));
+
+function element(name, settings = {}, ...inside) {
+  const made = Object.assign(document.createElement(name), settings);
+  made.append(...inside);
+  return made;
+}
+
+function say(sentence, { bad = false, good = false } = {}) {
+  at("alert").textContent = bad ? sentence : "";
+  at("alert").hidden = !bad;
+  at("status").textContent = bad ? "" : sentence;
+  at("status").hidden = bad || !sentence;
+  at("status").classList.toggle("good", good);
+  if (bad || good) at(bad ? "alert" : "status").scrollIntoView({ block: "nearest" });
+}
+
+// --- the question -----------------------------------------------------------------------------------------------------
+
+/** Shows the choices; returns what reads the answer. */
+function ask({ task: { name, domain } }) {
+  const labels = name === "count" ? ["Yes", "No"] : domain.categories;
+  if (!labels) {
+    const [low, high] = name === "frequency" ? [0, domain.count - 1] : [domain.low, domain.high];
+    const step = name === "frequency" ? 1 : "any";
+    const input = element("input", { type: "number", id: "number", min: low, max: high, step, required: true });
+    at("choices").replaceChildren(element("label", { htmlFor: "number" }, `A number from ${whole(low)} to ${whole(high)}`), input);
+    return () => input.valueAsNumber;
+  }
+  if (labels.length > FEW) {
+    const options = labels.map((label) => element("option", { value: label }, label));
+    const select = element("select", { id: "select", required: true }, element("option", { value: "" }, "Choose …"), ...options);
+    at("choices").replaceChildren(element("label", { htmlFor: "select" }, "Your answer"), select);
+    return () => select.value;
+  }
+  const radios = labels.map((value) => element("input", { type: "radio", name: "answer", value, required: true }));
+  at("choices").replaceChildren(...radios.map((radio) => element("label", { className: "choice" }, radio, element("span", {}, radio.value))));
+  return () => {
+    const chosen = radios.find((radio) => radio.checked)?.value;
+    return name === "count" && chosen ? chosen === "Yes" : chosen;
+  };
+}
+
+// --- what is told -----------------------------------------------------------------------------------------------------
+
+const NAMELESS = "not named";
+
+/** What becomes of an answer, by what it tells whoever sees it alone. */
+function drawn(local, noiseless) {
+  if (noiseless) return "Your answer as it is; the noise that hides it is added by the shuffler.";
+  if (local === null) return "Your answer, or parts of it, among random messages that your browser draws.";
+  return "Not your answer itself, but one that your browser draws by chance: it may be yours or another one.";
+}
+
+function tell(campaign, notice) {
+  const { promise: { epsilon, epsilon_local: local, delta, users, colluding }, analyst, shuffler, document: told } = campaign;
+  const who = analyst || "the analyst", mixer = shuffler || "the shuffler";
+  at("question").textContent = told.question || "Your answer";
+  const noiseless = campaign.recipe.kind === "signed" && !campaign.recipe.noise.length;
+  at("sent").textContent = `${drawn(local, noiseless)} It is locked so that only the analyst can open it, after it was mixed ` +
+    "with those of everybody else. No name and no cookie is sent.";
+  at("promise").textContent =
+    `Whatever you answer, anything that ${who} may find out becomes at most ${times(epsilon)} times as likely as with ` +
+    `another answer (ε = ${up(epsilon)}), but for a chance of 1 in ${whole(Math.floor(1 / delta + 1e-6))}` +
+    (told.plan.rounds > 1 ? `, over all ${whole(told.plan.rounds)} rounds together.` : ".");
+  const one = analyst === shuffler, both = one ? `If what ${who} mixes and what it reads come together` : `If ${who} and ${mixer} work together`;
+  at("together").textContent = local === null
+    ? `${both}, your answer can be found out.`
+    : `${both}, it is still at most ${times(local)} times (ε = ${up(local)}).`;
+  at("analyst").textContent = `${analyst || NAMELESS} (analyst)`;
+  at("shuffler").textContent = `${shuffler || NAMELESS} (shuffler)`;
+  at("one").hidden = !one;
+  const lost = colluding ? `, of whom up to ${whole(colluding)} may work against you` : "";
+  const conditions = [
+    `at least ${whole(users)} people take part${lost}: with fewer, nothing is handed on;`,
+    ...(noiseless ? ["the shuffler adds the noise that was planned, and tells nobody what it added;"] : []),
+    "the shuffler tells nobody who sent what, and throws its key away after mixing;",
+    "you take part once, with this browser, and do not clear its data before the round ends;",
+    "you do not tell your answer elsewhere: that you took part is not hidden, only what you answered.",
+  ];
+  at("conditions").replaceChildren(...conditions.map((condition) => element("li", {}, condition)));
+  at("id").textContent = campaign.id;
+  at("told").hidden = false;
+  const until = new Date(notice.closes * 1000).toLocaleString("en", { dateStyle: "long", timeStyle: "short" });
+  say(`This round is open until ${until}.`);
+}
+
+async function showCost(campaign, wallet) {
+  const before = (await wallet.spent()).epsilon, after = (await wallet.spent(campaign)).epsilon;
+  at("cost").textContent =
+    `This campaign costs ε = ${up(campaign.promise.epsilon)}: the smaller, the less can be learned about you. With this browser you have given ε = ${up(before)} so far` +
+    (after > before ? `; with your answer it will be ${up(after)}.` : ", this campaign included.");
+  at("meter").max = wallet.limit;
+  at("meter").value = Math.min(after, wallet.limit);
+}
+
+// --- the course of things ---------------------------------------------------------------------------------------------
+
+function finish(sentence) {
+  at("answers").disabled = at("own-limit").disabled = at("button").disabled = true;
+  at("button").textContent = "Sent";
+  say(sentence, { good: true });
+}
+
+const limit = () => {
+  const typed = at("limit").valueAsNumber;
+  localStorage.setItem(LIMIT, String(typed));
+  return typed;
+};
+
+async function begin() {
+  const campaign = await load(base, location.hash.slice(1)), notice = await openRound(campaign);
+  if (campaign.document.admission) throw new Refusal("This campaign admits people by tokens, of which this page has none.");
+  at("limit").value = Number(localStorage.getItem(LIMIT)) || 1;
+  const answer = ask(campaign);
+  tell(campaign, notice);
+  const refresh = () => at("limit").validity.valid && showCost(campaign, new Wallet(limit())).catch(failed);
+  await refresh();
+  at("limit").addEventListener("input", refresh);
+  at("form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    at("button").disabled = true;
+    say("Sealing and sending …");
+    try {
+      const wallet = new Wallet(limit()), { sent } = await send(campaign, answer(), wallet);
+      await showCost(campaign, wallet);
+      finish(sent ? "Your answer is in. It counts once, however often you come back." : "You have already taken part.");
+    } catch (error) {
+      at("button").disabled = false;
+      failed(error);
+      await resume(campaign, notice);
+    }
+  });
+  at("form").hidden = false;
+  await resume(campaign, notice);
+}
+
+/** An answer that was given before is not asked for again. */
+async function resume(campaign, notice) {
+  const given = await new Wallet(limit()).answer(campaign, notice);
+  if (!given) return;
+  at("answers").disabled = true;
+  for (const input of at("choices").querySelectorAll("input, select")) input.required = false;
+  if (!given.report) return finish("You have already taken part in this round with this browser.");
+  at("button").textContent = "Send the same again";
+  if (at("alert").hidden) say("Your answer was sealed, but it is not confirmed yet. Send the same bytes again: it counts once.");
+}
+
+const failed = (error) => say(error instanceof Refusal ? error.message : "Something went wrong on this page. Nothing more was sent.", { bad: true });
+
+addEventListener("hashchange", () => location.reload());
+begin().catch(failed);

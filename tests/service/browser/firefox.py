@@ -1,0 +1,109 @@
+"""The page in Firefox, by hand: ``python -m tests.service.browser.firefox PROGRAM`` takes part and comes back.
+
+Firefox is driven by its own protocol, Marionette: JSON over TCP, each message after its length. It is no part of the
+suite, which would have to install it.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.service import campaign_of
+from tests.service.server import accepted, serving
+
+PATIENCE = 60.0
+PREFERENCES = {
+    "marionette.port": 0,
+    "app.update.enabled": False,
+    "browser.region.update.enabled": False,
+    "browser.shell.checkDefaultBrowser": False,
+    "datareporting.policy.dataSubmissionEnabled": False,
+    "network.captive-portal-service.enabled": False,
+}
+
+
+class Firefox:
+    """A running one, with a profile of its own."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._file, self._number = connection.makefile("rwb"), 0
+        self._receive()
+        self.ask("WebDriver:NewSession", {})
+
+    def ask(self, command: str, told: dict[str, Any]) -> Any:
+        """What it answers."""
+        self._number += 1
+        content = json.dumps([0, self._number, command, told]).encode()
+        self._file.write(str(len(content)).encode() + b":" + content)
+        self._file.flush()
+        _, _, error, result = self._receive()
+        assert error is None, error
+        return result
+
+    def _receive(self) -> Any:
+        length = b""
+        while (digit := self._file.read(1)) != b":":
+            length += digit
+        return json.loads(self._file.read(int(length)))
+
+    def run(self, script: str) -> Any:
+        """What a script on the page returns."""
+        return self.ask("WebDriver:ExecuteScript", {"script": script, "args": []})["value"]
+
+    def wait(self, script: str, wanted: str) -> str:
+        """Until the script's text contains the wanted one."""
+        until = time.monotonic() + PATIENCE
+        while wanted not in (found := str(self.run(script))):
+            assert time.monotonic() < until, f"expected {wanted!r}, got {found!r}"
+            time.sleep(0.1)
+        return found
+
+
+@contextmanager
+def firefox(program: str, room: Path) -> Iterator[Firefox]:
+    """It writes its port into the profile."""
+    lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in PREFERENCES.items()]
+    (room / "user.js").write_text("\n".join(lines), "utf-8")
+    command = [program, "--headless", "--marionette", "--no-remote", "--profile", str(room)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        port, until = room / "MarionetteActivePort", time.monotonic() + PATIENCE
+        while not (port.exists() and port.read_text().strip()):
+            assert time.monotonic() < until, "Firefox does not listen"
+            time.sleep(0.1)
+        with socket.create_connection(("127.0.0.1", int(port.read_text())), PATIENCE) as connection:
+            yield Firefox(connection)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def main(program: str) -> None:
+    """One person in one campaign."""
+    status = "return document.getElementById('status').className + ' ' + document.getElementById('status').textContent"
+    campaign = campaign_of()
+    with tempfile.TemporaryDirectory() as state, tempfile.TemporaryDirectory() as room:
+        accepted(Path(state), campaign)
+        with serving(Path(state)) as server, firefox(program, Path(room)) as browser:
+            print(browser.run("return navigator.userAgent"))
+            browser.ask("WebDriver:Navigate", {"url": f"{server.url}/v1/take-part#{campaign.id}"})
+            browser.wait("return document.getElementById('form').hidden", "False")
+            browser.run(
+                "document.querySelector('input[type=radio]').click(); document.getElementById('button').click()"
+            )
+            print(browser.wait(status, "counts once"))
+            browser.ask("WebDriver:Refresh", {})
+            print(browser.wait(status, "already taken part"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
