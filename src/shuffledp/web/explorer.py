@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -63,7 +64,7 @@ class Explorer:
             Route("/api/tasks", _tasks, methods=["GET"]),
             *(Route(f"/api/{name}", self._asker(each), methods=["POST"]) for name, each in OPERATIONS.items()),
         ]
-        handlers: dict[Any, Any] = {Refusal: _refuse, HTTPException: _refuse_other}
+        handlers: dict[Any, Any] = {Refusal: _refuse, HTTPException: _refuse_other, Exception: _fail}
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._running)
 
     @asynccontextmanager
@@ -201,6 +202,14 @@ async def _refuse(_: Request, refusal: Refusal) -> Response:
 
     again = {"retry-after": "1"} if refusal.status == 503 else {}
     return JSONResponse({"error": refusal.sentence}, refusal.status, headers=_fresh() | again)
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    """A mistake of ours: told to whoever started the page, without what was asked."""
+    from starlette.responses import JSONResponse
+
+    print(f"shuffledp: web: {request.url.path} failed ({type(error).__name__}).", file=sys.stderr, flush=True)
+    return JSONResponse({"error": "web: this failed, which is a mistake of shuffledp; please report it."}, 500)
 
 
 async def _refuse_other(_: Request, error: Any) -> Response:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -52,11 +51,11 @@ def open_page(
     application = Doorway(Explorer(watch=watch).application, token, names(host, port))
     if ready is not None:
         ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/{token}/")
-    # Nothing about requests is written anywhere: their addresses have the secret.
+    # Nothing about requests is written anywhere: their addresses have the secret. Those that Ctrl-C cuts off are no
+    # errors; what is one is written by the explorer itself.
     config = uvicorn.Config(
-        application, access_log=False, log_level="warning", server_header=False, proxy_headers=False,
+        application, access_log=False, log_level="critical", server_header=False, proxy_headers=False,
         limit_concurrency=MOST_CONNECTIONS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listening])
-    sys.stdout.flush()
