@@ -24,6 +24,8 @@ def bound(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
+        # Whoever is told the address may come before the server is loaded.
+        made.listen(MOST_CONNECTIONS)
     except OSError as error:
         made.close()
         raise ValueError(f"web: cannot listen at {host}:{port}: {error.strerror or error}.") from None

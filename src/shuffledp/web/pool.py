@@ -97,9 +97,8 @@ class Lane:
         self._waiting = 0
 
     def start(self) -> None:
-        """Begin to load them; questions wait until one is."""
-        for _ in range(self.size):
-            self._add()
+        """Begin to load the first one; the others when they are needed."""
+        self._add()
 
     def _add(self) -> None:
         task = asyncio.create_task(self._started())
@@ -137,6 +136,8 @@ class Lane:
     async def _next(self) -> Worker:
         if self._waiting >= MOST_WAITING:
             raise Busy
+        if self._idle.empty() and len(self._all) + len(self._starting) < self.size:
+            self._add()
         self._waiting += 1
         try:
             return await self._idle.get()
@@ -146,7 +147,8 @@ class Lane:
     def _replace(self, worker: Worker) -> None:
         worker.end()
         self._all.discard(worker)
-        self._add()
+        if self._waiting or not self._all:
+            self._add()
 
     def _late(self, inquiry: Inquiry) -> str:
         return (

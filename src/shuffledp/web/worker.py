@@ -32,7 +32,7 @@ def main() -> None:
     # What a library prints must not be taken for an answer.
     os.dup2(2, 1)
     command = _loaded()
-    _limit(MEMORY)
+    limit(MEMORY)
 
     def tell(line: Mapping[str, Any]) -> None:
         told.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -57,7 +57,7 @@ def _loaded() -> Any:
     return typer.main.get_command(app)
 
 
-def _limit(memory: int) -> None:
+def limit(memory: int) -> None:
     """A budget, from what is taken now."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0]) if sys.platform == "linux" else 0
     if pages:

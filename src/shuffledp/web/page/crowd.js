@@ -3,7 +3,7 @@
 import { Latest, ask } from "./ask.js";
 import { conditions, down, grouped, h, num, plain, table, typed, up } from "./dom.js";
 import { choice, number, segments, slider } from "./field.js";
-import { home, linker, saver, working } from "./part.js";
+import { home, linker, saver, waiting, working } from "./part.js";
 
 const MIXING = ["krr", "oue", "rappor", "subset", "local-hash", "hadamard-response"];
 let answer, take, latest, planned;
@@ -21,12 +21,12 @@ export const crowd = {
     const put = (at, text) => change(parts.map((one, place) => (place === at ? text : one)));
     const drop = (at) => { change(parts.filter((_, place) => place !== at)); frame.rebuild(); };
     const add = h("button", { type: "button", text: survey ? "Add a question" : "Add a group", onclick: () => { change([...parts, survey ? "frequency:colour:1:domain=8" : "2:10000"]); frame.rebuild(); } });
-    const box = (label, value, oninput) => h("label", { cls: "field" }, h("span", { cls: "label", text: label }), h("input", { type: "text", value, spellcheck: "false", oninput: (event) => oninput(event.target.value) }));
-    const remove = (at, name) => h("button", { type: "button", "aria-label": `Remove ${name} ${at + 1}`, text: "×", disabled: parts.length < 2, onclick: () => drop(at) });
+    const box = (label, value, oninput, aria = null) => h("label", { cls: "field" }, h("span", { cls: "label", text: label }), h("input", { type: "text", value, "aria-label": aria, spellcheck: "false", oninput: (event) => oninput(event.target.value) }));
+    const remove = (at, name) => h("button", { type: "button", "aria-label": `Remove ${name} ${at + 1}`, text: survey ? "Remove" : "×", disabled: parts.length < 2, onclick: () => drop(at) });
     const groups = parts.map((text, at) => {
       const cells = text.split(":");
       const cell = (place, value) => { const told = parts[at].split(":"); told[place] = value; parts[at] = told.join(":"); put(at, parts[at]); };
-      if (!survey) return h("div", { cls: "group" }, box(`Local ε₀ of group ${at + 1}`, cells[0], (value) => cell(0, value)), box("Users", cells[1], (value) => cell(1, value)), remove(at, "group"));
+      if (!survey) return h("div", { cls: "group" }, box("Local ε₀", cells[0], (value) => cell(0, value), `Local ε₀ of group ${at + 1}`), box("Users", cells[1], (value) => cell(1, value), `Users of group ${at + 1}`), remove(at, "group"));
       return h("div", { cls: "group four" },
         h("label", { cls: "field" }, h("span", { cls: "label", text: `Question ${at + 1}` }), h("select", { onchange: (event) => cell(0, event.target.value) }, frame.questions.map((one) => h("option", { value: one, text: one, selected: one === cells[0] })))),
         box("Column", cells[1], (value) => cell(1, value)), box("Weight", cells[2] ?? "1", (value) => cell(2, value)), box("Options", cells.slice(3).join(":"), (value) => { parts[at] = [...cells.slice(0, 3), value].join(":"); put(at, parts[at]); }), remove(at, "question"));
@@ -37,7 +37,7 @@ export const crowd = {
         number("opt_outs", "Opt-outs", { value: state.opt_outs, set, hint: "They send messages that depend on nothing, and hide the others." }), slider("delta", "δ", { value: state.delta, low: 1e-14, high: 1e-3, log: true, set })];
   },
   parts(frame) {
-    answer = h("section", { cls: "card", "aria-live": "polite", "aria-label": "Each group" });
+    answer = h("section", { cls: "card", "aria-live": "polite", "aria-label": "Each group" }, waiting());
     take = h("div", { cls: "stack" });
     latest = new Latest(async (given) => {
       const found = await frame.guard(() => ask("crowd", given));

@@ -10,7 +10,7 @@ function fill(made, given, kids) {
     else if (name === "value") made.value = value;
     else made.setAttribute(name === "cls" ? "class" : name, value === true ? "" : value);
   }
-  made.append(...kids.flat().filter((kid) => kid !== null && kid !== undefined && kid !== false));
+  made.append(...kids.flat(Infinity).filter((kid) => kid !== null && kid !== undefined && kid !== false));
   return made;
 }
 

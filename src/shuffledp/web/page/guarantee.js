@@ -3,7 +3,7 @@
 import { Latest, ask } from "./ask.js";
 import { card, conditions, down, grouped, h, num, plain, table, typed, up } from "./dom.js";
 import { segments } from "./field.js";
-import { home, linker, settled, working } from "./part.js";
+import { home, linker, settled, waiting, working } from "./part.js";
 import { lines, strip } from "./plot.js";
 import { about, asked, defaults, fields, local } from "./question.js";
 
@@ -16,7 +16,7 @@ export const guarantee = {
   lead: "The central ε that nobody can exceed who sees the shuffled messages, with its proof, and an attack that shows how little is left to gain.",
   fields: (frame) => fields(frame),
   parts(frame) {
-    answer = h("section", { cls: "card", "aria-live": "polite", "aria-label": "The guarantee" });
+    answer = h("section", { cls: "card", "aria-live": "polite", "aria-label": "The guarantee" }, waiting());
     take = h("div", { cls: "stack" });
     curve = working(frame, "sweep", (found) => drawn(frame, found));
     bounds = working(frame, "compare", compared);

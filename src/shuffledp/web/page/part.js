@@ -36,6 +36,8 @@ export function working(frame, operation, shown, idle = null) {
   return { place, run, stop: () => control?.abort(), outdate: (given) => { if (asked !== JSON.stringify(given)) for (const old of place.children) old.classList.add("stale"); } };
 }
 
+export const waiting = () => h("p", { cls: "say", text: "Computing …" });
+
 /** Waits until nothing changed for a while. */
 export function settled(work, milliseconds) {
   let clock = 0;

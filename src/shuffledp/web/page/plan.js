@@ -3,7 +3,7 @@
 import { Latest, ask } from "./ask.js";
 import { card, conditions, grouped, h, num, percent, plain, read, table, typed, up } from "./dom.js";
 import { choice, more, number, pair, slider } from "./field.js";
-import { home, linker, saver, settled, working } from "./part.js";
+import { home, linker, saver, settled, waiting, working } from "./part.js";
 import { beside, lines } from "./plot.js";
 
 const LABELS = { domain: "Options there are", items: "Options a user holds", dimension: "Coordinates", low: "Least value", high: "Largest value", west: "West", east: "East",
@@ -34,7 +34,7 @@ export const plan = {
     ].flat();
   },
   parts(frame) {
-    live = h("section", { cls: "card", "aria-live": "polite", "aria-label": "Error and risk" });
+    live = h("section", { cls: "card", "aria-live": "polite", "aria-label": "Error and risk" }, waiting());
     trail = new Map(); trailed = "";
     take = h("div", { cls: "stack" });
     const start = h("button", { type: "button", cls: "first", id: "rank", text: "Compare all mechanisms", onclick: () => ranked.run(question(frame)) });
@@ -90,7 +90,7 @@ function riskOf(told) {
 async function preview(frame, given, superseded) {
   const found = await frame.guard(() => ask("plan", given));
   live.classList.toggle("stale", !found);
-  if (!found || superseded()) return;
+  if (!found) return;
   const told = found.answer, offer = told.mechanisms[0];
   const risk = told.plan ? await ask("tradeoff", riskOf(told)).catch(() => null) : null;
   const caught = risk?.answer.tpr[0].tpr;

@@ -179,7 +179,7 @@ export function beside({ estimates, unit }) {
     const x = { log: false, from: -0.5, to: estimates.length - 0.5 };
     const room = { left: 64, right: width - 12, top: 22, bottom: height - 26 };
     const X = scale(x, room.left, room.right), Y = scale(y, room.bottom, room.top), wide = Math.min(9, (room.right - room.left) / estimates.length / 2.4);
-    for (const tick of ticks(y, 4)) svg.append(s("line", { cls: "grid", x1: room.left, x2: room.right, y1: Y(tick), y2: Y(tick) }),
+    for (const tick of ticks(y, 6)) svg.append(s("line", { cls: "grid", x1: room.left, x2: room.right, y1: Y(tick), y2: Y(tick) }),
       s("text", { cls: "tick", x: room.left - 8, y: Y(tick) + 4, "text-anchor": "end", text: tickText(tick, false) }));
     estimates.forEach((one, place) => svg.append(
       s("line", { cls: "span", x1: X(place), x2: X(place), y1: Y(at(one) + one.error - one.margin), y2: Y(at(one) + one.error + one.margin) }),

@@ -65,7 +65,8 @@ function certified(frame, { files, command }) {
 }
 
 function stated(frame, { files }) {
-  const html = files["statement.html"], page = new DOMParser().parseFromString(html, "text/html");
+  const html = files["statement.html"];
+  const page = new DOMParser().parseFromString(html.replace(/<style>.*?<\/style>/s, ""), "text/html");
   const sheet = h("article", { cls: "paper", id: "statement" }, ...page.body.childNodes);
   for (const heading of sheet.querySelectorAll("h1, h2")) {
     // The page has its own first heading.

@@ -3,7 +3,7 @@
 import { Latest, ask } from "./ask.js";
 import { card, conditions, down, h, num, percent, plain, up } from "./dom.js";
 import { slider } from "./field.js";
-import { home, linker } from "./part.js";
+import { home, linker, waiting } from "./part.js";
 import { lines } from "./plot.js";
 import { asked, defaults, fields } from "./question.js";
 
@@ -18,7 +18,7 @@ export const risk = {
     slider("prior", "How sure she is beforehand", { value: frame.state.prior, low: 0.01, high: 0.99, step: 0.01, set: frame.set, hint: "The probability she gives to the person having said B." }),
     ...fields(frame, { target: false })],
   parts(frame) {
-    words = h("section", { cls: "card", "aria-live": "polite", "aria-label": "In words" });
+    words = h("section", { cls: "card", "aria-live": "polite", "aria-label": "In words" }, waiting());
     picture = h("div");
     take = h("div", { cls: "stack" });
     latest = new Latest(async (given, superseded) => {
