@@ -15,6 +15,7 @@ from tests.web.browser import ARGUMENTS, CHROMIUM, PATIENCE, PageServer, serving
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+
 @pytest.fixture(scope="session")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small collection that is released."""
@@ -55,7 +56,9 @@ class Visit:
         page.set_default_timeout(PATIENCE * 1000)
         page.on("request", lambda request: self.asked.append(request.url))
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("console", lambda said: self.wrong.append(said.text) if "Content Security Policy" in said.text else None)
+        page.on(
+            "console", lambda said: self.wrong.append(said.text) if "Content Security Policy" in said.text else None
+        )
 
     def open(self, view: str) -> Page:
         """A view, loaded afresh."""

@@ -102,7 +102,9 @@ def test_python_lines_give_the_same_number(
     names: dict[str, Any] = {}
     exec(found["python"], names)
     capsys.readouterr()
-    asked = names["curve"].epsilon(float(given["delta"])) if "delta" in given else names["curve"].delta(given["epsilon"])
+    asked = (
+        names["curve"].epsilon(float(given["delta"])) if "delta" in given else names["curve"].delta(given["epsilon"])
+    )
     assert asked.upper == found["answer"]["epsilon" if "delta" in given else "delta"]["upper"]
 
 

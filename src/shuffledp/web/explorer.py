@@ -1,4 +1,4 @@
-"""The page and its interface: files, one address for each operation, and what is watched. ``openapi.json`` tells all."""
+"""The page and its interface: files, an address for each operation, and what is watched."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _flag(inquiry: Inquiry, name: str, value: Any) -> None:
 
 def _settings(inquiry: Inquiry, name: str, value: Any) -> None:
     if not isinstance(value, dict) or len(value) > LONGEST_LIST:
-        raise _refuse(inquiry, name, "an object of settings, such as {\"options\": 16}")
+        raise _refuse(inquiry, name, 'an object of settings, such as {"options": 16}')
     for key, one in value.items():
         inquiry.arguments.append(f"--set={_plain_text(inquiry, name, key)}={number_text(inquiry, key, one)}")
 

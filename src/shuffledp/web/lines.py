@@ -72,8 +72,8 @@ def _randomizer(given: Mapping[str, Any]) -> str | None:
         kind = catalogue.find(str(given["mechanism"]))
         if kind is None or not catalogue.can_be_named(kind) or kind.built_from_table:
             return None
-        local = {} if given.get("epsilon_local") is None else {"epsilon": given["epsilon_local"]}
-        settings = {**local, **(given.get("settings") or {})}
+        kept = {} if given.get("epsilon_local") is None else {"epsilon": given["epsilon_local"]}
+        settings = {**kept, **(given.get("settings") or {})}
         return f"sdp.{kind.__name__}({_named(settings, *settings)})"
     if given.get("epsilon_local") is not None:
         local = _number(given["epsilon_local"])

@@ -37,9 +37,7 @@ def _collection(directory: Path) -> dict[str, Any]:
         return _released(json.loads(report.read_text("utf-8")))
     job = Job.unfinished(directory)
     if job is None:
-        raise ValueError(
-            f"web: expected a directory of `shuffledp collect` or of a shuffler, got {directory.name!r}; it may begin yet."
-        )
+        raise ValueError(f"web: expected a directory of `shuffledp collect` or of a shuffler, got {directory.name!r}.")
     step = STEPS.index("reported") if job.is_reported else 2 * job.is_shuffled or int(job.encoded.exists())
     return {"kind": "collection", "steps": list(STEPS), "step": step, **_plan(job.plan)}
 

@@ -20,7 +20,7 @@ export const crowd = {
     const change = (list) => { set(survey ? "questions" : "groups", list.join(";")); };
     const put = (at, text) => change(parts.map((one, place) => (place === at ? text : one)));
     const drop = (at) => { change(parts.filter((_, place) => place !== at)); frame.rebuild(); };
-    const add = h("button", { type: "button", text: survey ? "Add a question" : "Add a group", onclick: () => { change([...parts, survey ? "frequency:colour:1:domain=8" : "2:10000"]); frame.rebuild(); } });
+    const add = h("button", { type: "button", text: survey ? "Add a question" : "Add a group", onclick: () => { change([...parts, survey ? "frequency:colour:1:domain=8" : `${1 + Math.max(...parts.map((one) => Number(one.split(":")[0]) || 0))}:10000`]); frame.rebuild(); } });
     const box = (label, value, oninput, aria = null) => h("label", { cls: "field" }, h("span", { cls: "label", text: label }), h("input", { type: "text", value, "aria-label": aria, spellcheck: "false", oninput: (event) => oninput(event.target.value) }));
     const remove = (at, name) => h("button", { type: "button", "aria-label": `Remove ${name} ${at + 1}`, text: survey ? "Remove" : "×", disabled: parts.length < 2, onclick: () => drop(at) });
     const groups = parts.map((text, at) => {

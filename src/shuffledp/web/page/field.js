@@ -2,27 +2,30 @@
 
 import { h, read, typed } from "./dom.js";
 
-const MOST = 1000;
+const PARTS = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8];
 
-/** A number that is typed or dragged; `log` sliders go by equal factors. */
-export function slider(name, label, { value, low, high, log = false, step = null, hint = "", set }) {
-  const place = (number) => {
-    const share = log ? Math.log(number / low) / Math.log(high / low) : (number - low) / (high - low);
-    return Math.round(MOST * Math.max(0, Math.min(1, share)));
-  };
-  const at = (place) => {
-    const share = place / MOST;
-    if (log) return Number((low * (high / low) ** share).toPrecision(high / low > 1e4 ? 2 : 3));
-    const exact = low + share * (high - low);
-    return Number((step ? Math.round(exact / step) * step : exact).toPrecision(6));
-  };
+/** The numbers that a slider stops at: round ones, by equal steps or, where `log`, about equal factors. */
+function stops({ low, high, log, whole, step }) {
+  if (!log) return Array.from({ length: Math.round((high - low) / step) + 1 }, (_, at) => Number((low + at * step).toPrecision(6)));
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high) + 1e-9; power++)
+    for (const part of PARTS) found.push(Number(`${part}e${power}`));
+  return found.filter((each) => each >= low && each <= high && (!whole || Number.isInteger(each)));
+}
+
+/** A number that is typed or dragged. */
+export function slider(name, label, { value, low, high, log = false, whole = false, step = null, hint = "", set }) {
+  const all = stops({ low, high, log, whole, step });
+  const far = (each, number) => (log ? Math.abs(Math.log(each / number)) : Math.abs(each - number));
+  const place = (number) => all.reduce((best, each, at) => (far(each, number) < far(all[best], number) ? at : best), 0);
+  const at = (place) => all[place];
   const text = h("input", {
     type: "text", id: `f-${name}`, "data-name": name, inputmode: "decimal", value, spellcheck: "false",
     "aria-describedby": hint ? `h-${name}` : null,
     oninput: () => { if (Number.isFinite(read(text.value))) range.value = place(read(text.value)); set(name, text.value); },
   });
   const range = h("input", {
-    type: "range", min: 0, max: MOST, step: log ? 1 : "any", "aria-label": `${label}, slider`, "data-slider": name,
+    type: "range", min: 0, max: all.length - 1, step: 1, "aria-label": `${label}, slider`, "data-slider": name,
     oninput: () => { text.value = typed(at(Number(range.value))); range.setAttribute("aria-valuetext", text.value); set(name, text.value); },
   });
   range.value = place(read(value) || low);

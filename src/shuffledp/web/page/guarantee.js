@@ -33,8 +33,6 @@ export const guarantee = {
     if (name === "against") return refresh(frame);
     if (name === "mechanism") document.getElementById("view").querySelector(".segments")?.replaceWith(axesOf(frame));
     latest.ask({ ...asked(frame, "delta"), effort: frame.state.effort });
-    curve.outdate(null);
-    bounds.outdate(null);
     later();
   },
   leave() { curve.stop(); bounds.stop(); },

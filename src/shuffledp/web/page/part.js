@@ -15,8 +15,7 @@ export function working(frame, operation, shown, idle = null) {
     const fill = h("i"), bar = h("div", { cls: "bar unknown" }, fill), said = h("span", { role: "status", text: "Starting …" });
     const end = h("button", { type: "button", text: "Cancel", onclick: () => mine.abort() });
     const busy = h("div", { cls: "working" }, said, bar, end);
-    place.querySelector(":scope > .working")?.remove();
-    for (const old of place.children) old.classList.add("stale");
+    place.querySelectorAll(":scope > .working, :scope > .old").forEach((one) => one.remove());
     place.append(busy);
     const found = await frame.guard(() => follow(operation, given, ({ step, done, total }) => {
       said.textContent = total ? `${step[0].toUpperCase()}${step.slice(1)}: ${Math.min(done, total)} of ${total}` : `${step} …`;
@@ -27,13 +26,14 @@ export function working(frame, operation, shown, idle = null) {
     busy.remove();
     control = null;
     if (found) place.replaceChildren(...[shown(found)].flat());
-    else {
-      for (const old of place.children) old.classList.remove("stale");
-      if (mine.signal.aborted) place.append(h("p", { cls: "working", role: "status", text: "Cancelled." }));
-    }
+    else if (mine.signal.aborted) place.append(h("p", { cls: "working", role: "status", text: "Cancelled." }));
     return found;
   };
-  return { place, run, stop: () => control?.abort(), outdate: (given) => { if (asked !== JSON.stringify(given)) for (const old of place.children) old.classList.add("stale"); } };
+  const outdate = (given) => {
+    if (asked && asked !== JSON.stringify(given) && !place.querySelector(":scope > .old, :scope > .working"))
+      place.prepend(h("p", { cls: "old", text: "This was computed for other settings; ask again." }));
+  };
+  return { place, run, stop: () => control?.abort(), outdate };
 }
 
 export const waiting = () => h("p", { cls: "say", text: "Computing …" });

@@ -29,7 +29,7 @@ export const plan = {
       slider("delta", "δ", { value: state.delta, low: 1e-14, high: 1e-3, log: true, set }),
       choice("mechanism", "Shown live", { value: state.mechanism, groups: [[null, able]], set, hint: "Compare all of them with the button." }),
       more("Rounds, fewest users, colluding users", state.rounds !== "1" || state.minimum !== "" || state.colluding !== "0",
-        slider("rounds", "Rounds", { value: state.rounds, low: 1, high: 1000, log: true, set }),
+        slider("rounds", "Rounds", { value: state.rounds, low: 1, high: 1000, log: true, whole: true, set }),
         pair(number("minimum", "Fewest users", { value: state.minimum, set, placeholder: "all" }), number("colluding", "Colluding", { value: state.colluding, set }))),
     ].flat();
   },

@@ -63,7 +63,7 @@ export function fields(frame, { target = true } = {}) {
     slider("users", "Users", { value: state.users, low: 10, high: 1e9, log: true, set }),
     target && slider("delta", "δ", { value: state.delta, low: 1e-14, high: 1e-2, log: true, set }),
     more("Rounds, samples, colluding users", state.rounds !== "1" || state.of !== "" || state.colluding !== "0",
-      slider("rounds", "Rounds", { value: state.rounds, low: 1, high: 1000, log: true, set }),
+      slider("rounds", "Rounds", { value: state.rounds, low: 1, high: 1000, log: true, whole: true, set }),
       pair(number("of", "Drawn out of", { value: state.of, set, placeholder: "everybody" }), number("colluding", "Colluding", { value: state.colluding, set })),
       h("p", { cls: "hint", text: "Each round's users are drawn secretly out of so many; colluding ones tell the analyst what they sent." }),
       ...rest),
