@@ -23,7 +23,7 @@ ARGUMENTS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PATIENCE = 60.0
+PATIENCE = 180.0
 STOPPED = "shuffledp: Stopped.\n"
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

@@ -56,9 +56,7 @@ class Visit:
         page.set_default_timeout(PATIENCE * 1000)
         page.on("request", lambda request: self.asked.append(request.url))
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on(
-            "console", lambda said: self.wrong.append(said.text) if "Content Security Policy" in said.text else None
-        )
+        page.on("console", lambda said: self.wrong.append(said.text) if "Security Policy" in said.text else None)
 
     def open(self, view: str) -> Page:
         """A view, loaded afresh."""

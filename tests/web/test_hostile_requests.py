@@ -100,8 +100,8 @@ def test_what_takes_long_does_not_keep_others_waiting(server: PageServer) -> Non
     host, port = server.host.split(":")
     body = json.dumps({**LONG, "against": "rounds"}).encode()
     head = (
-        f"POST /{server.url.split('/')[3]}/api/sweep HTTP/1.1\r\nHost: {server.host}\r\nAccept: application/x-ndjson\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"POST /{server.url.split('/')[3]}/api/sweep HTTP/1.1\r\nHost: {server.host}\r\n"
+        f"Accept: application/x-ndjson\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode()
     before = server.children()
     links = [socket.create_connection((host, int(port)), timeout=PATIENCE) for _ in range(4)]

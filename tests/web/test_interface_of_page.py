@@ -32,7 +32,8 @@ CASES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("amplify", {"p": "inf", "beta": 1, "q": 16, "users": 60_001, "delta": 1e-7, "effort": "quick"},
      ("amplify", "--p", "inf", "--beta", "1", "--q", "16", "--users", "60001", "--delta", "1e-7", "--effort", "quick")),
     ("amplify", {**KRR, "users": 5000, "of": 1e5, "rounds": 3, "delta": 1e-6, "effort": "quick"},
-     ("amplify", *KRR_TYPED, "--users", "5000", "--of", "1e5", "--rounds", "3", "--delta", "1e-6", "--effort", "quick")),
+     ("amplify", *KRR_TYPED, "--users", "5000", "--of", "1e5", "--rounds", "3", "--delta", "1e-6",
+      "--effort", "quick")),
     ("compare", {**KRR, "users": 1000, "delta": 1e-6}, ("compare", *KRR_TYPED, "--users", "1000", "--delta", "1e-6")),
     ("tradeoff", {**KRR, "users": 1000, "fpr": [0.01, "0.1"], "prior": 0.25, "points": 11},
      ("tradeoff", *KRR_TYPED, "--users", "1000", "--fpr", "0.01", "--fpr", "0.1", "--prior", "0.25", "--points", "11")),
@@ -207,10 +208,11 @@ def test_headers_allow_nothing_from_elsewhere(server: PageServer) -> None:
         page = answer.read().decode()
     policy = told["content-security-policy"]
     assert "default-src 'none'" in policy
-    assert "unsafe" not in policy and "http" not in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
     assert "frame-ancestors 'none'" in policy
     assert (told["referrer-policy"], told["x-content-type-options"]) == ("no-referrer", "nosniff")
-    assert "set-cookie" not in told and "access-control-allow-origin" not in told
+    assert not {"set-cookie", "access-control-allow-origin"} & told.keys()
     assert re.findall(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|<style", page) == []
 
 
