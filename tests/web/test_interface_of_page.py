@@ -116,7 +116,20 @@ def test_python_lines_of_the_other_questions() -> None:
         text = lines.of(operation, given)
         assert text.startswith(lines.FIRST)
         compile(text, operation, "exec")
-    assert lines.of("plan", {}) == lines.of("amplify", {"mechanism": "padded-exponential", "delta": 0.1}) == ""
+    assert lines.of("verify", {}) == lines.of("amplify", {"mechanism": "padded-exponential", "delta": 0.1}) == ""
+
+
+def test_python_lines_of_crowds_and_plans(server: PageServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """They give what the command gives."""
+    for operation, given, _ in (CASES[6], CASES[7]):
+        found = server.ask(operation, given)[1]
+        names: dict[str, Any] = {}
+        exec(found["python"], names)
+        told = capsys.readouterr().out
+        if operation == "crowd":
+            assert json.loads(told) == [group["epsilon"]["upper"] for group in found["answer"]["groups"]]
+        else:
+            assert names["ranking"].best.plan.document() == found["answer"]["plan"]
 
 
 REFUSED = [

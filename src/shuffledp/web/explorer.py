@@ -32,6 +32,8 @@ MOST_BYTES = 1 << 21
 BODY_SECONDS = 10.0
 LINES = "application/x-ndjson"
 MOST_KEPT, LONGEST_KEPT = 256, 1 << 18
+ENDED = {"connection": "close"}
+"""What was not read of a request is not waited for."""
 BUSY = "web: many questions are waiting already; try again in a moment."
 
 
@@ -200,8 +202,8 @@ async def _tasks(_: Request) -> Response:
 async def _refuse(_: Request, refusal: Refusal) -> Response:
     from starlette.responses import JSONResponse
 
-    again = {"retry-after": "1"} if refusal.status == 503 else {}
-    return JSONResponse({"error": refusal.sentence}, refusal.status, headers=_fresh() | again)
+    more = {503: {"retry-after": "1"}, 408: ENDED, 413: ENDED}.get(refusal.status, {})
+    return JSONResponse({"error": refusal.sentence}, refusal.status, headers=_fresh() | more)
 
 
 async def _fail(request: Request, error: Exception) -> Response:

@@ -10,6 +10,20 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.web.inquiry import TABLE, Inquiry
 
 RAW = ("p", "beta", "q_common")
+GIVEN = (
+    "domain",
+    "items",
+    "dimension",
+    "west",
+    "east",
+    "south",
+    "north",
+    "columns",
+    "strings",
+    "bits",
+    "reach",
+    "ways",
+)
 FIRST = "import shuffledp as sdp"
 
 
@@ -20,6 +34,9 @@ def command(inquiry: Inquiry) -> str:
 
 def of(operation: str, given: Mapping[str, Any]) -> str:
     """Lines that print the same number; empty where the operation has none."""
+    given = {name: value for name, value in given.items() if value is not None}
+    if operation in WHOLE:
+        return "\n".join([FIRST, *WHOLE[operation](given), ""])
     made = {"amplify": _amplify, "compare": _compare, "tradeoff": _tradeoff, "sweep": _sweep}.get(operation)
     randomizer = None if made is None else _randomizer(given)
     if made is None or randomizer is None:
@@ -53,6 +70,33 @@ def _sweep(given: Mapping[str, Any]) -> list[str]:
     schedule = f"sdp.Schedule({_named(given, 'users', 'of', 'rate', 'rounds')})"
     rest = _named(given, "delta", "colluding")
     return [f"print(sdp.sweep(randomizer, {schedule}, over={over!r}, {rest}))"]
+
+
+def _plan(given: Mapping[str, Any]) -> list[str]:
+    """Of any task: the options as the command has them."""
+    lists = {name: f"({', '.join(_number(one) for one in given[name])},)" for name in ("low", "high") if name in given}
+    plain = {name: _number(given[name]) for name in GIVEN if given.get(name) is not None}
+    several = f"questions_of({list(given.get('question') or [])!r}, None)" if given.get("question") else ""
+    told = ", ".join(f"{name}={text}" for name, text in {**plain, **lists}.items())
+    task = f"Survey({several})" if several else f'from_options("{given.get("task", "")}", Given({told}))'
+    rest = _named(
+        given, "users", "epsilon", "delta", "rounds", "of", "rate", "mechanism", "minimum", "colluding", "effort"
+    )
+    needed = ("from shuffledp.tasks.asked_questions import questions_of", "from shuffledp.tasks.survey import Survey")
+    usual = ("from shuffledp.tasks.given import Given", "from shuffledp.tasks.task_list import from_options")
+    return [*(needed if several else usual), "", f"ranking = sdp.plan({task}, {rest})", "print(ranking)"]
+
+
+def _crowd(given: Mapping[str, Any]) -> list[str]:
+    groups = given.get("group") or []
+    made = [(_randomizer({**given, "epsilon_local": one["epsilon_local"]}), _number(one["users"])) for one in groups]
+    members = ", ".join(f"{randomizer}: {users}" for randomizer, users in made)
+    rest = _named(given, "colluding", "effort")
+    return ["", f"groups = {{{members}}}", f"curve = sdp.amplify(sdp.Crowd(groups){', ' * bool(rest)}{rest})",
+            f"print([curve.of(one).epsilon({_number(given.get('delta', 1e-8))}).upper for one in groups])"]  # fmt: skip
+
+
+WHOLE = {"plan": _plan, "crowd": _crowd}
 
 
 def _curve(given: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ export const crowd = {
 
 const survey = (frame) => ({ question: frame.state.questions.split(";"), users: frame.state.users, epsilon: frame.state.epsilon, delta: frame.state.delta });
 
-function grouped_(frame, { answer: told, command }) {
+function grouped_(frame, { answer: told, command, python }) {
   const worst = told.groups[told.worst];
   frame.glance(`ε ≤ ${up(worst.epsilon.upper)} for everybody`);
   const alone = told.groups.map((one) => one.mechanism.epsilon);
@@ -72,7 +72,7 @@ function grouped_(frame, { answer: told, command }) {
     table([["local ε₀"], ["users", "n"], ["central ε", "n"], ["attack attains", "n"], ["times smaller", "n"], ["bound", "why"]],
       told.groups.map((one, at) => [plain(alone[at]), grouped(one.users), h("span", { "data-exact": String(one.epsilon.upper), text: up(one.epsilon.upper) }), one.epsilon.lower === null ? "none known" : down(one.epsilon.lower), plain(alone[at] / num(one.epsilon.upper)), one.bound]),
       told.groups.map((_, at) => (at === told.worst ? "best" : ""))));
-  take.replaceChildren(home({ command, buttons: [linker()] }));
+  take.replaceChildren(conditions(told.conditions), home({ command, python, buttons: [linker()] }));
 }
 
 function surveyed({ answer: told, command }) {

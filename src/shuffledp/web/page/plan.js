@@ -108,7 +108,7 @@ async function preview(frame, given, superseded) {
     h("div", { cls: "chips" }, h("span", { cls: "chip", text: `ε ≤ ${up(offer.epsilon.upper)} at δ = ${typed(told.delta)}` }),
       h("span", { cls: "chip plain", text: offer.epsilon_local === null ? "rests on the shuffler alone" : `local ε₀ = ${plain(offer.epsilon_local)}` }),
       h("span", { cls: "chip plain", text: `${plain(offer.messages_per_user)} message${offer.messages_per_user === 1 ? "" : "s"}, ${plain(offer.bits_per_user)} bits a user` }),
-      h("span", { cls: "chip plain", text: `a liar moves it by ${plain(offer.influence)}` }),
+      h("span", { cls: "chip plain", text: `one liar moves it by ${plain(offer.influence)}` }),
       half && h("span", { cls: "chip plain", text: half.epsilon === null ? "no ε if half take part" : `ε = ${up(half.epsilon, 3)} if half take part` })),
     trail.size > 1 ? moving(told) : h("p", { cls: "say", text: "Drag ε to draw how error and risk depend on it." }));
   take.replaceChildren(conditions(told.conditions), home({ command: found.command, python: found.python, buttons: [
