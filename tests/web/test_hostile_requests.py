@@ -163,9 +163,9 @@ def test_memory_is_limited(tmp_path: Path) -> None:
 import json, sys
 from shuffledp.web import worker
 command = worker._loaded()
-worker.limit(1 << 24)
-asked = {"operation": "amplify", "written": [], "files": {"table.csv": ("1," + "0," * 1998 + "0\\n") * 2000},
+asked = {"operation": "amplify", "written": [], "files": {"table.csv": ("1," + "0," * 1498 + "0\\n") * 1500},
          "arguments": ["amplify", "--table=table.csv", "--users=10", "--delta=0.1", "--json"]}
+worker.limit(1 << 25)
 print(json.dumps(worker.answered(command, asked, lambda line: None)))
 """
     done = subprocess.run(

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,7 @@ class Explorer:
             except ValueError as error:
                 raise Refusal(422, str(error)) from None
             if LINES in request.headers.get("accept", ""):
-                told = self._lines(operation, inquiry, given)
+                told = self._lines(operation, inquiry, given, _gone(request))
                 return StreamingResponse(told, media_type=LINES, headers=_fresh())
             content = await self._answer(operation, inquiry, given)
             return Response(content, media_type="application/json", headers=_fresh())
@@ -139,20 +139,34 @@ class Explorer:
                 self._kept.popitem(last=False)
         return content
 
-    async def _lines(self, operation: Operation, inquiry: Inquiry, given: Mapping[str, Any]) -> AsyncIterator[bytes]:
+    async def _lines(
+        self, operation: Operation, inquiry: Inquiry, given: Mapping[str, Any], gone: Coroutine[Any, Any, None]
+    ) -> AsyncIterator[bytes]:
         """How far it is, a line each, and at last the document or the refusal; who stops reading stops the work."""
         queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         work = asyncio.create_task(self._answer(operation, inquiry, given, queue.put_nowait))
         work.add_done_callback(lambda _: queue.put_nowait({}))
+        # Not only when there is something to send: a step may take long.
+        left = asyncio.create_task(gone)
+        left.add_done_callback(lambda _: work.cancel())
         try:
             while progress := await queue.get():
                 yield json.dumps({"progress": progress}, ensure_ascii=False).encode() + b"\n"
+            if work.cancelled():
+                return
             try:
                 yield await work + b"\n"
             except Refusal as refusal:
                 yield json.dumps({"error": refusal.sentence, "status": refusal.status}).encode() + b"\n"
         finally:
             work.cancel()
+            left.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Until who asked is no longer there."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _fresh() -> dict[str, str]:

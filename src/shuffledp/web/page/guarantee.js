@@ -77,7 +77,7 @@ function drawn(frame, { files }) {
   return lines({
     label: `${value} against ${name}: ${about(frame)}`, file: `epsilon-${axis}`, csv: () => text,
     x: { name, log }, y: { name: value, log: true }, asked: x ? { x, text: "asked" } : null,
-    series: [{ name: "guaranteed", points: points(1), at: 0.42, dy: -12 }, { name: "attack: no less is possible", cls: "other", points: points(2), at: 0.62, dy: 22 }],
+    series: [{ name: "guaranteed", points: points(1), at: 0.14, dy: -12 }, { name: "attack: no less is possible", cls: "other", points: points(2), at: 0.88, dy: 22 }],
   });
 }
 

@@ -9,7 +9,7 @@ import { beside, lines } from "./plot.js";
 const LABELS = { domain: "Options there are", items: "Options a user holds", dimension: "Coordinates", low: "Least value", high: "Largest value", west: "West", east: "East",
   south: "South", north: "North", columns: "Cells west to east", strings: "Most bytes of a text", bits: "Bits of a number", reach: "Bits to be found", ways: "Columns together" };
 const TYPICAL = { domain: "16", items: "3", dimension: "16", low: "0", high: "1", west: "0", east: "1", south: "0", north: "1", columns: "8", strings: "4" };
-const LISTS = ["low", "high"], SHOWN = 60;
+const LISTS = ["low", "high"], SHOWN = 60, REPEATS = 20;
 let live, ranked, tried, take, latest, trail, trailed, rehearse;
 
 export const plan = {
@@ -40,7 +40,7 @@ export const plan = {
     const start = h("button", { type: "button", cls: "first", id: "rank", text: "Compare all mechanisms", onclick: () => ranked.run(question(frame)) });
     ranked = working(frame, "plan", (found) => ranking(frame, found), h("p", { cls: "say", text: "Every mechanism of the task is calibrated to the target and ranked by its error; this takes up to a minute." }));
     tried = working(frame, "simulate", simulated);
-    rehearse = settled((found) => tried.run({ plan: found, repeat: 20 }), 900);
+    rehearse = settled((found) => tried.run({ plan: found, repeat: REPEATS }), 900);
     latest = new Latest((given, superseded) => preview(frame, given, superseded));
     usable(frame).then(() => frame.rebuild());
     return [live, card("One simulated collection beside the truth", tried.place), h("section", { cls: "card" }, h("div", { cls: "head" }, h("h2", { text: "All mechanisms, by error" }), start), ranked.place), take];
@@ -113,6 +113,7 @@ async function preview(frame, given, superseded) {
     trail.size > 1 ? moving(told) : h("p", { cls: "say", text: "Drag ε to draw how error and risk depend on it." }));
   take.replaceChildren(conditions(told.conditions), home({ command: found.command, python: found.python, buttons: [
     told.plan && saver("Save plan.json", "plan.json", () => JSON.stringify(told.plan, null, 1) + "\n", "application/json"), linker()].filter(Boolean) }));
+  tried.outdate({ plan: told.plan, repeat: REPEATS });
   if (told.plan && !superseded()) rehearse(told.plan);
 }
 

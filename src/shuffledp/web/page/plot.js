@@ -130,8 +130,9 @@ export function lines({ label, file, csv, x, y, series, asked, area, tall }) {
       const [at, value] = points[Math.min(points.length - 1, Math.round((one.at ?? 0.7) * (points.length - 1)))];
       // Beside the line, not on it: above a falling one is room to the right, below it to the left.
       const falls = points.at(-1)[1] < points[0][1], above = (one.dy ?? -10) < 0;
-      const anchor = falls === above ? "start" : "end";
-      svg.append(s("text", { cls: `name ${one.cls ?? ""}`, x: X(at) + (anchor === "start" ? 8 : -8), y: Y(value) + (one.dy ?? -10), "text-anchor": anchor, text: one.name }));
+      const wide = 7 * one.name.length, wanted = X(at) + (falls === above ? 8 : -8 - wide);
+      const left = Math.max(room.left + 4, Math.min(room.right - wide, wanted));
+      svg.append(s("text", { cls: `name ${one.cls ?? ""}`, x: left, y: Y(value) + (one.dy ?? -10), text: one.name }));
     }
     const dot = s("circle", { cls: "dot", r: 5 });
     const near = asked && nearest(series[0].points.filter(inside), asked.x);

@@ -38,7 +38,7 @@ export const risk = {
 function shown(frame, { answer: told, command, python }, alone) {
   const level = told.tpr[0].fpr, catches = told.tpr[0].tpr, { prior } = told.bayes_risk, ppv = told.ppv[0].ppv;
   const other = alone?.answer;
-  frame.glance(`caught at most ${percent(catches)} at ${plain(100 * level)}% false alarms`);
+  frame.glance(`caught ≤ ${percent(catches)} at ${plain(100 * level)}% false alarms`);
   words.replaceChildren(
     h("div", { cls: "big" }, h("strong", { id: "catches", "data-exact": String(catches), text: percent(catches) }), h("span", { text: "caught at most" })),
     h("p", { cls: "say" }, `An attacker who accepts ${plain(100 * level)}% false alarms catches at most ${percent(catches)}; guessing blindly catches ${plain(100 * level)}%.` +
