@@ -31,10 +31,13 @@ from shuffledp.cli import (
     tour,
     tradeoff,
     verify,
+    web,
 )
 from shuffledp.cli.once import OnceEach
 from shuffledp.errors import ShuffledpError
 
+BAD = (TyperException, ShuffledpError, ValueError, TypeError, OverflowError, OSError, MemoryError)
+"""What bad input, or asking for too much, raises."""
 STOPPED = 130
 """What a shell calls a program that Ctrl-C ended."""
 
@@ -89,22 +92,17 @@ app.command("send")(send.command)
 app.command("receive")(receive.command)
 app.command("ask", cls=ask.TakesRanges)(ask.command)
 app.add_typer(ledger.app, name="ledger")
+app.command("web")(web.command)
 
 
 def run() -> None:
     """Run the command line; bad input is one sentence on stderr and exit code 2."""
     try:
         status = app(standalone_mode=False)
-    except TyperException as error:
-        _fail(_sentence(error))
-    except (ShuffledpError, ValueError, TypeError, OverflowError) as error:
-        if os.environ.get("SHUFFLEDP_DEBUG"):
+    except BAD as error:
+        if os.environ.get("SHUFFLEDP_DEBUG") and not isinstance(error, TyperException | OSError | MemoryError):
             raise
-        _fail(_as_command(str(error)))
-    except OSError as error:
-        _fail(f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}.")
-    except MemoryError:
-        _fail("this needs more memory than there is; ask for less.")
+        _fail(sentence_of(error))
     except (KeyboardInterrupt, typer.Abort):
         _stopped()
     else:
@@ -112,6 +110,19 @@ def run() -> None:
         if status == STOPPED:
             _stopped()
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def sentence_of(error: Exception) -> str:
+    """What is said of bad input: one sentence, in the words of the command that stands in ``sys.argv``."""
+    if isinstance(error, TyperException):
+        said = _sentence(error)
+    elif isinstance(error, MemoryError):
+        said = "this needs more memory than there is; ask for less."
+    elif isinstance(error, OSError):
+        said = f"cannot use {error.filename}: {error.strerror}." if error.filename else f"{error}."
+    else:
+        said = _as_command(str(error))
+    return " ".join(said.split())
 
 
 def _stopped() -> None:
@@ -143,5 +154,5 @@ def _is_mechanism(what: object) -> bool:
 
 
 def _fail(message: str, status: int = 2) -> None:
-    print(f"shuffledp: {' '.join(message.split())}", file=sys.stderr)
+    print(f"shuffledp: {message}", file=sys.stderr)
     sys.exit(status)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn, TimeElapsedColumn
@@ -18,6 +19,26 @@ LINE_SECONDS = 10.0
 """How often a file or a pipe is told how far it is."""
 SILENT = "SHUFFLEDP_PROGRESS"
 """The variable that is "none" where no lines are wanted."""
+
+Listener = Callable[[str, int, int | None], None]
+"""Hears what is being done, how many are done, and of how many, where that is known."""
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Tell somebody else than the terminal how far it is, as often as there is something to tell."""
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def _tell(name: str, done: int, total: int | None) -> None:
+    listener = _listener.get()
+    if listener is not None:
+        listener(name, done, total)
 
 
 @contextmanager
@@ -66,10 +87,12 @@ class Bars(Progress):
         def advance(rows: int) -> None:
             nonlocal done
             done += rows
+            _tell(name, done, total)
             bar.update(task, advance=rows)
             if time.monotonic() - begun > QUIET_SECONDS:
                 show()
 
+        _tell(name, 0, total)
         # A step may take long before it first tells anything.
         clock = threading.Timer(max(0.0, QUIET_SECONDS), show)
         clock.daemon = True
@@ -102,8 +125,10 @@ def waiting(text: str) -> Iterator[Callable[[str], None]]:
     def say(told: str) -> None:
         nonlocal said
         said = told
+        _tell(told, 0, None)
         status.update(f"{told} …")
 
+    _tell(text, 0, None)
     try:
         with _lines(console, lambda: f"{said} …"):
             yield say

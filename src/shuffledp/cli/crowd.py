@@ -13,6 +13,7 @@ from rich.table import Table
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import FULL
+from shuffledp.bounds.schedule import Schedule
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
@@ -24,8 +25,10 @@ from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.mixed_crowd import Crowd
 from shuffledp.privacy.randomizer import MayMix
 from shuffledp.privacy.value import BoundValue
+from shuffledp.statement.condition import RANDOMNESS, conditions
 
 WHO = "crowd"
+EACH = "Everybody runs the randomizer of her group, with fresh secret randomness, and sends nothing else."
 
 
 @options.takes_randomizer(WHO, "mechanism", "mechanism_file", "set_")
@@ -64,8 +67,10 @@ def command(
             crowd = Crowd(members)
             curve = amplify(crowd, colluding=colluding, effort=effort)
         found = [(one, int(groups[one]), _asked(compose(curve.of(one), times), delta, epsilon)) for one in groups]
+    needed = _conditions(next(iter(groups)), crowd, times, int(colluding))
     if json:
-        typer.echo(json_text(_document(crowd, found, people, times, int(colluding))))
+        document = _document(crowd, found, people, times, int(colluding))
+        typer.echo(json_text(document | {"conditions": needed}))
         return
     _show(
         found,
@@ -74,6 +79,13 @@ def command(
         "ε" if epsilon is None else "δ",
         f"δ = {typed(delta or 0.0)}" if epsilon is None else f"ε = {typed(epsilon)}",
     )
+    show.conditions(needed)
+
+
+def _conditions(one: Mechanism, crowd: Crowd, rounds: int, colluding: int) -> list[str]:
+    """What must be so for everybody's guarantee, whichever group she is of."""
+    told = conditions(one, Schedule(crowd.users, rounds=rounds), colluding=colluding)
+    return [EACH if sentence == RANDOMNESS else sentence for sentence in told]
 
 
 def _group(choice: Choice, text: str) -> tuple[Mechanism, float]:

@@ -169,6 +169,7 @@ def _entry(kind: type[Mechanism]) -> dict[str, Any]:
         "summary": kind.summary,
         "take_it": kind.take_it,
         "local_epsilon": catalogue.takes_epsilon(kind),
+        "by_name": catalogue.can_be_named(kind),
         "settings": [
             {
                 "name": field.name,

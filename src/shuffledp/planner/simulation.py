@@ -36,6 +36,31 @@ MOST_ENCODED = 1_000_000
 ENCODING_SECONDS = 10.0
 """Where messages must really be drawn: most users, and about how long it may take."""
 USERS_AT_ONCE = 1 << 12
+MOST_SHOWN = 100
+"""Estimates of one collection that are told singly."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """The first estimates of one simulated collection: by how much each is off, and half its interval's width.
+
+    ``truth``: what is to be estimated, where it is as many numbers; None otherwise.
+    """
+
+    errors: tuple[float, ...]
+    margins: tuple[float, ...]
+    truth: tuple[float, ...] | None
+
+    @classmethod
+    def of(cls, errors: Floats, margins: Floats, held: Any) -> Example:
+        """Of as many as fit into a picture."""
+        truth = np.asarray(held) if held is not None else None
+        whole = truth is not None and truth.shape == errors.shape
+        return cls(
+            tuple(errors[:MOST_SHOWN].tolist()),
+            tuple(margins[:MOST_SHOWN].tolist()),
+            tuple(truth[:MOST_SHOWN].tolist()) if whole and truth is not None else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -69,6 +94,8 @@ class Outcome(Readable):
     """Whether estimates were drawn by their exact law; otherwise messages were really encoded."""
     estimates: int
     """How many numbers each simulation estimates."""
+    example: Example | None = None
+    """One of the simulated collections, estimate by estimate."""
 
     @cached_property
     def fewer(self) -> tuple[Turnout, ...]:
@@ -95,6 +122,7 @@ class Outcome(Readable):
             "confidence": CONFIDENCE,
             "covered": self.covered,
             "exact_law": self.exact,
+            "example": None if self.example is None else vars(self.example),
             "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta},
             **self.plan.schedule.document(),
             **({"condition": CONDITION, "if_known": self._known()} if self.plan.schedule.is_sampled else {}),
@@ -187,8 +215,10 @@ class Simulation:
         users = min(part.encodable(self.repeats * len(parts)) for part in parts)
         parts = parts if users == self.users else self._parts(users)
         square, inside, total = 0.0, 0, 0
+        example: Example | None = None
         for _ in range(self.repeats):
             errors, margins = _together([part.run(rng) for part in parts])
+            example = example or Example.of(errors, margins, parts[0].truth if len(parts) == 1 else None)
             square += float(np.sum(errors**2))
             inside += int(np.sum(np.abs(errors) <= margins))
             total += errors.size
@@ -196,7 +226,9 @@ class Simulation:
         expected = self._expected(users)
         each = total // self.repeats
         found = math.sqrt(square / total)
-        return Outcome(self.plan, self.users, users, self.repeats, expected, found, inside / total, exact, each)
+        return Outcome(
+            self.plan, self.users, users, self.repeats, expected, found, inside / total, exact, each, example
+        )
 
     def _expected(self, users: int) -> float:
         """The standard error of what is estimated."""
@@ -254,6 +286,11 @@ class _Part:
         if self.options is None:
             return self.task.held(self.mechanism, self.users)
         return self.task.held_of(self.options, self.users)
+
+    @property
+    def truth(self) -> Any:
+        """How many users hold each, where that is what is estimated."""
+        return self._held if self.exact and self.factor == 1.0 and self.task.unit == "users" else None
 
     def encodable(self, repeats: int) -> int:
         """How many users' messages can be encoded so often in a short time, where they must be."""

@@ -109,11 +109,7 @@ class Service:
     async def _show_round(self, request: Request) -> Response:
         from starlette.responses import JSONResponse
 
-        campaign, found = self._asked(request)
-        told: dict[str, Any] = {"round": found.number, "state": found.state, "closes": found.closes}
-        if found.state in SHOWN:
-            told["users"] = BatchRecord.read(campaign, found.statement or b"").manifest.users
-        return JSONResponse(told, headers=_plain("no-store"))
+        return JSONResponse(round_told(*self._asked(request)), headers=_plain("no-store"))
 
     async def _show_batch(self, request: Request) -> Response:
         _, found = self._asked(request)
@@ -184,6 +180,14 @@ def from_environment() -> Service:
     """For servers that import their application; the variables name the shuffler's directories."""
     keys = os.environ.get(KEYS_VARIABLE)
     return Service(Place.of(Path(os.environ[STATE_VARIABLE]), Path(keys) if keys else None))
+
+
+def round_told(campaign: Campaign, found: Round) -> dict[str, Any]:
+    """Where a round stands, and how many took part once that may be known."""
+    told: dict[str, Any] = {"round": found.number, "state": found.state, "closes": found.closes}
+    if found.state in SHOWN:
+        told["users"] = BatchRecord.read(campaign, found.statement or b"").manifest.users
+    return told
 
 
 async def _describe(_: Request) -> Response:

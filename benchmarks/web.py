@@ -1,0 +1,90 @@
+"""How long the page takes: from moving a slider to the certified ε, and to the first paint; in a real browser.
+
+Wall-clock times, as people feel them, beside the processor time of the command's own work on the same questions, which
+says what an idle machine would take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+from rich.console import Console
+from rich.table import Table
+
+import shuffledp as sdp
+from tests.web.browser import ARGUMENTS, CHROMIUM, PageServer, serving
+
+USERS = ("1e3", "1e4", "1e5", "1e6", "1e7", "1e8")
+LOCALS = tuple(f"{1 + 0.05 * step:.2f}" for step in range(1, 13))
+PAINT = """() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"""
+LOADS = 5
+
+
+def moved(page: Page, local: str) -> float:
+    """Seconds from a new local ε to its number on the page."""
+    before = page.get_attribute("#epsilon", "data-exact")
+    start = time.perf_counter()
+    page.fill("#f-epsilon_local", local)
+    page.wait_for_selector(f"#epsilon:not([data-exact='{before}'])")
+    return time.perf_counter() - start
+
+
+def worked(users: str, local: str) -> float:
+    """Processor time of the same question in Python."""
+    start = time.process_time()
+    sdp.amplify(sdp.KRR(float(local), options=16), float(users), effort="quick").epsilon(1e-8)
+    return time.process_time() - start
+
+
+def painted(page: Page, server: PageServer) -> float:
+    """Seconds until something is seen."""
+    page.goto("about:blank")
+    page.goto(server.url)
+    page.wait_for_selector("h1")
+    page.wait_for_timeout(200)
+    return float(page.evaluate(PAINT)) / 1000
+
+
+def measured() -> dict[str, Any]:
+    """Everything, in one browser and one server."""
+    with serving() as server, sync_playwright() as started:
+        page = started.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS)).new_page()
+        paints = [painted(page, server) for _ in range(LOADS)]
+        rows = []
+        for users in USERS:
+            page.goto("about:blank")
+            page.goto(f"{server.url}#risk")
+            page.goto(f"{server.url}#guarantee?users={users}&epsilon_local=1")
+            page.wait_for_selector("#epsilon")
+            page.wait_for_selector(".working", state="detached", timeout=120_000)
+            felt = [moved(page, local) for local in LOCALS]
+            spent = [worked(users, local) for local in LOCALS]
+            rows.append({"users": users, "felt": statistics.median(felt), "processor": statistics.median(spent)})
+        return {"first_paint": statistics.median(paints), "rows": rows,
+                "median": statistics.median(row["felt"] for row in rows)}  # fmt: skip
+
+
+def main() -> None:
+    """Measure and show."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="Also write everything here.")
+    options = parser.parse_args()
+    found = measured()
+    table = Table("users", "slider to number, ms", "processor time of the question, ms")
+    for row in found["rows"]:
+        table.add_row(row["users"], f"{1000 * row['felt']:.0f}", f"{1000 * row['processor']:.0f}")
+    console = Console()
+    console.print(table)
+    console.print(f"Median: {1000 * found['median']:.0f} ms. First paint: {1000 * found['first_paint']:.0f} ms.")
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""One page server, one browser and one fetched copy of axe-core for all tests of a session."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+PATIENCE = 180.0
+STOPPED = "shuffledp: Stopped.\n"
+DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class PageServer:
+    """``shuffledp web`` with all that it starts in one group of processes."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "shuffledp", "web", "--no-open", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])},
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        found = re.search(r"http://\S+", self.process.stdout.readline())
+        assert found is not None, "it tells its address first"
+        self.url = found[0]
+
+    @property
+    def host(self) -> str:
+        return self.url.split("/")[2]
+
+    def ask(self, operation: str, given: Any, **headers: str) -> tuple[int, Any]:
+        """Status and document of one question."""
+        body = given if isinstance(given, bytes) else json.dumps(given).encode()
+        told = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
+        request = urllib.request.Request(f"{self.url}api/{operation}", body, told)
+        return self._sent(request)
+
+    def get(self, path: str, **headers: str) -> tuple[int, Any]:
+        """Status and content of an address."""
+        told = {name.replace("_", "-"): text for name, text in headers.items()}
+        return self._sent(urllib.request.Request(self.url + path, headers=told))
+
+    def _sent(self, request: urllib.request.Request) -> tuple[int, Any]:
+        try:
+            with DIRECTLY.open(request, timeout=PATIENCE) as answer:
+                return answer.status, _read(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, _read(error.read())
+
+    def children(self) -> set[int]:
+        """The workers that live."""
+        listed = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True, check=False
+        )
+        return {int(word) for word in listed.stdout.split()}
+
+    def stop(self) -> str:
+        """As somebody does with Ctrl-C; what it wrote to stderr."""
+        workers = self.children()
+        self.process.send_signal(signal.SIGINT)
+        _, told = self.process.communicate(timeout=PATIENCE)
+        until = time.monotonic() + PATIENCE
+        while any(_lives(worker) for worker in workers):
+            assert time.monotonic() < until, "its workers end with it"
+            time.sleep(0.05)
+        return told
+
+
+def _lives(process: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return True
+    return False
+
+
+def _read(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content.decode()
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[PageServer]:
+    """A page while the block runs."""
+    server = PageServer(*arguments)
+    try:
+        yield server
+    finally:
+        told = server.stop()
+    assert told == STOPPED, told
+
+
+def axe_source(folder: Path) -> str:
+    """The text of axe-core, from npm's registry; a sentence where it cannot be had."""
+    npm = shutil.which("npm")
+    assert npm is not None, "The accessibility test needs npm to fetch axe-core; install Node.js."
+    made = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if not made.exists():
+        command = [npm, "install", "--prefix", str(folder), "--no-save", "--no-audit", "--no-fund", "axe-core@4"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert made.exists(), f"axe-core could not be fetched by npm: {done.stderr.strip()[-300:]}"
+    return made.read_text("utf-8")
