@@ -1,9 +1,11 @@
 """Collections over data frames of Spark, inside whatever session, job or notebook has them.
 
 ``encode``, ``shuffle`` and ``estimate`` take and give data frames; ``collect`` plays all roles, with ledger and report.
-``Spark`` is the engine for ``shuffledp.collect``. PySpark (extra ``spark``) is imported when they are called.
+``Windows`` collects a stream window by window. ``Spark`` is the engine for ``shuffledp.collect``. PySpark (extra
+``spark``) is imported when they are called.
 """
 
 from shuffledp.collection.cluster.frame_collection import collect as collect
 from shuffledp.collection.cluster.frame_role import encode as encode, estimate as estimate, shuffle as shuffle
+from shuffledp.collection.cluster.stream_window import Windows as Windows
 from shuffledp.collection.engine.spark_engine import Spark as Spark

@@ -54,6 +54,7 @@ def collect(
     delimiter: str | None = None,
     gather: bool = False,
     options: Any = None,
+    key: str | Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run a plan on data: randomize every value, shuffle the messages, estimate and report.
@@ -72,7 +73,8 @@ def collect(
     plan draws the users out of more people, the data are of all of them, and some are drawn here, secretly; with
     ``drawn`` the data are of those who were drawn already, and nobody may learn who they are. ``options`` are those
     that the report is to tell, by label or number, where the task is frequency: of a domain of any size only these are
-    read. ``progress`` is told how far it is. A search, such as that of heavy hitters, runs all its rounds one after the
+    read. ``key`` names what tells the rows of a data frame of Spark apart. ``progress`` is told how far it is. A
+    search, such as that of heavy hitters, runs all its rounds one after the
     other, each in a directory ``round-1``, … of its own.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
@@ -90,8 +92,10 @@ def collect(
         return _of_frame(
             data, plan, column, user, gather, delimiter, out=out, engine="spark" if engine == "embedded" else engine,
             ledger=ledger, allow_weaker=allow_weaker, resume=resume, round_number=round_number, drawn=drawn,
-            rules=rules, options=options, progress=progress,
+            rules=rules, options=options, key=key, progress=progress,
         )  # fmt: skip
+    if key is not None:
+        raise ValueError("collect: key is for data frames of Spark; of other data rows are known by their order.")
     chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
     with running(engine, progress) as started:
         names = chosen.task.columns_read(named(column))

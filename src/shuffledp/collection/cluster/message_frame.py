@@ -5,8 +5,10 @@ Equal messages of a task are counted before they leave it: there is no order amo
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -32,7 +34,8 @@ Work = Callable[[Batches], Batches]
 COUNT = "count"
 SCHEMA = f"{message.COLUMN} binary, {COUNT} long"
 STATISTIC = "statistic binary, messages long, refused long"
-BATCH_OF_A_STREAM = "streaming.sql.batchId"
+BATCH, QUERY = "streaming.sql.batchId", "sql.streaming.queryId"
+"""What Spark tells a task of the stream that it works on."""
 MOST_PARTS = 1 << 20
 """Tasks of one batch of a stream: more would share a stream of randomness."""
 
@@ -93,28 +96,31 @@ def encoding(encoder: kernel.Encoder, keyed: bool) -> Work:
     width = encoder.column.mechanism.message_bytes
 
     def run(batches: Batches) -> Batches:
+        part_of_task, own = _in_task(encoder)
         wires = (
             wire
-            for part, arrays in row_identity.parts(batches, encoder.column, keyed, _part_of_task())
-            for wire in encoder.part(arrays, part)
+            for part, arrays in row_identity.parts(batches, encoder.column, keyed, part_of_task)
+            for wire in own.part(arrays, part)
         )
         yield from combined(((wire, None) for wire in wires), width)
 
     return run
 
 
-def _part_of_task() -> int:
-    """The number of the partition, in a stream that of the batch as well."""
+def _in_task(encoder: kernel.Encoder) -> tuple[int, kernel.Encoder]:
+    """The number of this task's partition, and who encodes; in a stream those of its batch and its query."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
     assert task is not None, "this runs in a task"
-    part, batch = int(task.partitionId()), task.getLocalProperty(BATCH_OF_A_STREAM)
+    part, batch, query = int(task.partitionId()), task.getLocalProperty(BATCH), task.getLocalProperty(QUERY)
     if batch is None:
-        return part
+        return part, encoder
     if part >= MOST_PARTS:
         raise ValueError(f"encode: expected fewer than {MOST_PARTS} partitions in a batch of a stream, got more.")
-    return (int(batch) + 1) * MOST_PARTS + part
+    # Two queries of one stream divide it into other batches: they must not share what they draw.
+    own = hashlib.sha256(encoder.key + str(query).encode()).digest()
+    return int(batch) * MOST_PARTS + part, replace(encoder, key=own)
 
 
 def combined(pieces: Iterable[tuple[Bytes, Integers | None]], width: int) -> Batches:

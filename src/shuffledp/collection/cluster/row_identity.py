@@ -30,8 +30,11 @@ FIRST, SECOND = "shuffledp first hash", "shuffledp second hash"
 BY_ORDER = {"Deduplicate", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"}
 """Steps of a plan that take whatever rows come first."""
 OF_SOME_ROW = re.compile(r"\b(first|last|any_value|first_value|last_value|collect_list|collect_set)\(")
-STABLE_LEAVES = {"LocalRelation", "LogicalRDD", "OneRowRelation", "Range", "StreamingRelation"}
+STABLE_LEAVES = {"LocalRelation", "LogicalRDD", "OneRowRelation", "Range"}
 STABLE_RELATIONS = {"HadoopFsRelation"}
+PLAIN_STEPS = {
+    "EventTimeWatermark", "Filter", "Project", "StreamingRelation", "StreamingRelationV2", "SubqueryAlias", "View",
+}  # fmt: skip
 INSTEAD = "write the data frame to files once, and read those"
 
 
@@ -49,7 +52,10 @@ def identified(frame: DataFrame, columns: Sequence[str], key: Sequence[str]) -> 
     if key:
         return _by_key(frame, columns, key)
     chosen = frame.select(*map(quoted, columns))
-    return chosen if frame.isStreaming else _pinned(chosen)
+    if frame.isStreaming:
+        _demand_plain_stream(chosen)
+        return chosen
+    return _pinned(chosen)
 
 
 def parts(batches: Batches, column: Column, keyed: bool, alone: int) -> Iterator[tuple[int, Iterator[pa.Array]]]:
@@ -151,6 +157,17 @@ def _pinned(frame: DataFrame) -> DataFrame:
 
     session: Any = frame.sparkSession
     return Frame(session._jsparkSession.internalCreateDataFrame(rows, plan.schema(), False), session)
+
+
+def _demand_plain_stream(frame: DataFrame) -> None:
+    """Rows of a stream as its source gives them: what is chosen and computed from each alone."""
+    plan: Any = getattr(frame, "_jdf", None)
+    others = set() if plan is None else set(_steps(plan.queryExecution().analyzed())) - PLAIN_STEPS
+    if others:
+        raise NotRepeatable(
+            "encode: expected a stream of rows in the order of their source, got one with "
+            f"{', '.join(sorted(others))}; encode it before."
+        )
 
 
 def _demand_stable_leaves(plan: Any) -> None:
