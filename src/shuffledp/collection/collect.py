@@ -16,6 +16,7 @@ from typing import Any
 
 from shuffledp.collection import durable, kernel
 from shuffledp.collection.asking import Asking
+from shuffledp.collection.cluster.file_system import is_address
 from shuffledp.collection.cluster.frame_table import is_frame
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.register import running
@@ -94,6 +95,8 @@ def collect(
             ledger=ledger, allow_weaker=allow_weaker, resume=resume, round_number=round_number, drawn=drawn,
             rules=rules, options=options, key=key, progress=progress,
         )  # fmt: skip
+    if is_address(out):
+        raise ValueError(f"collect: {out} is written by Spark, from a data frame of Spark or addresses that it reads.")
     if key is not None:
         raise ValueError("collect: key is for data frames of Spark; of other data rows are known by their order.")
     chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)

@@ -187,9 +187,9 @@ class Layout:
         start, stop = self.starts[number], self.starts[number + 1]
         return range(start // self.rows, -(-stop // self.rows) if stop > start else start // self.rows)
 
-    def first_range(self, file: int) -> int:
-        """The first range with messages in a file."""
-        return int(np.searchsorted(self.starts, file * self.rows, side="right")) - 1
+    def range_at(self, rank: int) -> int:
+        """The range of the message that has so many before it."""
+        return int(np.searchsorted(self.starts, rank, side="right")) - 1
 
     def divided(self, messages: DataFrame) -> DataFrame:
         """A partition for each file: its messages, and those around them in the same ranges."""
@@ -211,11 +211,11 @@ class Layout:
 
     def runs(self, wire: Bytes, counts: Integers, file: int) -> Iterator[Bytes]:
         """The messages of a file one by one, a bounded number at a time, from those of its ranges in order."""
-        before = self.starts[self.first_range(file)]
-        ends = before + np.cumsum(counts)
         low, high = file * self.rows, min(self.total, (file + 1) * self.rows)
-        if not len(ends) or ends[-1] < high:
-            raise ValueError("messages: expected the same messages as were counted, got fewer; the input has changed.")
+        before, after = self.starts[self.range_at(low)], self.starts[self.range_at(high - 1) + 1]
+        ends = before + np.cumsum(counts)
+        if not len(ends) or ends[-1] != after:
+            raise ValueError("messages: expected as many messages as were counted, got others; the input has changed.")
         inside = np.minimum(ends, high) - np.maximum(ends - counts, low)
         kept = inside > 0
         yield from repeated(wire[kept], inside[kept])
@@ -251,6 +251,9 @@ def write(messages: DataFrame, layout: Layout, directory: Path) -> None:
         yield pa.RecordBatch.from_pydict({"done": pa.array([1], pa.int32())})
 
     mapped(layout.divided(messages), run, "done int").collect()
+    for left in directory.glob(".messages-*"):
+        # Of an attempt that was stopped, as another one was faster.
+        left.unlink(missing_ok=True)
 
 
 def ordered(messages: DataFrame, layout: Layout) -> DataFrame:
