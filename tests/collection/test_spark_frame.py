@@ -94,6 +94,22 @@ def test_rows_with_a_key_send_the_messages_of_their_key(spark: Spark, frames: di
         assert multiset(sdp.spark.encode(one, plan, "value", key="who", secret=KEY)) == wanted
 
 
+def test_what_is_done_with_messages_does_not_change_them(frames: dict[str, DataFrame]) -> None:
+    """Other numbers of tasks: behind another data frame, in one partition, divided by other settings."""
+    plan = plan_for("oue")
+    encoded = sdp.spark.encode(frames["oue"].union(frames["oue"]), plan, "value", secret=KEY)
+    assert encoded.rdd.getNumPartitions() > 1
+    kept = multiset(encoded)
+    assert multiset(encoded.coalesce(1)) == kept
+    other = sdp.spark.encode(frames["oue"], plan, "value", secret=bytes(32))
+    assert multiset(other.union(encoded)) == kept + multiset(other)
+    encoded.sparkSession.conf.set("spark.sql.files.maxPartitionBytes", "1000")
+    try:
+        assert multiset(encoded.filter("count > 0")) == kept
+    finally:
+        encoded.sparkSession.conf.set("spark.sql.files.maxPartitionBytes", "67108864")
+
+
 def test_a_secret_is_drawn_where_none_is_given(frames: dict[str, DataFrame]) -> None:
     """Two calls randomize anew; one data frame does not."""
     first, second = (sdp.spark.encode(frames["oue"], plan_for("oue"), "value") for _ in range(2))

@@ -62,7 +62,7 @@ def encode(
     columns = table.columns_named(chosen.task.columns_read(named(column)))
     read = chosen.column(*columns, rules=_without_gaps(rules))
     encoder = kernel.Encoder(read, os.urandom(KEY_BYTES) if secret is None else secret)
-    work = message_frame.encoding(encoder, bool(table.key))
+    work = message_frame.encoding(encoder, bool(table.key), frame.isStreaming)
     return _labelled(mapped(table.identified(read), work, SCHEMA), chosen, round_number, False)
 
 

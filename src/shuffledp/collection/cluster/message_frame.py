@@ -36,8 +36,6 @@ SCHEMA = f"{message.COLUMN} binary, {COUNT} long"
 STATISTIC = "statistic binary, messages long, refused long"
 BATCH, QUERY = "streaming.sql.batchId", "sql.streaming.queryId"
 """What Spark tells a task of the stream that it works on."""
-MOST_PARTS = 1 << 20
-"""Tasks of one batch of a stream: more would share a stream of randomness."""
 
 
 def mapped(data: DataFrame, work: Work, schema: str) -> DataFrame:
@@ -91,15 +89,15 @@ def tallied(data: DataFrame, column: Column) -> Tally:
 # --- encoding -----------------------------------------------------------------------------------------------------
 
 
-def encoding(encoder: kernel.Encoder, keyed: bool) -> Work:
+def encoding(encoder: kernel.Encoder, keyed: bool, streams: bool = False) -> Work:
     """Messages of rows whose identity is fixed, each with how often it occurs in this task."""
     width = encoder.column.mechanism.message_bytes
 
     def run(batches: Batches) -> Batches:
-        part_of_task, own = _in_task(encoder)
+        own = _in_stream(encoder) if streams else encoder
         wires = (
             wire
-            for part, arrays in row_identity.parts(batches, encoder.column, keyed, part_of_task)
+            for part, arrays in row_identity.parts(batches, encoder.column, keyed)
             for wire in own.part(arrays, part)
         )
         yield from combined(((wire, None) for wire in wires), width)
@@ -107,20 +105,15 @@ def encoding(encoder: kernel.Encoder, keyed: bool) -> Work:
     return run
 
 
-def _in_task(encoder: kernel.Encoder) -> tuple[int, kernel.Encoder]:
-    """The number of this task's partition, and who encodes; in a stream those of its batch and its query."""
+def _in_stream(encoder: kernel.Encoder) -> kernel.Encoder:
+    """Who encodes in this batch of this query: neither another batch nor another query shares what it draws."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    assert task is not None, "this runs in a task"
-    part, batch, query = int(task.partitionId()), task.getLocalProperty(BATCH), task.getLocalProperty(QUERY)
-    if batch is None:
-        return part, encoder
-    if part >= MOST_PARTS:
-        raise ValueError(f"encode: expected fewer than {MOST_PARTS} partitions in a batch of a stream, got more.")
-    # Two queries of one stream divide it into other batches: they must not share what they draw.
-    own = hashlib.sha256(encoder.key + str(query).encode()).digest()
-    return int(batch) * MOST_PARTS + part, replace(encoder, key=own)
+    batch, query = (None, None) if task is None else (task.getLocalProperty(BATCH), task.getLocalProperty(QUERY))
+    if batch is None or query is None:
+        raise ValueError("encode: expected to run in a batch of a stream, got none.")
+    return replace(encoder, key=hashlib.sha256(encoder.key + f"{query}:{batch}".encode()).digest())
 
 
 def combined(pieces: Iterable[tuple[Bytes, Integers | None]], width: int) -> Batches:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shuffledp.array import Integers
 from shuffledp.collection.input.table import NAMES_SHOWN
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from shuffledp.tasks.column import Column
 
 Batches = Iterator["pa.RecordBatch"]
+Batched = Iterator[tuple[int, "pa.RecordBatch"]]
 
 BUCKETS = 64
 """Parts into which rows with a key are divided by its hash: always as many, whatever the machine."""
-FIRST, SECOND = "shuffledp first hash", "shuffledp second hash"
+FIRST, SECOND, PART = "shuffledp first hash", "shuffledp second hash", "shuffledp part"
 BY_ORDER = {"Deduplicate", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"}
 """Steps of a plan that take whatever rows come first."""
 OF_SOME_ROW = re.compile(r"\b(first|last|any_value|first_value|last_value|collect_list|collect_set)\(")
@@ -51,23 +53,21 @@ def identified(frame: DataFrame, columns: Sequence[str], key: Sequence[str]) -> 
     demand_deterministic(frame)
     if key:
         return _by_key(frame, columns, key)
-    chosen = frame.select(*map(quoted, columns))
+    from pyspark.sql import functions as F
+
+    # Not the number of the task: a union or a coalesce would give the partition another one.
+    chosen = frame.select(*map(quoted, columns), F.spark_partition_id().alias(PART))
     if frame.isStreaming:
         _demand_plain_stream(chosen)
         return chosen
     return _pinned(chosen)
 
 
-def parts(batches: Batches, column: Column, keyed: bool, alone: int) -> Iterator[tuple[int, Iterator[pa.Array]]]:
-    """Each part of the input with its number and its rows, in order; one partition is one part where there is no key.
-
-    ``alone``: the number of that one.
-    """
-    if not keyed:
-        yield alone, map(column.array, batches)
-        return
-    for bucket, pieces in groupby(_pieces(batches), key=itemgetter(0)):
-        yield bucket, (column.array(batch) for _, batch in pieces)
+def parts(batches: Batches, column: Column, keyed: bool) -> Iterator[tuple[int, Iterator[pa.Array]]]:
+    """Each part of the input with its number and its rows, in order: a bucket of keys, or a partition of files."""
+    pieces = _pieces(batches) if keyed else _partitions(batches)
+    for part, own in groupby(pieces, key=itemgetter(0)):
+        yield part, (column.array(batch) for _, batch in own)
 
 
 def quoted(name: str) -> str:
@@ -115,7 +115,7 @@ def _hashes(key: Sequence[str]) -> list[Expression]:
     return [first.alias(FIRST), F.xxhash64(F.lit("again"), *names).alias(SECOND)]
 
 
-def _pieces(batches: Batches) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _pieces(batches: Batches) -> Batched:
     """Batches in order of their hashes, cut where a bucket ends, without the hashes; no key may be there twice."""
     last: tuple[int, int] | None = None
     for batch in batches:
@@ -128,14 +128,24 @@ def _pieces(batches: Batches) -> Iterator[tuple[int, pa.RecordBatch]]:
         if again.any() or last == (first[0], second[0]):
             raise ValueError("key: expected a different key in every row, got one twice; name what tells rows apart.")
         last = (int(first[-1]), int(second[-1]))
-        buckets = first % BUCKETS
-        starts = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(batch)]
-        values = batch.select(batch.schema.names[:-2])
-        for start, stop in pairwise(starts):
-            yield int(buckets[start]), values.slice(start, stop - start)
+        yield from _cut(batch.select(batch.schema.names[:-2]), first % BUCKETS)
+
+
+def _cut(batch: pa.RecordBatch, numbers: Integers) -> Batched:
+    """The rows of each number, which stand together."""
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(batch)]
+    for start, stop in pairwise(starts):
+        yield int(numbers[start]), batch.slice(start, stop - start)
 
 
 # --- by the place in files ----------------------------------------------------------------------------------------
+
+
+def _partitions(batches: Batches) -> Batched:
+    """Batches with the number of their partition, which stands in every row."""
+    for batch in batches:
+        if len(batch):
+            yield from _cut(batch.select(batch.schema.names[:-1]), batch.column(PART).to_numpy())
 
 
 def _pinned(frame: DataFrame) -> DataFrame:
