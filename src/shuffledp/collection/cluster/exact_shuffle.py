@@ -240,6 +240,8 @@ def write(messages: DataFrame, layout: Layout, directory: Path) -> None:
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
+        if not directory.is_dir():
+            raise OSError(f"workers do not see {directory}; give an address that they see, such as hdfs://…, as output")
         for file, own in _by_file(batches):
             wires = layout.runs(*_gathered(iter(own), width), file)
             name = directory / f"messages-{file:05d}.parquet"

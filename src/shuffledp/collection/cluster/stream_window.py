@@ -60,9 +60,11 @@ class Windows:
         when = F.unix_timestamp(F.col(quoted(self.time)))
         kept = batch.withColumn(WINDOW, F.floor(when / F.lit(self.seconds)) * F.lit(self.seconds))
         with in_a_sentence("keeping the batch"):
+            times: Any = batch.select(F.max(when), F.count_if(when.isNull())).first()
+            if times[1]:
+                raise ValueError(f"windows: expected a time in every row, got {times[1]:,} rows without one.")
             kept.write.mode("overwrite").partitionBy(WINDOW).parquet(f"{self.room}/{BATCH}={number}")
-            youngest: Any = batch.select(F.max(when)).first()
-        self.newest = max(self.newest, int(youngest[0] or 0))
+        self.newest = max(self.newest, int(times[0] or 0))
         for start in self._waiting(files):
             if start + self.seconds + self.late <= self.newest:
                 self._release(files, batch, start)
