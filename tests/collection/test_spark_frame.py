@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -237,7 +237,9 @@ def test_many_small_files_and_empty_partitions(spark: Spark, tmp_path: Path) -> 
         pq.write_table(pa.table({"value": column}), tmp_path / "data" / f"{number:03d}.parquet")
     frame = spark.session.read.parquet(f"file:{tmp_path}/data")
     rules = sdp.tasks.Rules(clip=True)
-    report = sdp.collect(plan_for("laplace", 108), frame, "value", out=tmp_path / "out", rules=rules, allow_weaker=True)
+    report = sdp.collect(
+        plan_of("laplace", users=108), frame, "value", out=tmp_path / "out", rules=rules, allow_weaker=True
+    )
     assert (report.guarantee.users, report.tally.clipped) == (108, sum(n > 60 for n in range(120) if n % 10))
     assert len(messages_in(tmp_path / "out" / "messages", 8)) == 108
 
@@ -287,15 +289,14 @@ def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tm
         "collect", str(tmp_path / "plan.json"), "--input", f"file:{tmp_path}/rows", "--column", "value", "--no-ledger",
         "--engine", "spark", "--key", "who", "--out", f"file:{tmp_path}/out",
     )  # fmt: skip
-    status, _, err = run_command(*arguments, "--json")
-    assert (status, err) == (0, ""), err
+    done = run_command(*arguments, "--json")
+    assert done.status == 0, done.err
     assert len(messages_in(tmp_path / "out" / "messages", 5)) == ROWS
     assert (tmp_path / "out" / "report.json").exists()
-    status, _, err = run_command(*arguments)
-    assert status == 2
-    assert "expected a new or empty directory" in err
-    status, _, err = run_command(*arguments[:8], "--out", str(tmp_path / "o"))
-    assert "needs --engine spark" in err
+    again = run_command(*arguments)
+    assert again.status == 2
+    assert "expected a new or empty directory" in again.err
+    assert "needs --engine spark" in run_command(*arguments[:8], "--out", str(tmp_path / "o")).err
 
 
 def test_a_job_that_is_unknown_to_an_address_is_not_overwritten(frames: dict[str, DataFrame], tmp_path: Path) -> None:
@@ -316,7 +317,8 @@ def test_only_spark_collects_a_frame(frames: dict[str, DataFrame], tmp_path: Pat
         sdp.collect(plan, frames["oue"], "value", out=tmp_path / "out", rules=sdp.tasks.Rules(missing="drop"))
     with pytest.raises(ValueError, match="key is for data frames of Spark"):
         sdp.collect(plan, pa.array([1, 2]), out=tmp_path / "out", key="who")
-    sampled = dataclasses.replace(plan, of=10 * ROWS)
+    drawing = {name: told for name, told in plan.document().items() if name != "check"} | {"of": 10 * ROWS}
+    sampled = Plan.parse(json.dumps(drawing))
     with pytest.raises(ValueError, match="the plan draws its users"):
         sdp.spark.encode(frames["oue"], sampled, "value")
 
@@ -334,7 +336,7 @@ def test_a_stream_is_encoded_and_collected_by_windows(spark: Spark, tmp_path: Pa
         )
     schema = "value int, time timestamp"
     stream = spark.session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file:{tmp_path}/rows")
-    plan = plan_for("oue")
+    plan = plan_of("oue", users=ROWS, epsilon_local=0.5, epsilon=0.2)
     with pytest.raises(ValueError, match="in the order of their source"):
         sdp.spark.encode(stream.repartition(2), plan, "value")
     encoded = sdp.spark.encode(stream, plan, "value", secret=KEY)

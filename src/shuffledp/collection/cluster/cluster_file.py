@@ -58,6 +58,8 @@ def _writer(group: int) -> Mapping[str, str]:
         "parquet.enable.dictionary": "false",
         "parquet.column.statistics.enabled": "false",
         "parquet.size.statistics.enabled": "false",
+        # The older version lists several encodings, in an order that changes with the process.
+        "parquet.writer.version": "PARQUET_2_0",
     }
 
 

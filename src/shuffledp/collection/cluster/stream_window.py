@@ -14,6 +14,7 @@ from shuffledp.collection.cluster.row_identity import quoted
 from shuffledp.collection.engine.spark_session import in_a_sentence
 from shuffledp.collection.guarantee import TooWeak
 from shuffledp.collection.job import REPORT
+from shuffledp.errors import NotApplicable
 from shuffledp.planner.plan_file import Plan
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Windows:
             frame = batch.sparkSession.read.parquet(*places)
             try:
                 collect(frame, self.plan, self.column, out=out, ledger=self.ledger, resume=True)
-            except TooWeak:
+            except (TooWeak, NotApplicable):
                 out.mkdir(parents=True, exist_ok=True)
                 (out / TOO_FEW).touch()
         for place in places:
