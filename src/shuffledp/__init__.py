@@ -1,7 +1,8 @@
 """shuffledp: the shuffle model of differential privacy, from certified numbers to running collections.
 
 What is public is this list: functions and their results, every mechanism under its own name (``shuffledp.KRR``,
-``shuffledp.OUE``, …), and the namespaces ``bounds``, ``collection``, ``metric``, ``tasks``, ``testing``, ``tradeoff``.
+``shuffledp.OUE``, …), and the namespaces ``bounds``, ``collection``, ``metric``, ``spark``, ``tasks``, ``testing``,
+``tradeoff``.
 
 >>> import shuffledp as sdp
 >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=128), users=100_000)
@@ -13,6 +14,7 @@ from shuffledp import (
     bounds as bounds,
     collection as collection,
     metric as metric,
+    spark as spark,
     tasks as tasks,
     testing as testing,
     tradeoff as tradeoff,

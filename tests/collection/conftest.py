@@ -8,7 +8,7 @@ import pytest
 
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.engine.spark import Spark
+from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.progress import Progress
 
 MASTER = "local[2,3]"

@@ -18,10 +18,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from shuffledp.collection import kernel, message
+from shuffledp.collection.cluster.message_frame import mapped
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.register import running
-from shuffledp.collection.engine.spark import Spark, _encoding, _mapped
+from shuffledp.collection.engine.spark_engine import Spark, _encoding
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.planner.plan_file import Plan
 from tests.collection import lot_of, stranger
@@ -108,7 +109,7 @@ def leaky(room: Path) -> dict[str, Any]:
     with session_of(LEAKY | {"spark.local.dir": str(room / "local")}) as session:
         data = session.read.option("header", True).csv(str(room / "data.csv")).select("value")
         encoder = kernel.Encoder(Plan.load(room / "plan.json").column("value"), KEY)
-        _mapped(data, _encoding(encoder), f"{message.COLUMN} binary").collect()
+        mapped(data, _encoding(encoder), f"{message.COLUMN} binary").collect()
         before = session.conf.getAll
         return {
             "stolen": stolen(session.sparkContext.applicationId),

@@ -20,7 +20,7 @@ from shuffledp.cli.app import app
 from shuffledp.collection import external_sort
 from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.engine.spark import Spark
+from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.collection.guarantee import Guarantee, Recipe
 from shuffledp.collection.input import contribution
 from shuffledp.collection.input.contribution import BoundedTable

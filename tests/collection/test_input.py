@@ -18,7 +18,7 @@ from shuffledp import collection
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.engine.spark import Spark
+from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.collection.input import format
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.input.given_data import table_of

@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp.collection import kernel
+from shuffledp.collection.cluster.message_frame import mapped
 from shuffledp.collection.collect import Request, run
 from shuffledp.collection.engine import embedded
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.register import engine_of
-from shuffledp.collection.engine.spark import Spark, _encoding, _mapped
+from shuffledp.collection.engine.spark_engine import Spark, _encoding
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.job import Job, Start
 from shuffledp.collection.ledger import Ledger
@@ -269,11 +270,11 @@ def test_a_spark_stage_that_runs_again_gives_the_same_messages(
     try:
         data = spark._input(FileTable(path), column)
         work = _encoding(encoder)
-        lazy = _mapped(data, work, SCHEMA)
+        lazy = mapped(data, work, SCHEMA)
         parts = lazy.rdd.getNumPartitions()
         first = [bytes(row[0]) for row in lazy.collect()]
         assert [bytes(row[0]) for row in lazy.collect()] == first
-        assert [bytes(row[0]) for row in _mapped(data, _dying_once(work), SCHEMA).collect()] == first
+        assert [bytes(row[0]) for row in mapped(data, _dying_once(work), SCHEMA).collect()] == first
     finally:
         spark.session.conf.unset("spark.sql.files.maxPartitionBytes")
     assert parts > 3

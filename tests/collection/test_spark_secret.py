@@ -19,7 +19,7 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.engine import spark_session
 from shuffledp.collection.engine.embedded import Embedded
 from shuffledp.collection.engine.engine import Engine, EngineFailed
-from shuffledp.collection.engine.spark import Spark
+from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress

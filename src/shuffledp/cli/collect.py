@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,8 +14,12 @@ from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
 from shuffledp.cli.source import Origin, takes_input
 from shuffledp.collection.bundle import Bundle
+from shuffledp.collection.cluster.file_system import is_address
+from shuffledp.collection.cluster.frame_source import frame_of, is_for_spark
 from shuffledp.collection.collect import collect
+from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import running
+from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.collection.report import Report
 from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
@@ -40,6 +44,10 @@ Seal = Annotated[
     typer.Option("--seal", metavar="CAMPAIGN", help="Seal each message to this campaign's analyst."),
 ]
 EngineName = Annotated[str, typer.Option("--engine", help="embedded (this machine) or spark.")]
+Key = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="With spark: the column that tells rows apart, where files do not; repeatable."),
+]
 Master = Annotated[str | None, typer.Option("--master", help="Spark's master; all cores of this machine by default.")]
 
 
@@ -47,9 +55,12 @@ Master = Annotated[str | None, typer.Option("--master", help="Spark's master; al
 def command(
     plan: PlanFile,
     source: Origin,
-    out: Annotated[Path, typer.Option("--out", help="A new directory for messages, estimates and report.")],
+    out: Annotated[
+        str, typer.Option("--out", help="A new directory for messages, estimates and report; with spark any address.")
+    ],
     engine: EngineName = "embedded",
     master: Master = None,
+    key: Key = None,
     ledger: LedgerFile = None,
     no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
@@ -66,11 +77,11 @@ def command(
     chosen = Plan.load(plan)
     book = kept("collect", ledger, no_ledger, chosen)
     with running(engine, Bars(), master) as started:
+        given, own = _rows(started, source.paths, source.delimiter, key, out)
         report = collect(
-            chosen, source.paths, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
+            chosen, given, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
             engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume, round_number=round_number,
-            drawn=drawn, rules=source.rules, delimiter=source.delimiter, gather=source.gather,
-            options=_asked("collect", options_file),
+            drawn=drawn, rules=source.rules, gather=source.gather, options=_asked("collect", options_file), **own,
         )  # fmt: skip
     _tell(report, out, json)
     _state("collect", report, report_file)
@@ -213,7 +224,23 @@ def _sealing(campaign: Path | None, round_number: int) -> Sealing | None:
     return None if campaign is None else Sealing(Campaign.load(campaign), round_number)
 
 
-def _tell(report: Report, out: Path, json: bool) -> None:
+def _rows(
+    engine: Engine, paths: tuple[str, ...], delimiter: str | None, key: list[str] | None, out: str
+) -> tuple[Any, dict[str, Any]]:
+    """The input as ``collect`` takes it, and what else it needs to know: Spark reads addresses and tables itself."""
+    theirs = [path for path in paths if is_for_spark(path)]
+    if not theirs and not is_address(out) and not key:
+        return paths, {"delimiter": delimiter}
+    if not isinstance(engine, Spark):
+        raise ValueError(f"collect: {(theirs or [out])[0]} needs --engine spark, and so does --key.")
+    if len(theirs) != len(paths):
+        raise ValueError(
+            "collect: expected addresses that Spark reads, such as file:/data, got a path of this machine."
+        )
+    return frame_of(engine.session, paths, delimiter), {"key": key}
+
+
+def _tell(report: Report, out: Path | str, json: bool) -> None:
     if json:
         typer.echo(json_text(report.document() | {"out": str(out)}))
         return

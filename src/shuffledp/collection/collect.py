@@ -16,6 +16,8 @@ from typing import Any
 
 from shuffledp.collection import durable, kernel
 from shuffledp.collection.asking import Asking
+from shuffledp.collection.cluster.file_system import is_address
+from shuffledp.collection.cluster.frame_table import is_frame
 from shuffledp.collection.engine.engine import Engine, EngineFailed
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.guarantee import Guarantee, TooWeak
@@ -25,7 +27,6 @@ from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.lot import Lot
-from shuffledp.collection.manifest import Manifest
 from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
 from shuffledp.collection.rounds_in_turn import all_rounds
 from shuffledp.collection.standing import Standing
@@ -54,12 +55,14 @@ def collect(
     delimiter: str | None = None,
     gather: bool = False,
     options: Any = None,
+    key: str | Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run a plan on data: randomize every value, shuffle the messages, estimate and report.
 
     ``plan`` is a plan or the path of its file. ``data`` has a row per user: the path of a CSV, Parquet or Arrow file or
-    of a directory of them, several such paths, or a data frame, series, table or array of pandas, polars or pyarrow;
+    of a directory of them, several such paths, a data frame, series, table or array of pandas, polars or pyarrow, or a
+    data frame of Spark (``shuffledp.spark.collect`` has more for those);
     ``column`` names the column with the users' values, or several where the task reads several, and may be left out
     where there is but one; ``rules`` say what becomes of cells that are not as planned, and ``delimiter`` what divides
     the fields of a CSV file. ``user`` names the column that says whose each row is: of each user the first
@@ -71,7 +74,8 @@ def collect(
     plan draws the users out of more people, the data are of all of them, and some are drawn here, secretly; with
     ``drawn`` the data are of those who were drawn already, and nobody may learn who they are. ``options`` are those
     that the report is to tell, by label or number, where the task is frequency: of a domain of any size only these are
-    read. ``progress`` is told how far it is. A search, such as that of heavy hitters, runs all its rounds one after the
+    read. ``key`` names what tells the rows of a data frame of Spark apart. ``progress`` is told how far it is. A
+    search, such as that of heavy hitters, runs all its rounds one after the
     other, each in a directory ``round-1``, … of its own.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
@@ -85,6 +89,16 @@ def collect(
     >>> report.guarantee.kept
     True
     """
+    if is_frame(data):
+        return _of_frame(
+            data, plan, column, user, gather, delimiter, out=out, engine="spark" if engine == "embedded" else engine,
+            ledger=ledger, allow_weaker=allow_weaker, resume=resume, round_number=round_number, drawn=drawn,
+            rules=rules, options=options, key=key, progress=progress,
+        )  # fmt: skip
+    if is_address(out):
+        raise ValueError(f"collect: {out} is written by Spark, from a data frame of Spark or addresses that it reads.")
+    if key is not None:
+        raise ValueError("collect: key is for data frames of Spark; of other data rows are known by their order.")
     chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
     with running(engine, progress) as started:
         names = chosen.task.columns_read(named(column))
@@ -97,6 +111,17 @@ def collect(
         if chosen.task.asks_on:
             return all_rounds(request, lambda one: run(one, started))
         return run(request, started)
+
+
+def _of_frame(
+    data: Any, plan: Any, column: Any, user: str | None, gather: bool, delimiter: str | None, **others: Any
+) -> Report:
+    """A data frame of Spark, where it is."""
+    from shuffledp.collection.cluster.frame_collection import collect as collect_frame
+
+    if user is not None or gather or delimiter is not None:
+        raise ValueError("collect: of a data frame of Spark choose each person's rows in Spark, and leave out user.")
+    return collect_frame(data, plan, column, **others)
 
 
 @dataclass(frozen=True)
@@ -168,7 +193,7 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
     guarantee.demand(request.allow_weaker)
     if ledger is not None and request.ahead > 1:
         ledger.demand_room(guarantee, request.ahead)
-    tally = kernel.counted(column, table.batches(column, kernel.CHUNK_ROWS)) if request.rules.changes else Tally()
+    tally = engine.counted(table, column) if request.rules.changes else Tally()
     head = None if ledger is None else ledger.head().document()
     start = Start(plan, request.round_number, request.columns, source, rows, head, asked, draws, request.rules, tally)
     return Job.begin(request.out, start, engine.name), guarantee
@@ -263,7 +288,7 @@ def _run(job: Job, table: Table, asking: Asking, guarantee: Guarantee, engine: E
         engine.shuffle(job.encoded, lot, job.shuffled)
     job.forget_order()
     shuffled = job.shuffled if job.shuffled.exists() else job.out / MESSAGES
-    made = Manifest.read(shuffled)
+    made = engine.manifest(shuffled)
     users, lot = made.users, _lot(job, made.users, guarantee)
     guarantee = guarantee.came(users)
     total = engine.aggregate(mechanism, shuffled, made.messages, asking.reading)

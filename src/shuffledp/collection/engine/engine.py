@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
+from shuffledp.collection import kernel
 from shuffledp.collection.input.table import Table
 from shuffledp.collection.kernel import Total
 from shuffledp.collection.lot import Lot
+from shuffledp.collection.manifest import Manifest
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.progress import Progress
-from shuffledp.tasks.column import Column
+from shuffledp.tasks.column import Column, Tally
 
 
 class EngineFailed(ShuffledpError):
@@ -41,6 +43,10 @@ class Engine(ABC):
     def check(self, table: Table, column: Column) -> int:
         """How many rows there are, if every value is good; a sentence otherwise. Writes nothing."""
 
+    def counted(self, table: Table, column: Column) -> Tally:
+        """How many values become others by the column's rules."""
+        return kernel.counted(column, table.batches(column, kernel.CHUNK_ROWS))
+
     @abstractmethod
     def encode(self, table: Table, column: Column, key: bytes, lot: Lot, directory: Path) -> None:
         """Write the messages of all rows to a directory, once: what is complete there is not encoded again."""
@@ -55,6 +61,10 @@ class Engine(ABC):
 
         Where some options are asked for, it is the statistic of their ``reading``.
         """
+
+    def manifest(self, shuffled: Path) -> Manifest:
+        """What was said of the shuffled messages."""
+        return Manifest.read(shuffled)
 
     def close(self) -> None:
         """Give back what the engine holds."""

@@ -16,7 +16,7 @@ def engine_of(name: str, progress: Progress | None = None, master: str | None = 
     """The engine of this name, ready to run; Spark in the session that this process already has, if any."""
     shown = Progress() if progress is None else progress
     if name == "spark":
-        from shuffledp.collection.engine.spark import Spark
+        from shuffledp.collection.engine.spark_engine import Spark
 
         return Spark(shown, master)
     if name != "embedded":

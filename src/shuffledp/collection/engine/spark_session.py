@@ -75,7 +75,7 @@ def start(master: str, room: Path | None) -> SparkSession:
             builder = builder.config(name, value)
         session = builder.getOrCreate()
     try:
-        _demand_safe(session)
+        demand_safe(session)
     except BaseException:
         session.stop()
         raise
@@ -99,7 +99,7 @@ def beside(session: SparkSession, master: str | None) -> SparkSession:
 
     A sentence where a key would not be safe there. The other one stays as it is, and its owner's to stop.
     """
-    _demand_safe(session)
+    demand_safe(session)
     if master not in (None, session.sparkContext.master):
         raise EngineFailed(
             f"spark: expected a session on {master}, but one on {session.sparkContext.master} is running; stop it "
@@ -154,7 +154,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _demand_safe(session: SparkSession) -> None:
+def demand_safe(session: SparkSession) -> None:
     """A sentence unless a key is safe in this session."""
     if not isinstance(session, _class()):
         raise EngineFailed(

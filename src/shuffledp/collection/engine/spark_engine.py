@@ -1,43 +1,46 @@
 """The Spark engine: the same kernels inside ``mapInArrow``, on this machine or on a cluster.
 
-On a cluster the input and the output directory must be on a file system that the driver and all workers see under the
-same path, and the package must be installed on the workers. The job's key travels to the workers with the tasks, hence
-only in a session that keeps it.
+Files of this machine must be on a file system that the driver and all workers see under the same path. Data frames, and
+messages at an address that Spark writes to, need none: workers then see nothing of the driver's. The package must be
+installed on the workers. The job's key travels to them with the tasks, hence only in a session that keeps it.
 """
 
 from __future__ import annotations
 
-import io
-import operator
 import re
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from shuffledp.collection import durable, kernel, manifest, message, shuffling
+from shuffledp.collection.cluster import cluster_file, exact_shuffle, message_frame
+from shuffledp.collection.cluster.cluster_manifest import ClusterManifest, is_of_a_cluster
+from shuffledp.collection.cluster.exact_shuffle import Layout
+from shuffledp.collection.cluster.frame_table import FrameTable
+from shuffledp.collection.cluster.message_frame import numbers_of
 from shuffledp.collection.engine import spark_session
 from shuffledp.collection.engine.embedded import told
 from shuffledp.collection.engine.engine import Engine, EngineFailed
-from shuffledp.collection.engine.spark_session import in_a_sentence, quiet
+from shuffledp.collection.engine.spark_session import in_a_sentence
 from shuffledp.collection.input import listing
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.input.format import damaged
 from shuffledp.collection.input.spill import spill
 from shuffledp.collection.input.table import Table
-from shuffledp.collection.job import input_beside
+from shuffledp.collection.job import MESSAGES, input_beside
 from shuffledp.collection.kernel import Total
 from shuffledp.collection.lot import Lot
+from shuffledp.collection.manifest import Manifest
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.progress import Progress
-from shuffledp.tasks.column import Column
+from shuffledp.tasks.column import Column, Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,11 +62,19 @@ class Spark(Engine):
     name = "spark"
 
     def __init__(
-        self, progress: Progress | None = None, master: str | None = None, session: SparkSession | None = None
+        self,
+        progress: Progress | None = None,
+        master: str | None = None,
+        session: SparkSession | None = None,
+        place: str | None = None,
     ) -> None:
         super().__init__(Progress() if progress is None else progress)
         self._master = master
         self._given = session
+        self.place = place
+        """The address of a directory for the messages, on a file system that the workers see; None for local paths."""
+        self._made: dict[Path, DataFrame] = {}
+        """Messages of data frames, which are made when they are shuffled, by the directory that they stand for."""
         self._session: SparkSession | None = None
         self._is_own = False
         self._room: Path | None = None
@@ -101,19 +112,22 @@ class Spark(Engine):
         _ = self.session
 
     def check(self, table: Table, column: Column) -> int:
+        if isinstance(table, FrameTable):
+            # Before anything is begun: what cannot be repeated is refused here.
+            table.identified(column)
+            with self._step("checking"):
+                return table.check(column)
         if not _is_for_spark(table, column):
             # Nothing may be written before every value is good.
             return self._checked_here(table, column)
         # Files of another type, or without the column, would be read as nulls or not at all.
         expected = table.told_rows(column)
         with self._step("checking"):
-            found = _mapped(self._input(table, column), _checking(column), "rows long, problem string").collect()
-        problems = sorted(row.problem for row in found if row.problem)
-        if problems:
+            rows, problem = message_frame.checked(self._input(table, column), column)
+        if problem is not None:
             # Workers do not know where in the input a row stands.
             self._checked_here(table, column)
-            raise ValueError(problems[0])
-        rows = sum(int(row.rows) for row in found)
+            raise ValueError(problem)
         if rows != expected:
             raise damaged(table.title, expected, rows)
         return rows
@@ -122,48 +136,100 @@ class Spark(Engine):
         with self.progress.step("checking", None) as advance, table.located():
             return kernel.check(column, told(table.batches(column, kernel.CHUNK_ROWS), advance))
 
+    def counted(self, table: Table, column: Column) -> Tally:
+        if not isinstance(table, FrameTable):
+            return super().counted(table, column)
+        with self._step("counting"):
+            return message_frame.tallied(table.narrowed(column.names).frame, column)
+
     def encode(self, table: Table, column: Column, key: bytes, lot: Lot, directory: Path) -> None:
+        if isinstance(table, FrameTable):
+            # Nothing is written in the order of the input: a message can be made again whenever it is needed.
+            durable.make_directory(directory)
+            work = message_frame.encoding(kernel.Encoder(column, key), bool(table.key))
+            self._made[directory] = message_frame.mapped(table.identified(column), work, message_frame.SCHEMA)
+            return
         if directory.exists():
             return
         whole = durable.whole_directory(directory)
         with self._step("encoding"), whole as unfinished, _as_files(table, column, directory) as files:
             encoder = kernel.Encoder(column, key)
-            messages = _mapped(self._input(files, column), _encoding(encoder), f"{message.COLUMN} binary")
+            messages = message_frame.mapped(self._input(files, column), _encoding(encoder), f"{message.COLUMN} binary")
             messages.write.mode("overwrite").parquet(_address(unfinished))
             if not lot.is_sent(self.session.read.parquet(_address(unfinished)).count()):
                 raise ValueError(f"input: expected {lot.users} rows as at the first look; the file has changed since.")
 
     def shuffle(self, encoded: Path, lot: Lot, directory: Path) -> None:
-        width = lot.width
-        with self._step("shuffling"), durable.whole_directory(directory) as unfinished:
-            found = self.session.read.parquet(_address(encoded))
-            total = message.count(message.files_of(encoded)) if lot.messages is None else lot.messages
-            if width <= shuffling.COUNTED_BYTES:
-                counts = shuffling.runs(_counts(found, width), width)
-                written = manifest.write(counts, lot, unfinished)
+        with (
+            self._step("shuffling"),
+            self._messages(encoded, lot) as messages,
+            durable.whole_directory(directory) as unfinished,
+        ):
+            if self.place is not None:
+                made: Manifest = self._shuffled_there(messages, lot)
+                made.write(unfinished)
+            elif lot.width <= shuffling.COUNTED_BYTES:
+                made = manifest.write(shuffling.runs(_counts(messages, lot.width), lot.width), lot, unfinished)
             else:
-                # How Spark divides a sort depends on the order that it found: only the order that it makes is kept.
-                divided = directory.with_name("sorted")
-                shutil.rmtree(divided, ignore_errors=True)
-                with durable.whole_directory(divided) as by_spark:
-                    found.sort(message.COLUMN).write.mode("overwrite").parquet(_address(by_spark))
-                batches = shuffling.certainly_in_order(message.read(message.files_of(divided), width))
-                written = manifest.write(batches, lot, unfinished)
-                shutil.rmtree(divided)
-            if written.messages != total:
-                raise EngineFailed(f"collect: expected {total} messages to shuffle, got {written.messages}.")
+                layout = Layout.of(messages, lot.width, message.group_rows(lot.width) * message.FILE_GROUPS)
+                exact_shuffle.write(messages, layout, unfinished)
+                made = manifest.of_files(lot, unfinished)
+            if not lot.is_complete(made.messages):
+                raise EngineFailed(f"collect: expected {lot.messages} messages to shuffle, got {made.messages}.")
+
+    @contextmanager
+    def _messages(self, encoded: Path, lot: Lot) -> Iterator[DataFrame]:
+        """Messages with their counts: of files, or of a data frame and what the shuffler drew."""
+        files = sorted(encoded.glob("*.parquet")) if encoded in self._made else message.files_of(encoded)
+        found = self._made.pop(encoded, None)
+        if found is None:
+            addresses = [_literally(_address(path)) for path in files]
+            raw = self.session.read.parquet(*addresses)
+            yield message_frame.mapped(raw, _combining(lot.width), message_frame.SCHEMA)
+            return
+        drawn = list(message_frame.combined(((wire, None) for wire in message.read(files, lot.width)), lot.width))
+        if drawn:
+            import pyarrow as pa
+
+            found = found.union(found.sparkSession.createDataFrame(pa.Table.from_batches(drawn)))
+        from pyspark import StorageLevel
+
+        # Only a cache: what is lost of it is made again, and is the same.
+        kept = found if lot.width <= shuffling.COUNTED_BYTES else found.persist(StorageLevel.DISK_ONLY)
+        try:
+            yield kept
+        finally:
+            if kept is not found:
+                kept.unpersist()
+
+    def _shuffled_there(self, messages: DataFrame, lot: Lot) -> ClusterManifest:
+        """The files at the place that the workers see: complete before they have their name."""
+        assert self.place is not None
+        return cluster_file.write(self.session, messages, lot, f"{self.place.rstrip('/')}/{MESSAGES}")
+
+    def manifest(self, shuffled: Path) -> Manifest:
+        return ClusterManifest.read(shuffled) if is_of_a_cluster(shuffled) else super().manifest(shuffled)
 
     def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
         with self._step("aggregating"):
-            found = self.session.read.parquet(_address(shuffled))
-            parts = _mapped(
-                found, _accumulating(mechanism, reading), "statistic binary, messages long, refused long"
-            ).collect()
-        if not parts:
-            raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
-        statistics = (np.load(io.BytesIO(part.statistic), allow_pickle=False) for part in parts)
-        totals = (Total(array, part.messages, part.refused) for array, part in zip(statistics, parts, strict=True))
-        return reduce(operator.add, totals)
+            if is_of_a_cluster(shuffled):
+                raw = self.session.read.parquet(ClusterManifest.read(shuffled).where)
+            elif mechanism.message_bytes <= shuffling.COUNTED_BYTES:
+                # They were written here, where the workers may not see them.
+                return self._aggregated_here(mechanism, shuffled, reading)
+            else:
+                raw = self.session.read.parquet(_address(shuffled))
+            counted = message_frame.mapped(raw, _combining(mechanism.message_bytes), message_frame.SCHEMA)
+            found = message_frame.total(counted, mechanism, reading)
+        return demanded(found, mechanism)
+
+    def _aggregated_here(self, mechanism: Mechanism, shuffled: Path, reading: Reading | None) -> Total:
+        wires = Manifest.read(shuffled).checked(shuffled)
+        counts = sum((np.bincount(numbers_of(wire), minlength=1 << 16) for wire in wires), np.zeros(1 << 16, np.int64))
+        there = np.flatnonzero(counts)
+        wire = there.astype(f">u{mechanism.message_bytes}").view(np.uint8).reshape(-1, mechanism.message_bytes)
+        found = message_frame.weighed(mechanism, reading, wire, counts[there]) if len(there) else None
+        return demanded(found, mechanism)
 
     def _input(self, table: FileTable, column: Column) -> DataFrame:
         """The columns of exactly the files that every engine reads; ``table`` is one of Parquet files."""
@@ -246,26 +312,6 @@ def _literally(address: str) -> str:
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", address)
 
 
-def _mapped(data: DataFrame, work: Callable[[Batches], Batches], schema: str) -> DataFrame:
-    with quiet():
-        return data.mapInArrow(work, schema)
-
-
-def _checking(column: Column) -> Callable[[Batches], Batches]:
-    def run(batches: Batches) -> Batches:
-        import pyarrow as pa
-
-        rows, problem = 0, None
-        for batch in batches:
-            try:
-                rows += kernel.check(column, [column.array(batch)])
-            except (ValueError, TypeError) as error:
-                problem = problem or str(error)
-        yield pa.RecordBatch.from_pydict({"rows": pa.array([rows]), "problem": pa.array([problem], pa.string())})
-
-    return run
-
-
 def _encoding(encoder: kernel.Encoder) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
@@ -279,24 +325,26 @@ def _encoding(encoder: kernel.Encoder) -> Callable[[Batches], Batches]:
     return run
 
 
-def _accumulating(mechanism: Mechanism, reading: Reading | None) -> Callable[[Batches], Batches]:
-    def run(batches: Batches) -> Batches:
-        import pyarrow as pa
+def _combining(width: int) -> Callable[[Batches], Batches]:
+    """Messages of files, equal ones taken together."""
 
-        wires = (message.wire_of(batch.column(0), mechanism.message_bytes) for batch in batches)
-        found = kernel.accumulate(mechanism, wires, reading)
-        if found is not None:
-            statistic = io.BytesIO()
-            np.save(statistic, found.statistic, allow_pickle=False)
-            columns = {"statistic": [statistic.getvalue()], "messages": [found.messages], "refused": [found.refused]}
-            yield pa.RecordBatch.from_pydict(columns)
+    def run(batches: Batches) -> Batches:
+        wires = (message.wire_of(batch.column(0), width) for batch in batches)
+        yield from message_frame.combined(((wire, None) for wire in wires), width)
 
     return run
+
+
+def demanded(found: Total | None, mechanism: Mechanism) -> Total:
+    """What was read, if there was anything."""
+    if found is None:
+        raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
+    return found
 
 
 def _counts(messages: DataFrame, width: int) -> Any:
     """How often each message of one or two bytes occurs."""
     counts = np.zeros(1 << 8 * width, dtype=np.int64)
-    for row in messages.groupBy(message.COLUMN).count().collect():
+    for row in exact_shuffle.shuffled(messages, width).collect():
         counts[int.from_bytes(row[0], "big")] += row[1]
     return counts

@@ -1,0 +1,135 @@
+"""Collections over data frames beside Spark's own counting: processor time, rows a second, memory of driver and worker.
+
+    .venv/bin/python -m benchmarks.spark [--rows 1e7] [--mechanism krr|oue] [--options 1024] [--json]
+
+A standalone cluster on this machine: a master and two workers with a core each. The data are written by the cluster
+first, and all is run once on a hundredth of them, as Java is slow at first. "plain" is ``groupBy().count()`` of the
+same column in the same session; processor times are those of the driver, the workers and all that they started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+import shuffledp as sdp
+from tests.collection import standalone
+
+BAR = 4.0
+"""Processor times of KRR over those of plain counting, at the most."""
+
+
+def family(roots: tuple[int, ...]) -> list[int]:
+    """These processes and all below them."""
+    found, new = set(roots), set(roots)
+    while new:
+        new = set(standalone.children(tuple(new))) - found
+        found |= new
+    return sorted(found)
+
+
+def processor_seconds(roots: tuple[int, ...]) -> float:
+    """Of these processes and all below them, dead ones that were waited for included."""
+    total = 0
+    for process in family(roots):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15]))
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def peak_megabytes(roots: tuple[int, ...]) -> float:
+    """The largest resident memory of any of these processes so far."""
+    most = 0
+    for process in family(roots):
+        with contextlib.suppress(OSError, IndexError):
+            most = max(most, int(Path(f"/proc/{process}/status").read_text().split("VmHWM:")[1].split()[0]))
+    return most / 1024
+
+
+def timed(work: Callable[[], Any], roots: tuple[int, ...]) -> dict[str, float]:
+    """Wall clock and processor seconds."""
+    wall, cpu = time.perf_counter(), processor_seconds(roots)
+    work()
+    return {"wall": time.perf_counter() - wall, "cpu": processor_seconds(roots) - cpu}
+
+
+def plan_of(mechanism: str, options: int, rows: int) -> sdp.Plan:
+    """A plan whose bound costs next to nothing: it is not what is measured."""
+    made: sdp.Mechanism = sdp.KRR(0.5, options) if mechanism == "krr" else sdp.OUE(0.5, options)
+    return sdp.Plan(sdp.tasks.Frequency(options), made, users=rows, epsilon=8.0, delta=1e-8, bound="efmrtt19")
+
+
+def data(session: SparkSession, rows: int, options: int, place: str) -> DataFrame:
+    """Numbers of options, written by the cluster."""
+    value = F.pmod(F.xxhash64("id"), F.lit(options)).cast("int")
+    session.range(0, rows, 1, 16).select(value.alias("value")).write.parquet(place)
+    return session.read.parquet(place)
+
+
+def measured(cluster: standalone.Cluster, mechanism: str, options: int, rows: int, room: Path) -> dict[str, Any]:
+    """Plain counting, the three roles, and a whole collection."""
+    engine = sdp.spark.Spark(master=cluster.master)
+    roots = (os.getpid(), *cluster.workers)
+    found: dict[str, Any] = {"mechanism": mechanism, "options": options, "rows": rows}
+    for name, size in (("first", max(1000, rows // 100)), ("all", rows)):
+        frame = data(engine.session, size, options, f"file:{cluster.shared}/{name}")
+        plan = plan_of(mechanism, options, size)
+
+        def plain(frame: DataFrame = frame) -> None:
+            frame.groupBy("value").count().collect()
+
+        def roles(frame: DataFrame = frame, plan: sdp.Plan = plan) -> None:
+            sdp.spark.estimate(sdp.spark.shuffle(sdp.spark.encode(frame, plan, "value")), plan)
+
+        def whole(frame: DataFrame = frame, plan: sdp.Plan = plan, name: str = name) -> None:
+            out, state = f"file:{cluster.shared}/out-{name}", room / f"state-{name}"
+            sdp.spark.collect(frame, plan, "value", out=out, state=state, engine=engine)
+
+        found |= {step.__name__: timed(step, roots) for step in (plain, roles, whole)}
+    found["driver MB"], found["worker MB"] = peak_megabytes((os.getpid(),)), peak_megabytes(cluster.workers)
+    engine.close()
+    return found
+
+
+def main() -> int:
+    """Print what was measured; 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, default=1e7)
+    parser.add_argument("--mechanism", choices=("krr", "oue"), default="krr")
+    parser.add_argument("--options", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    options = given.options or {"krr": 1024, "oue": 128}[given.mechanism]
+    with tempfile.TemporaryDirectory() as name:
+        room, hidden = Path(name, "cluster"), Path(name, "driver")
+        room.mkdir()
+        hidden.mkdir()
+        with standalone.running(room, hidden) as cluster:
+            os.environ |= {"SPARK_CONF_DIR": str(cluster.configuration), "SPARK_LOCAL_IP": "127.0.0.1"}
+            found = measured(cluster, given.mechanism, options, int(given.rows), hidden)
+    ratio = found["roles"]["cpu"] / found["plain"]["cpu"]
+    if given.json:
+        print(json.dumps(found | {"ratio": ratio}))
+    else:
+        print(f"{found['mechanism']}-{options}, {found['rows']:,} rows")
+        for step in ("plain", "roles", "whole"):
+            wall, cpu = found[step]["wall"], found[step]["cpu"]
+            print(f"{step:6} {wall:8.1f} s  {cpu:8.1f} s of processors  {found['rows'] / wall:14,.0f} rows a second")
+        print(f"roles over plain: {ratio:.2f} (bar for krr: {BAR:g})")
+        print(f"memory at most: driver {found['driver MB']:,.0f} MB, worker {found['worker MB']:,.0f} MB")
+    return int(given.mechanism == "krr" and ratio > BAR)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""The three roles over data frames of Spark: encode, shuffle, estimate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from shuffledp.collection import kernel, message
+from shuffledp.collection.asking import Asking
+from shuffledp.collection.cluster import exact_shuffle, message_frame
+from shuffledp.collection.cluster.frame_table import FrameTable, is_frame
+from shuffledp.collection.cluster.message_frame import COUNT, SCHEMA, mapped
+from shuffledp.collection.engine import spark_session
+from shuffledp.collection.guarantee import Guarantee
+from shuffledp.collection.input.given_data import named
+from shuffledp.collection.lot import SHUFFLER, noise_of
+from shuffledp.collection.report import CONFIDENCE, PARTIES_APART, Report
+from shuffledp.planner.plan_file import Plan
+from shuffledp.sampling.random import KEY_BYTES, SystemSource
+from shuffledp.tasks.rules import STRICT, Rules
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PlanGiven = Plan | str | os.PathLike[str]
+LABEL = "shuffledp"
+"""What a column of messages says of itself, in its metadata: the plan's round, the width, whether it is shuffled."""
+
+
+def encode(
+    frame: DataFrame,
+    plan: PlanGiven,
+    column: str | Sequence[str] | None = None,
+    *,
+    key: str | Sequence[str] | None = None,
+    round_number: int = 1,
+    drawn: bool = False,
+    rules: Rules = STRICT,
+    secret: bytes | None = None,
+) -> DataFrame:
+    """The messages of all rows of a data frame, each message with how often its task sent it: ``message``, ``count``.
+
+    Lazy, as any data frame: nothing runs before it is used, and however often it is computed, in whichever partitions,
+    by retries or twice, every row sends the message that it sent before. For that a row needs an identity: ``key``
+    names the column, or columns, that tell rows apart, or the rows are those of files (or of the driver) without a
+    join, sort or repartition in between, and their place there is who they are. Other data frames are refused.
+    ``column``, ``rules``, ``round_number`` and ``drawn`` as for ``shuffledp.collect``. ``secret``, 32 bytes, is what
+    the randomness comes from: it is drawn here, and kept nowhere else, unless it is given. A stream gives a stream: its
+    rows are known by their place in the source.
+
+    Requires: a session that keeps the secret, and PySpark on the driver, shuffledp on the workers.
+    """
+    chosen = Plan.of(plan)
+    _demand_frame("encode", frame)
+    spark_session.demand_safe(frame.sparkSession)
+    if chosen.schedule.is_sampled and not drawn:
+        raise ValueError(
+            "encode: the plan draws its users; choose the rows of those who were drawn, and say drawn=True."
+        )
+    table = FrameTable(frame, named(key))
+    columns = table.columns_named(chosen.task.columns_read(named(column)))
+    read = chosen.column(*columns, rules=_without_gaps(rules))
+    encoder = kernel.Encoder(read, os.urandom(KEY_BYTES) if secret is None else secret)
+    work = message_frame.encoding(encoder, bool(table.key), frame.isStreaming)
+    return _labelled(mapped(table.identified(read), work, SCHEMA), chosen, round_number, False)
+
+
+def shuffle(frame: DataFrame, plan: PlanGiven | None = None) -> DataFrame:
+    """The messages of a data frame from ``encode``, or of several by ``union``, without a trace of where they were.
+
+    What comes out is a function of the multiset of messages: different messages in order of their bytes, with how often
+    each was sent, in partitions that are ranges of messages. ``plan`` is needed where the shuffler draws the noise.
+    """
+    _demand_frame("shuffle", frame)
+    label = _label("shuffle", frame)
+    messages = frame.select(message.COLUMN, COUNT)
+    if label["noise"] == SHUFFLER:
+        messages = messages.union(_noise(frame, label, plan))
+    mixed = exact_shuffle.shuffled(messages, label["width"])
+    return _with_label(mixed, {**label, "shuffled": True})
+
+
+def estimate(
+    frame: DataFrame,
+    plan: PlanGiven,
+    *,
+    users: int | None = None,
+    allow_weaker: bool = False,
+    round_number: int = 1,
+    options: Any = None,
+) -> Report:
+    """Estimates and guarantee from the shuffled messages of a data frame.
+
+    ``users``: of how many people they are, where that cannot be told from their number. ``allow_weaker``,
+    ``round_number`` and ``options`` as for ``shuffledp.collect``. Messages of another plan or round are refused, as are
+    fewer users than the plan's target needs; rows that are no messages are counted and set aside. No ledger is kept.
+    """
+    chosen = Plan.of(plan)
+    _demand_frame("estimate", frame)
+    label, mechanism = _label("estimate", frame), chosen.mechanism
+    if label["plan"] != chosen.identity(round_number) or label["width"] != mechanism.message_bytes:
+        raise ValueError("estimate: the messages were made for another plan or round than the one given.")
+    if not label["shuffled"]:
+        raise ValueError("estimate: expected messages that were shuffled; call shuffledp.spark.shuffle on them first.")
+    asking = Asking.of("estimate", chosen, options)
+    found = message_frame.total(frame, mechanism, asking.reading)
+    if found is None or not found.messages:
+        raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
+    came = mechanism.users_behind(found.messages) if users is None else users
+    guarantee = Guarantee(chosen, came - found.refused)
+    guarantee.demand(allow_weaker)
+    result = asking.reading.finish(found.statistic, came)
+    counts = {"messages": found.messages, "refused": found.refused}
+    quantities = asking.quantities(result, CONFIDENCE)
+    return Report(guarantee, result, quantities, PARTIES_APART, "spark", counts=counts, asked=asking.count)
+
+
+def _without_gaps(rules: Rules) -> Rules:
+    if rules.drops:
+        raise ValueError("encode: rows without a value are dropped in Spark: take df.dropna() of their column first.")
+    return rules
+
+
+def _noise(frame: DataFrame, label: dict[str, Any], plan: PlanGiven | None) -> DataFrame:
+    """What the shuffler itself must add: drawn once, here, from the operating system."""
+    import pyarrow as pa
+
+    if plan is None:
+        raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan.")
+    chosen = Plan.of(plan)
+    if label["plan"] not in (chosen.identity(number + 1) for number in range(chosen.rounds)):
+        raise ValueError("shuffle: the messages were made for another plan than the one given.")
+    drawn = kernel.drawn_by_shuffler(chosen.mechanism, SystemSource())
+    batches = list(message_frame.combined([(drawn, None)], chosen.mechanism.message_bytes))
+    empty = message_frame.batch_of(drawn[:0], drawn[:0, 0].astype("int64"))
+    return frame.sparkSession.createDataFrame(pa.Table.from_batches(batches or [empty]))
+
+
+# --- what a column says of itself ---------------------------------------------------------------------------------
+
+
+def _labelled(frame: DataFrame, plan: Plan, round_number: int, shuffled: bool) -> DataFrame:
+    mechanism = plan.mechanism
+    label = {
+        "plan": plan.identity(round_number), "width": mechanism.message_bytes, "noise": noise_of(mechanism),
+        "shuffled": shuffled,
+    }  # fmt: skip
+    return _with_label(frame, label)
+
+
+def _with_label(frame: DataFrame, label: dict[str, Any]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return frame.select(F.col(message.COLUMN).alias(message.COLUMN, metadata={LABEL: label}), COUNT)
+
+
+def _label(who: str, frame: DataFrame) -> dict[str, Any]:
+    wanted = [message.COLUMN, COUNT]
+    found = frame.schema[message.COLUMN].metadata.get(LABEL) if frame.columns == wanted else None
+    if not isinstance(found, dict) or found.keys() != {"plan", "width", "noise", "shuffled"}:
+        raise ValueError(
+            f"{who}: expected a data frame of messages from shuffledp.spark, with the columns {', '.join(wanted)} as "
+            "they came from there."
+        )
+    return found
+
+
+def _demand_frame(who: str, frame: Any) -> None:
+    if not is_frame(frame):
+        raise TypeError(f"{who}: expected a data frame of Spark, got {type(frame).__name__}.")

@@ -1,0 +1,91 @@
+"""Windows of a stream: each is a collection of its own, with its own minimum of users, when it is over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shuffledp.collection.cluster.file_system import FileSystem, is_address
+from shuffledp.collection.cluster.frame_collection import collect
+from shuffledp.collection.cluster.row_identity import quoted
+from shuffledp.collection.engine.spark_session import in_a_sentence
+from shuffledp.collection.guarantee import TooWeak
+from shuffledp.collection.job import REPORT
+from shuffledp.errors import NotApplicable
+from shuffledp.planner.plan_file import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+WINDOW = "shuffledp_window"
+BATCH = "batch"
+TOO_FEW = "too-few"
+
+
+@dataclass
+class Windows:
+    """What to do with each batch of a stream: ``df.writeStream.foreachBatch(Windows(…)).start()``.
+
+    Rows wait in the directory ``room``, the address of one that only the collecting party can read, until their window
+    of ``seconds`` by the column ``time`` is over: when a row comes that is ``late`` seconds younger than its end. Then
+    they are collected into ``out/window-START`` (seconds since 1970), a path of the driver, and removed. A window of
+    fewer users than the plan's target needs releases nothing, and says so by the file ``too-few``. Rows that come later
+    are left out. A batch that Spark repeats changes nothing. ``column``, ``ledger`` as for ``collect``.
+    """
+
+    plan: Plan | str | os.PathLike[str]
+    column: str | Sequence[str]
+    time: str
+    seconds: int
+    room: str
+    out: str | os.PathLike[str]
+    late: int = 0
+    ledger: str | os.PathLike[str] | None = None
+    newest: int = field(default=0, init=False)
+    """The youngest time that was seen."""
+
+    def __post_init__(self) -> None:
+        if not is_address(self.room):
+            raise ValueError(f"windows: room must be an address such as hdfs://host/rows, got {self.room!r}.")
+        if self.seconds < 1 or self.late < 0:
+            raise ValueError("windows: seconds must be at least 1, and late at least 0.")
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Keep the rows of a batch, and collect the windows that are over."""
+        from pyspark.sql import functions as F
+
+        files = FileSystem(batch.sparkSession)
+        when = F.unix_timestamp(F.col(quoted(self.time)))
+        kept = batch.withColumn(WINDOW, F.floor(when / F.lit(self.seconds)) * F.lit(self.seconds))
+        with in_a_sentence("keeping the batch"):
+            times: Any = batch.select(F.max(when), F.count_if(when.isNull())).first()
+            if times[1]:
+                raise ValueError(f"windows: expected a time in every row, got {times[1]:,} rows without one.")
+            kept.write.mode("overwrite").partitionBy(WINDOW).parquet(f"{self.room}/{BATCH}={number}")
+        self.newest = max(self.newest, int(times[0] or 0))
+        for start in self._waiting(files):
+            if start + self.seconds + self.late <= self.newest:
+                self._release(files, batch, start)
+
+    def _waiting(self, files: FileSystem) -> list[int]:
+        """The windows that rows wait for."""
+        inside = (name for batch in files.names(self.room) for name in files.names(f"{self.room}/{batch}"))
+        return sorted({int(name.partition("=")[2]) for name in inside if name.startswith(f"{WINDOW}=")})
+
+    def _release(self, files: FileSystem, batch: DataFrame, start: int) -> None:
+        """A collection of one window; once."""
+        out = Path(self.out) / f"window-{start}"
+        places = [f"{self.room}/{name}/{WINDOW}={start}" for name in files.names(self.room)]
+        places = [place for place in places if files.exists(place)]
+        if not (out / REPORT).exists() and not (out / TOO_FEW).exists():
+            frame = batch.sparkSession.read.parquet(*places)
+            try:
+                collect(frame, self.plan, self.column, out=out, ledger=self.ledger, resume=True)
+            except (TooWeak, NotApplicable):
+                out.mkdir(parents=True, exist_ok=True)
+                (out / TOO_FEW).touch()
+        for place in places:
+            files.remove(place)

@@ -1,0 +1,364 @@
+"""Data frames in, data frames out: messages that depend on the key and the rows alone, and sentences for the rest."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, functions as F
+
+import shuffledp as sdp
+from shuffledp.collection.cluster import exact_shuffle, message_frame
+from shuffledp.collection.cluster.frame_role import LABEL
+from shuffledp.collection.cluster.row_identity import BUCKETS
+from shuffledp.collection.engine.engine import EngineFailed
+from shuffledp.collection.engine.spark_engine import Spark
+from shuffledp.collection.job import Job
+from shuffledp.errors import ShuffledpError
+from shuffledp.planner.plan_file import Plan
+from shuffledp.sampling.random import KeyedSource
+from tests.cli import run as run_command
+from tests.collection import data_of, expected_messages, messages_in, new_ledger, plan_of
+
+KEY = bytes(range(32))
+ROWS = 3000
+CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
+pytestmark = pytest.mark.slow
+
+
+def plan_for(name: str, rows: int = ROWS) -> Plan:
+    return plan_of(name, users=rows, **CHEAP)
+
+
+@pytest.fixture(scope="module")
+def frames(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
+    """A file for each kind of column, with a key."""
+    room, found = tmp_path_factory.mktemp("frames"), {}
+    for name in ("krr-wide", "oue"):
+        table = pa.table({"who": [f"p{number}" for number in range(ROWS)], "value": data_of(name, ROWS)})
+        pq.write_table(table, room / f"{name}.parquet")
+        found[name] = spark.session.read.parquet(f"file:{room}/{name}.parquet")
+    return found
+
+
+def multiset(frame: DataFrame) -> Counter[bytes]:
+    found: Counter[bytes] = Counter()
+    for row in frame.collect():
+        found[bytes(row[0])] += row[1]
+    return found
+
+
+def counted(wire: Any) -> Counter[bytes]:
+    return Counter(row.tobytes() for row in wire)
+
+
+# --- the messages -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["krr-wide", "oue"])
+def test_rows_of_files_send_the_messages_of_their_place(frames: dict[str, DataFrame], name: str) -> None:
+    """As the engine in this process encodes the same file; computed twice they are the same, and the shuffle sorts."""
+    plan = plan_for(name)
+    wanted = expected_messages(plan.mechanism, plan.column("value").values(data_of(name, ROWS)), KEY)
+    encoded = sdp.spark.encode(frames[name], plan, "value", secret=KEY)
+    assert multiset(encoded) == counted(wanted)
+    shuffled = sdp.spark.shuffle(encoded)
+    rows = [(bytes(row[0]), row[1]) for row in shuffled.collect()]
+    assert rows == sorted(counted(wanted).items())
+    report = sdp.spark.estimate(shuffled, plan, allow_weaker=True)
+    again = plan.mechanism.estimate(plan.mechanism.unpack(wanted))
+    np.testing.assert_allclose(report.estimate.value, again.value, rtol=1e-12)
+    assert (report.guarantee.users, report.counts["refused"]) == (ROWS, 0)
+
+
+def test_rows_with_a_key_send_the_messages_of_their_key(spark: Spark, frames: dict[str, DataFrame]) -> None:
+    """Against a loop over buckets; in whichever order, partitions and files the rows come."""
+    frame, plan = frames["krr-wide"], plan_for("krr-wide")
+    again = F.xxhash64(F.lit("again"), "who")
+    rows = sorted(
+        (row[0] % BUCKETS, row[0], row[1], row[2]) for row in frame.select(F.xxhash64("who"), again, "value").collect()
+    )
+    wanted: Counter[bytes] = Counter()
+    for bucket in range(BUCKETS):
+        values = np.array([row[3] for row in rows if row[0] == bucket], dtype=np.int64)
+        if len(values):
+            wanted += counted(plan.mechanism.pack(plan.mechanism.randomize(values, KeyedSource(KEY, bucket << 32))))
+    for one in (frame, frame.repartition(5).sort(F.desc("who"))):
+        assert multiset(sdp.spark.encode(one, plan, "value", key="who", secret=KEY)) == wanted
+
+
+def test_what_is_done_with_messages_does_not_change_them(frames: dict[str, DataFrame]) -> None:
+    """Other numbers of tasks: behind another data frame, in one partition, divided by other settings."""
+    plan = plan_for("oue")
+    encoded = sdp.spark.encode(frames["oue"].union(frames["oue"]), plan, "value", secret=KEY)
+    assert encoded.rdd.getNumPartitions() > 1
+    kept = multiset(encoded)
+    assert multiset(encoded.coalesce(1)) == kept
+    other = sdp.spark.encode(frames["oue"], plan, "value", secret=bytes(32))
+    assert multiset(other.union(encoded)) == kept + multiset(other)
+    encoded.sparkSession.conf.set("spark.sql.files.maxPartitionBytes", "1000")
+    try:
+        assert multiset(encoded.filter("count > 0")) == kept
+    finally:
+        encoded.sparkSession.conf.set("spark.sql.files.maxPartitionBytes", "67108864")
+
+
+def test_a_secret_is_drawn_where_none_is_given(frames: dict[str, DataFrame]) -> None:
+    """Two calls randomize anew; one data frame does not."""
+    first, second = (sdp.spark.encode(frames["oue"], plan_for("oue"), "value") for _ in range(2))
+    kept = multiset(first)
+    assert multiset(first) == kept
+    assert multiset(second) != kept
+
+
+def test_wide_messages_are_cut_into_ranges(
+    spark: Spark, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranges in order, each sorted; the cuts are the same whatever the order, and balanced."""
+    monkeypatch.setattr(exact_shuffle, "RANGE_BYTES", 2000)
+    encoded = sdp.spark.encode(frames["oue"], plan_for("oue"), "value", secret=KEY)
+    shuffled = sdp.spark.shuffle(encoded)
+    rows = [(bytes(row[0]), row[1]) for row in shuffled.collect()]
+    assert rows == sorted(multiset(encoded).items())
+    sizes = [row[1] for row in shuffled.groupBy(F.spark_partition_id()).count().collect()]
+    assert len(sizes) == -(-ROWS * 5 // 2000)
+    assert max(sizes) < 3 * ROWS / len(sizes)
+    cuts = [exact_shuffle.cuts_of(one, 5, ROWS).texts for one in (encoded, encoded.repartition(3))]
+    assert cuts[0].tolist() == cuts[1].tolist()
+
+
+def test_statistics_of_counts_are_those_of_the_messages() -> None:
+    """Weighed by bits, against every message repeated; rows that are no messages are counted."""
+    mechanism = plan_for("krr-wide").mechanism
+    generator = np.random.default_rng(3)
+    wire = mechanism.pack(np.arange(1000))
+    counts = generator.integers(0, 50, 1000)
+    found = message_frame.weighed(mechanism, None, wire, counts)
+    np.testing.assert_array_equal(
+        found.statistic, mechanism.accumulate(mechanism.unpack(np.repeat(wire, counts, axis=0)))
+    )
+    bad = np.full((1, 2), 255, dtype=np.uint8)
+    found = message_frame.weighed(mechanism, None, np.concatenate([wire, bad]), np.append(counts, 5))
+    assert (found.messages, found.refused) == (counts.sum(), 5)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "part"),
+    [
+        (lambda frame: frame.withColumn("value", (F.rand() * 40).cast("int")), None, "draws at random"),
+        (lambda frame: frame.withColumn("id", F.expr("uuid()")), "id", "draws at random"),
+        (lambda frame: frame.withColumn("id", F.monotonically_increasing_id()), "id", "numbers rows as they come"),
+        (lambda frame: frame.repartition(3), None, "whose order a retry repeats"),
+        (lambda frame: frame.sort("who"), None, "name a column that tells rows apart"),
+        (lambda frame: frame.limit(100), "who", "does not depend on the order of rows"),
+        (lambda frame: frame.sample(0.5, seed=1), "who", "does not depend on the order of rows"),
+        (lambda frame: frame.dropDuplicates(["value"]), "who", "does not depend on the order of rows"),
+        (
+            lambda frame: frame.groupBy("who").agg(F.first("value").alias("value")),
+            "who",
+            "does not depend on the order",
+        ),
+        (lambda frame: frame, "nobody", "the data frame has no column 'nobody'; it has who, value"),
+    ],
+)
+def test_what_would_randomize_twice_is_a_sentence(
+    frames: dict[str, DataFrame], change: Callable[[DataFrame], DataFrame], key: str | None, part: str
+) -> None:
+    """Before anything runs."""
+    with pytest.raises(ValueError, match=part) as caught:
+        sdp.spark.encode(change(frames["oue"]), plan_for("oue"), "value", key=key)
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("key", "part"), [("value", "expected a different key in every row"), ("none", "expected a key in every row")]
+)
+def test_keys_must_tell_rows_apart(frames: dict[str, DataFrame], key: str, part: str) -> None:
+    """One that is there twice, or not at all, stops the job."""
+    frame = frames["oue"].withColumn("none", F.when(F.col("value") < 39, F.col("who")))
+    with pytest.raises(Exception, match=part):
+        sdp.spark.encode(frame, plan_for("oue"), "value", key=key).collect()
+
+
+def test_messages_of_others_are_refused(frames: dict[str, DataFrame]) -> None:
+    """Of another plan, not shuffled, or of no plan at all."""
+    encoded = sdp.spark.encode(frames["oue"], plan_for("oue"), "value", secret=KEY)
+    assert encoded.schema["message"].metadata[LABEL]["width"] == 5
+    with pytest.raises(ValueError, match="expected messages that were shuffled"):
+        sdp.spark.estimate(encoded, plan_for("oue"))
+    with pytest.raises(ValueError, match="made for another plan"):
+        sdp.spark.estimate(encoded, plan_of("oue", users=ROWS))
+    with pytest.raises(ValueError, match=r"expected a data frame of messages from shuffledp\.spark"):
+        sdp.spark.shuffle(frames["oue"])
+    with pytest.raises(TypeError, match="expected a data frame of Spark, got list"):
+        sdp.spark.encode([], plan_for("oue"), "value")  # type: ignore[arg-type]
+
+
+# --- whole collections --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("frame", "part"),
+    [
+        ("SELECT CAST(NULL AS INT) AS value", "expected a value in every row, got 1 without one"),
+        ("SELECT 40 AS value UNION ALL SELECT 1", "expected whole numbers from 0 to 39, got something else in 1 of"),
+        ("SELECT 'many' AS value", "expected whole numbers"),
+        ("SELECT array(1) AS value", "expected whole numbers"),
+        ("SELECT 1 AS other", "the data frame has no column 'value'; it has other"),
+        ("SELECT 1 AS value WHERE false", "expected at least one row, got none"),
+    ],
+)
+def test_a_bad_frame_is_a_sentence_and_nothing_is_written(spark: Spark, frame: str, part: str, tmp_path: Path) -> None:
+    """As for every other input."""
+    with pytest.raises((ValueError, ShuffledpError)) as caught:
+        sdp.collect(plan_for("oue"), spark.session.sql(frame), "value", out=tmp_path / "out", allow_weaker=True)
+    told = str(caught.value)
+    assert part in told
+    assert told.endswith(".")
+    assert "\n" not in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_small_files_and_empty_partitions(spark: Spark, tmp_path: Path) -> None:
+    """A row a file, files without rows, and a rule that clips: everybody is there once."""
+    (tmp_path / "data").mkdir()
+    for number in range(120):
+        column = pa.array([float(number)] if number % 10 else [], pa.float64())
+        pq.write_table(pa.table({"value": column}), tmp_path / "data" / f"{number:03d}.parquet")
+    frame = spark.session.read.parquet(f"file:{tmp_path}/data")
+    rules = sdp.tasks.Rules(clip=True)
+    report = sdp.collect(
+        plan_of("laplace", users=108), frame, "value", out=tmp_path / "out", rules=rules, allow_weaker=True
+    )
+    assert (report.guarantee.users, report.tally.clipped) == (108, sum(n > 60 for n in range(120) if n % 10))
+    assert len(messages_in(tmp_path / "out" / "messages", 8)) == 108
+
+
+class Stopped(BaseException):
+    """Stands for a kill, inside a process that goes on."""
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "after"), [("oue", "encode", True), ("krr-wide", "shuffle", False), ("oue", "shuffle", True)]
+)
+def test_a_frame_goes_on_after_a_kill(
+    spark: Spark, frames: dict[str, DataFrame], name: str, point: str, after: bool, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The messages of the first key, in the ledger once; nothing in the order of the input was ever written."""
+    plan, ledger = plan_for(name), new_ledger(tmp_path / "ledger.sqlite")
+    original = getattr(Spark, point)
+
+    def stop(*arguments: object, **named: object) -> None:
+        if after:
+            original(*arguments, **named)
+        raise Stopped
+
+    def collect() -> None:
+        sdp.spark.collect(frames[name], plan, "value", out=tmp_path / "out", ledger=ledger.path, resume=True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Spark, point, stop)
+        with pytest.raises(Stopped):
+            collect()
+    key = (tmp_path / "out" / "work" / "key").read_bytes()
+    assert not list((tmp_path / "out" / "work").glob("encoded/*"))
+    collect()
+    wanted = expected_messages(plan.mechanism, plan.column("value").values(data_of(name, ROWS)), key)
+    assert messages_in(tmp_path / "out" / "messages", plan.mechanism.message_bytes) == sorted(
+        row.tobytes() for row in wanted
+    )
+    assert [entry.state for entry in ledger.standings("test")[0].entries] == ["released"]
+
+
+def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tmp_path: Path) -> None:
+    """With a key, into a new directory of another file system; a second run there is refused."""
+    plan_for("oue").save(tmp_path / "plan.json")
+    frames["oue"].repartition(2).write.parquet(f"file:{tmp_path}/rows")
+    arguments = (
+        "collect", str(tmp_path / "plan.json"), "--input", f"file:{tmp_path}/rows", "--column", "value", "--no-ledger",
+        "--engine", "spark", "--key", "who", "--out", f"file:{tmp_path}/out",
+    )  # fmt: skip
+    done = run_command(*arguments, "--json")
+    assert done.status == 0, done.err
+    assert len(messages_in(tmp_path / "out" / "messages", 5)) == ROWS
+    assert (tmp_path / "out" / "report.json").exists()
+    again = run_command(*arguments)
+    assert again.status == 2
+    assert "expected a new or empty directory" in again.err
+    assert "needs --engine spark" in run_command(*arguments[:8], "--out", str(tmp_path / "o")).err
+
+
+def test_a_job_that_is_unknown_to_an_address_is_not_overwritten(frames: dict[str, DataFrame], tmp_path: Path) -> None:
+    """Somebody's files are there already."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match="expected a new or empty directory"):
+        sdp.spark.collect(frames["oue"], plan_for("oue"), "value", out=f"file:{tmp_path}/out", state=tmp_path / "state")
+    assert Job.unfinished(tmp_path / "state") is None
+
+
+def test_only_spark_collects_a_frame(frames: dict[str, DataFrame], tmp_path: Path) -> None:
+    """And what another table's options do is done in Spark."""
+    plan = plan_for("oue")
+    with pytest.raises(ValueError, match="choose each person's rows in Spark"):
+        sdp.collect(plan, frames["oue"], "value", out=tmp_path / "out", user="who")
+    with pytest.raises(ValueError, match=r"df\.dropna\(\)"):
+        sdp.collect(plan, frames["oue"], "value", out=tmp_path / "out", rules=sdp.tasks.Rules(missing="drop"))
+    with pytest.raises(ValueError, match="key is for data frames of Spark"):
+        sdp.collect(plan, pa.array([1, 2]), out=tmp_path / "out", key="who")
+    drawing = {name: told for name, told in plan.document().items() if name != "check"} | {"of": 10 * ROWS}
+    sampled = Plan.parse(json.dumps(drawing))
+    with pytest.raises(ValueError, match="the plan draws its users"):
+        sdp.spark.encode(frames["oue"], sampled, "value")
+
+
+# --- streams ------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_encoded_and_collected_by_windows(spark: Spark, tmp_path: Path) -> None:
+    """Messages as of the rows; of windows that are over those with enough users are released, each once."""
+    (tmp_path / "rows").mkdir()
+    for number, (start, rows) in enumerate(((0, ROWS), (100, 5), (200, 10))):
+        times = pa.array([start + 1] * rows, pa.timestamp("s"))
+        pq.write_table(
+            pa.table({"value": data_of("oue", rows), "time": times}), tmp_path / "rows" / f"{number}.parquet"
+        )
+    schema = "value int, time timestamp"
+    stream = spark.session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file:{tmp_path}/rows")
+    plan = plan_of("oue", users=ROWS, epsilon_local=0.5, epsilon=0.2)
+    with pytest.raises(ValueError, match="in the order of their source"):
+        sdp.spark.encode(stream.repartition(2), plan, "value")
+    encoded = sdp.spark.encode(stream, plan, "value", secret=KEY)
+    query = encoded.writeStream.format("memory").queryName("messages").trigger(availableNow=True).start()
+    query.awaitTermination(120)
+    assert sum(multiset(spark.session.table("messages")).values()) == ROWS + 15
+    windows = sdp.spark.Windows(plan, "value", "time", 100, f"file:{tmp_path}/waiting", tmp_path / "out", ledger=None)
+    query = stream.writeStream.foreachBatch(windows).trigger(availableNow=True).start()
+    query.awaitTermination(200)
+    found = {path.name: sorted(each.name for each in path.iterdir()) for path in (tmp_path / "out").iterdir()}
+    assert sorted(found) == ["window-0", "window-100"]
+    assert "report.json" in found["window-0"]
+    assert found["window-100"] == ["too-few"]
+    assert len(messages_in(tmp_path / "out" / "window-0" / "messages", 5)) == ROWS
+    with pytest.raises(ValueError, match="room must be an address"):
+        sdp.spark.Windows(plan, "value", "time", 100, "here", tmp_path / "out")
+
+
+def test_a_session_that_leaks_gets_no_secret(
+    spark: Spark, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same demand as for the engine."""
+    monkeypatch.setattr("shuffledp.collection.engine.spark_session.missing", lambda _: {"spark.authenticate": "true"})
+    with pytest.raises(EngineFailed, match=r"spark\.authenticate=true"):
+        sdp.spark.encode(frames["oue"], plan_for("oue"), "value")
