@@ -13,14 +13,17 @@ from shuffledp.cli import options, report as report_option, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
 from shuffledp.cli.source import Origin, takes_input
+from shuffledp.collection import result
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.register import running
+from shuffledp.collection.manner import CONFIDENCE
 from shuffledp.collection.report import Report
 from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.sealing import Sealing
+from shuffledp.tasks.adjustment import WAYS
 from shuffledp.tasks.given import lines_of
 
 Reservation = Annotated[
@@ -29,6 +32,13 @@ Reservation = Annotated[
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
 OptionsFile = Annotated[
     Path | None, typer.Option("--options", help="Only these options, one a line, of a domain of any size (frequency).")
+]
+Post = Annotated[
+    str | None,
+    typer.Option("--post", metavar="WAY", help="Post-processing, told beside the estimates: " + ", ".join(WAYS) + "."),
+]
+Results = Annotated[
+    Path | None, typer.Option("--results", help="Write the table of estimates here, too: .csv, .parquet or .json.")
 ]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 Round = Annotated[int, typer.Option("--round", help="Which of the plan's rounds this is.")]
@@ -58,11 +68,15 @@ def command(
     drawn: Drawn = False,
     report_file: report_option.Report = None,
     options_file: OptionsFile = None,
+    confidence: options.Confidence = CONFIDENCE,
+    post: Post = None,
+    results: Results = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
     report_option.demand_place("collect", report_file)
+    result.demand_place("collect", results)
     chosen = Plan.load(plan)
     book = kept("collect", ledger, no_ledger, chosen)
     with running(engine, Bars(), master) as started:
@@ -70,10 +84,11 @@ def command(
             chosen, source.paths, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
             engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume, round_number=round_number,
             drawn=drawn, rules=source.rules, delimiter=source.delimiter, gather=source.gather,
-            options=_asked("collect", options_file),
+            options=_asked("collect", options_file), confidence=confidence, post=post,
         )  # fmt: skip
     _tell(report, out, json)
     _state("collect", report, report_file)
+    _table("collect", report, results)
 
 
 @takes_input
@@ -182,25 +197,41 @@ def estimate(
     round_number: Round = 1,
     report_file: report_option.Report = None,
     options_file: OptionsFile = None,
+    confidence: options.Confidence = CONFIDENCE,
+    post: Post = None,
+    results: Results = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
     report_option.demand_place("estimate", report_file)
+    result.demand_place("estimate", results)
     chosen = Plan.load(plan)
     book = kept("estimate", ledger, no_ledger, chosen)
     report = collection.estimate(
         chosen, messages, out=out, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
-        round_number=round_number, options=_asked("estimate", options_file), progress=Bars(),
+        round_number=round_number, options=_asked("estimate", options_file), confidence=confidence, post=post,
+        progress=Bars(),
     )  # fmt: skip
     _tell(report, out, json)
     _state("estimate", report, report_file)
+    _table("estimate", report, results)
 
 
 def _state(who: str, report: Report, path: Path | None) -> None:
     """The statement, where it was asked for."""
     if path is not None:
         report_option.write(who, report.guarantee.statement(report_option.command_typed()), path)
+
+
+def _table(who: str, report: Report, path: Path | None) -> None:
+    """The estimates as a table of their own, where it was asked for."""
+    if path is not None:
+        try:
+            report.save(path)
+        except OSError as error:
+            raise ValueError(f"{who}: could not write the results to {path}: {error.strerror}.") from None
+        show.note(f"The results were written to {path}.")
 
 
 def _asked(who: str, file: Path | None) -> tuple[str, ...] | None:
@@ -220,6 +251,6 @@ def _tell(report: Report, out: Path, json: bool) -> None:
     show.rows(report.heading, report.summary())
     show.conditions(report.guarantee.conditions())
     left = "Report, estimates and plot" if figure.can_draw() else "Report and estimates"
-    typer.echo(f"\n{report.parties}\n{left} are in {out}.")
+    typer.echo(f"\n{report.remark}\n{left} were written to {out}.")
     if report.alone():
         typer.echo(report.alone())
