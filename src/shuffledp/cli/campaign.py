@@ -65,6 +65,7 @@ def create(
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
     )  # fmt: skip
     made.save(out)
+    shown.written("campaign", out)
     _tell(made, json)
 
 

@@ -231,7 +231,7 @@ def _table(who: str, report: Report, path: Path | None) -> None:
             report.save(path)
         except OSError as error:
             raise ValueError(f"{who}: could not write the results to {path}: {error.strerror}.") from None
-        show.note(f"The results were written to {path}.")
+        show.written("table of results", path)
 
 
 def _asked(who: str, file: Path | None) -> tuple[str, ...] | None:
