@@ -279,8 +279,8 @@ def searches(repeat: int, confidence: float) -> Iterator[tuple[str, str, float]]
     """Searches on made-up users, by the law of their counts: name, mechanism and what intervals of finds cover."""
     for task, rounds in ((HeavyHitters(bits=16), 3), (HittersAtOnce(bits=16), 1)):
         ranking = sdp.plan(task, users=100_000, epsilon=1.0, delta=1e-8, rounds=rounds)
-        outcome = sdp.simulate(ranking.plan(), repeats=repeat, confidence=confidence)
-        yield task.name, ranking.plan().mechanism.name, outcome.covered
+        outcome = sdp.simulate(ranking.best.plan, repeats=repeat, confidence=confidence)
+        yield task.name, ranking.best.plan.mechanism.name, outcome.covered
 
 
 def main() -> None:

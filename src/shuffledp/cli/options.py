@@ -10,6 +10,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -42,6 +43,14 @@ def number(text: str | float) -> float:
     return float(Decimal(plain.replace("_", "")) / 100) if share and math.isfinite(found) else found
 
 
+def share(text: str | float) -> float:
+    """A share of a whole, as 95% or 0.95; what is beyond is a percentage without its sign."""
+    with suppress(typer.BadParameter):
+        if (found := number(text)) < 1:
+            return found
+    raise typer.BadParameter(f"expected a share below the whole, such as 95% or 0.95, got {text!r}.")
+
+
 PARTICIPANTS = "How many users take part, the one to protect included."
 Users = Annotated[float, typer.Option(parser=number, help=PARTICIPANTS)]
 MaybeUsers = Annotated[float | None, typer.Option(parser=number, help=PARTICIPANTS)]
@@ -61,7 +70,7 @@ Effort = Annotated[
     str, typer.Option(help="quick, or full: also what takes seconds, every crowd; often a much smaller ε.")
 ]
 Confidence = Annotated[
-    float, typer.Option(parser=number, metavar="SHARE", help="How sure each interval is to hold the truth: 90% or 0.9.")
+    float, typer.Option(parser=share, metavar="SHARE", help="How sure each interval is to hold the truth: 90% or 0.9.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
