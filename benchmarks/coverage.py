@@ -278,7 +278,7 @@ def covered(study: Study, mechanism: Mechanism, users: int, repeat: int, seed: i
 def searches(repeat: int, confidence: float) -> Iterator[tuple[str, str, float]]:
     """Searches on made-up users, by the law of their counts: name, mechanism and what intervals of finds cover."""
     for task, rounds in ((HeavyHitters(bits=16), 3), (HittersAtOnce(bits=16), 1)):
-        ranking = sdp.plan(task, users=100_000, epsilon=1.0, delta=1e-8, rounds=rounds)
+        ranking = sdp.plan(task, users=100_000, epsilon=1.0, delta=1e-8, rounds=rounds, rests_on="shuffler")
         outcome = sdp.simulate(ranking.best.plan, repeats=repeat, confidence=confidence)
         yield task.name, ranking.best.plan.mechanism.name, outcome.covered
 
