@@ -27,6 +27,15 @@ def typed(value: float) -> str:
     return f"{digits.removesuffix('.0')}{exponent}{int(power)}" if exponent else digits.removesuffix(".0")
 
 
+def share_text(share: float) -> str:
+    """A share as a percentage, with the digits it has.
+
+    >>> share_text(0.95), share_text(0.999), share_text(1 / 3)
+    ('95%', '99.9%', '33.33333333%')
+    """
+    return f"{100 * share:.10g}%"
+
+
 def rounded_up(value: float, digits: int = 6) -> str:
     """A guarantee in few digits that still holds."""
     if math.isinf(value):

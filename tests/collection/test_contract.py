@@ -133,6 +133,7 @@ def test_a_whole_collection(engine: Engine, name: str, tmp_path: Path) -> None:
     assert sorted(set(names)) == [
         "certificate.json",
         "estimates.csv",
+        "estimates.json",
         "estimates.parquet",
         "estimates.png",
         "messages",

@@ -106,6 +106,11 @@ class Schedule:
         return self.share < 1
 
     @property
+    def people(self) -> int:
+        """How many are in it, drawn or not."""
+        return self.expected if self.of is None else self.of
+
+    @property
     def expected(self) -> int:
         """How many take part in a round; on average where coins decide."""
         if self.rate is None:

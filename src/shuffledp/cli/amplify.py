@@ -113,6 +113,7 @@ def command(
             rows.insert(1, ("quick answer", f"{show.upper(quick.upper)} ({quick.bound})"))
     with argument.said_by("amplify", "sweep"):
         wanted.write(choice, subject, schedule, delta, bound, colluding)
+    show.caution(delta, schedule.people)
     if json:
         typer.echo(json_text(document))
     else:
@@ -185,6 +186,7 @@ class Answer:
             *self.schedule.rows(),
             ("bound", value.bound),
             ("theorem", value.theorem),
+            *show.papers(value.theorem),
             ("certificate", _certificate(value)),
             *self._shown_parameters(),
             *([("holds for", self.subject.holds_for)] if self.subject.holds_for else []),
@@ -208,6 +210,7 @@ def _save(claim: Claim, path: Path) -> None:
         claim.save(path)
     except OSError as error:
         raise ValueError(f"amplify: cannot write {path}: {error.strerror}.") from None
+    show.written("certificate", path)
 
 
 def _certificate(value: BoundValue) -> str:

@@ -43,7 +43,7 @@ def command(
     quantile: Annotated[
         list[float] | None, typer.Option(help="The first value that this share of users do not exceed; repeatable.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="How sure the intervals are.")] = CONFIDENCE,
+    confidence: options.Confidence = CONFIDENCE,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:

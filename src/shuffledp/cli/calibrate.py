@@ -76,6 +76,7 @@ def command(
         document = _document(found, target) | {"conditions": list(needed)}
         if report is not None:
             report_option.write("calibrate", _statement(found, target, needed), report)
+    show.caution(delta, found.schedule.people)
     if json:
         typer.echo(json_text(document))
     else:
@@ -146,6 +147,7 @@ def _print(found: Calibration, target: Target) -> None:
         *found.schedule.rows(),
         ("bound", value.bound),
         ("theorem", value.theorem),
+        *show.papers(value.theorem),
     ]
     if isinstance(found.mechanism, Mechanism):
         settings = settings_text(found.mechanism.settings())

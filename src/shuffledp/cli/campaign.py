@@ -68,6 +68,7 @@ def create(
         question=question,
     )  # fmt: skip
     made.save(out)
+    shown.written("campaign", out)
     _tell(made, json)
 
 

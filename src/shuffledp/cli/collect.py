@@ -13,6 +13,7 @@ from shuffledp.cli import options, report as report_option, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
 from shuffledp.cli.source import Origin, takes_input
+from shuffledp.collection import result
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.cluster.file_system import is_address
 from shuffledp.collection.cluster.frame_source import frame_of, is_for_spark
@@ -20,11 +21,13 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.engine.spark_engine import Spark
+from shuffledp.collection.manner import CONFIDENCE
 from shuffledp.collection.report import Report
 from shuffledp.document import json_text
 from shuffledp.planner.plan_file import Plan
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.sealing import Sealing
+from shuffledp.tasks.adjustment import WAYS
 from shuffledp.tasks.given import lines_of
 
 Reservation = Annotated[
@@ -33,6 +36,13 @@ Reservation = Annotated[
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")]
 OptionsFile = Annotated[
     Path | None, typer.Option("--options", help="Only these options, one a line, of a domain of any size (frequency).")
+]
+Post = Annotated[
+    str | None,
+    typer.Option("--post", metavar="WAY", help="Post-processing, told beside the estimates: " + ", ".join(WAYS) + "."),
+]
+Results = Annotated[
+    Path | None, typer.Option("--results", help="Write the table of estimates here, too: .csv, .parquet or .json.")
 ]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
 Round = Annotated[int, typer.Option("--round", help="Which of the plan's rounds this is.")]
@@ -69,11 +79,15 @@ def command(
     drawn: Drawn = False,
     report_file: report_option.Report = None,
     options_file: OptionsFile = None,
+    confidence: options.Confidence = CONFIDENCE,
+    post: Post = None,
+    results: Results = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Collect privately: encode, shuffle, aggregate, report. This party sees the raw data."""
     report_option.demand_place("collect", report_file)
+    result.demand_place("collect", results)
     chosen = Plan.load(plan)
     book = kept("collect", ledger, no_ledger, chosen)
     with running(engine, Bars(), master) as started:
@@ -81,10 +95,12 @@ def command(
         report = collect(
             chosen, given, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
             engine=started, ledger=book, allow_weaker=allow_weaker, resume=resume, round_number=round_number,
-            drawn=drawn, rules=source.rules, gather=source.gather, options=_asked("collect", options_file), **own,
+            drawn=drawn, rules=source.rules, gather=source.gather, options=_asked("collect", options_file),
+            confidence=confidence, post=post, **own,
         )  # fmt: skip
     _tell(report, out, json)
     _state("collect", report, report_file)
+    _table("collect", report, results)
 
 
 @takes_input
@@ -193,25 +209,41 @@ def estimate(
     round_number: Round = 1,
     report_file: report_option.Report = None,
     options_file: OptionsFile = None,
+    confidence: options.Confidence = CONFIDENCE,
+    post: Post = None,
+    results: Results = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """The estimator's role: a report from shuffled messages. Estimates come with intervals."""
     report_option.demand_place("estimate", report_file)
+    result.demand_place("estimate", results)
     chosen = Plan.load(plan)
     book = kept("estimate", ledger, no_ledger, chosen)
     report = collection.estimate(
         chosen, messages, out=out, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
-        round_number=round_number, options=_asked("estimate", options_file), progress=Bars(),
+        round_number=round_number, options=_asked("estimate", options_file), confidence=confidence, post=post,
+        progress=Bars(),
     )  # fmt: skip
     _tell(report, out, json)
     _state("estimate", report, report_file)
+    _table("estimate", report, results)
 
 
 def _state(who: str, report: Report, path: Path | None) -> None:
     """The statement, where it was asked for."""
     if path is not None:
         report_option.write(who, report.guarantee.statement(report_option.command_typed()), path)
+
+
+def _table(who: str, report: Report, path: Path | None) -> None:
+    """The estimates as a table of their own, where it was asked for."""
+    if path is not None:
+        try:
+            report.save(path)
+        except OSError as error:
+            raise ValueError(f"{who}: could not write the results to {path}: {error.strerror}.") from None
+        show.written("table of results", path)
 
 
 def _asked(who: str, file: Path | None) -> tuple[str, ...] | None:
@@ -247,6 +279,6 @@ def _tell(report: Report, out: Path | str, json: bool) -> None:
     show.rows(report.heading, report.summary())
     show.conditions(report.guarantee.conditions())
     left = "Report, estimates and plot" if figure.can_draw() else "Report and estimates"
-    typer.echo(f"\n{report.parties}\n{left} are in {out}.")
+    typer.echo(f"\n{report.remark}\n{left} were written to {out}.")
     if report.alone():
         typer.echo(report.alone())

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from shuffledp.cli import show as shown
 from shuffledp.document import json_text
 from shuffledp.service import key_file
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
@@ -27,6 +28,7 @@ def new(
     """Make a key, in a new file; prints the public part. What is sealed to a lost key is lost."""
     made = ShufflerKey.new() if shuffler else AnalystKey.new()
     made.save(file)
+    shown.written("key", file)
     typer.echo(json_text(made.public))
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shuffledp import argument
 from shuffledp.cli import options, show
 from shuffledp.document import json_text
 from shuffledp.mechanisms import catalogue
@@ -38,7 +39,8 @@ def command(
         return
     kinds = catalogue.all_mechanisms()
     if task is not None:
-        asked = task_list.by_command_name(task)
+        with argument.said_by("mechanisms", "plan"):
+            asked = task_list.by_command_name(task)
         kinds = {known: kind for known, kind in kinds.items() if asked.can_use(kind)}
     if json:
         typer.echo(json_text({"mechanisms": [_entry(kind) for kind in kinds.values()]}))

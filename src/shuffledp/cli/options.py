@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -36,7 +39,16 @@ def number(text: str | float) -> float:
         found = float(plain)
     except ValueError:
         raise typer.BadParameter(f"expected a number such as 5000000, 5,000,000 or 5e6, got {text!r}.") from None
-    return found / 100 if share else found
+    # As written: 99.9 / 100 is not the float 0.999.
+    return float(Decimal(plain.replace("_", "")) / 100) if share and math.isfinite(found) else found
+
+
+def share(text: str | float) -> float:
+    """A share of a whole, as 95% or 0.95; what is beyond is a percentage without its sign."""
+    with suppress(typer.BadParameter):
+        if (found := number(text)) < 1:
+            return found
+    raise typer.BadParameter(f"expected a share below the whole, such as 95% or 0.95, got {text!r}.")
 
 
 PARTICIPANTS = "How many users take part, the one to protect included."
@@ -56,6 +68,9 @@ BoundName = Annotated[str, typer.Option(help="Which theorem; see `shuffledp ampl
 Colluding = Annotated[float, typer.Option(parser=number, help="Users who tell the analyst their messages.")]
 Effort = Annotated[
     str, typer.Option(help="quick, or full: also what takes seconds, every crowd; often a much smaller ε.")
+]
+Confidence = Annotated[
+    float, typer.Option(parser=share, metavar="SHARE", help="How sure each interval is to hold the truth: 90% or 0.9.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 

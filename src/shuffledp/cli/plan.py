@@ -25,6 +25,7 @@ from shuffledp.planner.goal import LOCAL
 from shuffledp.planner.plan import plan
 from shuffledp.planner.ranking import Ranking
 from shuffledp.privacy.space import DistanceMatrix
+from shuffledp.statement.exposure import caution
 from shuffledp.tasks.asked_questions import questions_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.survey import Survey
@@ -141,7 +142,7 @@ def command(
         task, given = seen.task, seen.given
         users = seen.users if users is None and rate is None else users
     asked = from_options(_named(task, several is not None), given)
-    options.schedule_of("plan", users, of, rate, rounds)
+    asked_of = options.schedule_of("plan", users, of, rate, rounds)
     kept = _kept(ledger)
     quoted = {} if kept is None else kept.head().document()
     ranking = plan(
@@ -156,9 +157,11 @@ def command(
     chosen = None if best is None else replace(best.plan, ledger=quoted, read_from_data=read)
     if plot is not None:
         plot_to(ranking, plot)
+        show.written("figure", plot)
     if out is not None and chosen is not None:
         chosen.save(out)
     warnings = [] if seen is None else [seen.words()]
+    warnings += caution(delta, asked_of.people)
     warnings += [] if kept is None or chosen is None else kept.warnings(chosen, ahead=True)
     warn(warnings)
     if json:
@@ -170,7 +173,7 @@ def command(
     if chosen is not None:
         show.conditions(chosen.conditions(), f"\nWhat {chosen.mechanism.name} promises holds if")
     if out is not None:
-        typer.echo(f"\nThe plan with {ranking.best.name} is in {out}: hand it to `shuffledp collect`.")
+        typer.echo(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
 
 
 def _seen(source: Origin | None, task: str | None, given: Given) -> Preview | None:

@@ -27,7 +27,7 @@ def write(who: str, statement: Statement, path: Path | None) -> None:
     """Write it where it was asked for, and say so."""
     if path is not None:
         statement.save(path, who)
-        show.note(f"The statement was written to {path}.")
+        show.written("statement", path)
 
 
 def command_typed(arguments: Sequence[str] | None = None) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from shuffledp.document import BEYOND
+from shuffledp.statement import exposure
+from shuffledp.statement.citation import sources_of
 
 
 def upper(value: float, digits: int = 7) -> str:
@@ -49,6 +52,23 @@ def _rounded(value: float, digits: int, direction: str) -> str:
 def note(sentence: str) -> None:
     """A remark beside the result, on stderr."""
     Console(stderr=True, soft_wrap=True).print(Text(sentence))
+
+
+def written(what: str, path: Path) -> None:
+    """Where a file is that was asked for."""
+    note(f"The {what} was written to {path}.")
+
+
+def papers(theorem: str) -> list[tuple[str, str]]:
+    """A row with the full citation of every key in a theorem's name, where it has any."""
+    found = sources_of(theorem)
+    return [("papers", "\n".join(found))] if found else []
+
+
+def caution(delta: float | None, users: int) -> None:
+    """A sentence on stderr where a δ that was given is not far below one over the users."""
+    for sentence in exposure.caution(delta, users):
+        note(sentence)
 
 
 def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:

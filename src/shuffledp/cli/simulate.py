@@ -10,7 +10,7 @@ import typer
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.document import json_text
-from shuffledp.planner.simulation import simulate
+from shuffledp.planner.simulation import CONFIDENCE, simulate
 from shuffledp.tasks.given import lines_of
 
 
@@ -24,12 +24,13 @@ def command(
     options_file: Annotated[
         Path | None, typer.Option("--options", help="Only these options, one a line, of a domain of any size.")
     ] = None,
+    confidence: options.Confidence = CONFIDENCE,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
     """Try a plan on made-up users: is the error as promised?"""
     asked = None if options_file is None else lines_of(options_file, "simulate")
-    outcome = simulate(plan, users, repeat, seed, Bars(), asked)
+    outcome = simulate(plan, users, repeat, seed, Bars(), asked, confidence)
     if json:
         typer.echo(json_text(outcome.document()))
         return

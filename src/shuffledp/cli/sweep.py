@@ -62,10 +62,10 @@ class Wanted:
     def _save(self, found: Sweep) -> None:
         if self.curve is not None:
             found.save(self.curve, self.who)
-            show.note(f"The curve was written to {self.curve}.")
+            show.written("curve", self.curve)
         if self.plot is not None:
             found.plot(self.plot, self.who)
-            show.note(f"The figure was written to {self.plot}.")
+            show.written("figure", self.plot)
 
 
 def _about(choice: Choice, schedule: Schedule, over: str, delta: float) -> str:

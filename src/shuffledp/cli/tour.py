@@ -24,7 +24,8 @@ from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.collect import collect
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.ledger import FILE_NAME, Ledger
-from shuffledp.collection.report import CONFIDENCE, Report
+from shuffledp.collection.manner import CONFIDENCE
+from shuffledp.collection.report import Report
 from shuffledp.document import typed
 from shuffledp.errors import ShuffledpError, installing
 from shuffledp.mechanisms.estimate import Estimate

@@ -89,6 +89,7 @@ def command(
         document = report.document(points)
         if plot is not None:
             draw(curves(), plot, title=report.subject.capitalize(), log=log)
+            show.written("figure", plot)
     if json:
         typer.echo(json_text(document))
     else:
@@ -251,6 +252,7 @@ class RiskReport:
             *self._schedule_rows(document),
             ("bound", self.curve.bound),
             ("theorem", self.whole.theorem),
+            *show.papers(self.whole.theorem),
             ("certificate", certificate),
         ]
 

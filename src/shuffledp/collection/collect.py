@@ -27,7 +27,8 @@ from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.lot import Lot
-from shuffledp.collection.report import CONFIDENCE, ONE_PARTY, Report
+from shuffledp.collection.manner import CONFIDENCE, USUAL, Manner
+from shuffledp.collection.report import ONE_PARTY, Report
 from shuffledp.collection.rounds_in_turn import all_rounds
 from shuffledp.collection.standing import Standing
 from shuffledp.errors import ShuffledpError
@@ -56,6 +57,8 @@ def collect(
     gather: bool = False,
     options: Any = None,
     key: str | Sequence[str] | None = None,
+    confidence: float = CONFIDENCE,
+    post: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run a plan on data: randomize every value, shuffle the messages, estimate and report.
@@ -74,9 +77,10 @@ def collect(
     plan draws the users out of more people, the data are of all of them, and some are drawn here, secretly; with
     ``drawn`` the data are of those who were drawn already, and nobody may learn who they are. ``options`` are those
     that the report is to tell, by label or number, where the task is frequency: of a domain of any size only these are
-    read. ``key`` names what tells the rows of a data frame of Spark apart. ``progress`` is told how far it is. A
-    search, such as that of heavy hitters, runs all its rounds one after the
-    other, each in a directory ``round-1``, … of its own.
+    read. ``confidence`` is how sure each interval is to hold the truth. ``post`` asks for post-processing, which stands
+    beside the estimates: "non-negative", "adds-up" (to the users) or "consistent". ``key`` names what tells the rows of
+    a data frame of Spark apart. ``progress`` is told how far it is. A search, such as that of heavy hitters, runs all
+    its rounds one after the other, each in a directory ``round-1``, … of its own.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
 
@@ -107,6 +111,7 @@ def collect(
         request = Request(
             chosen, prepared(table, read, user, gather), read.names, Path(out), kept, allow_weaker, resume,
             round_number, drawn, rules, Asking.of("collect", chosen, options),
+            manner=Manner.of("collect", confidence, post, chosen.task, whole=options is None),
         )  # fmt: skip
         if chosen.task.asks_on:
             return all_rounds(request, lambda one: run(one, started))
@@ -142,6 +147,7 @@ class Request:
     """What the report is to tell; None asks for everything."""
     ahead: int = 1
     """How many rounds the budget must have room for before this one begins."""
+    manner: Manner = USUAL
 
     @property
     def asked(self) -> Asking:
@@ -195,7 +201,19 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
         ledger.demand_room(guarantee, request.ahead)
     tally = engine.counted(table, column) if request.rules.changes else Tally()
     head = None if ledger is None else ledger.head().document()
-    start = Start(plan, request.round_number, request.columns, source, rows, head, asked, draws, request.rules, tally)
+    start = Start(
+        plan,
+        request.round_number,
+        request.columns,
+        source,
+        rows,
+        head,
+        asked,
+        draws,
+        request.rules,
+        tally,
+        request.manner,
+    )
     return Job.begin(request.out, start, engine.name), guarantee
 
 
@@ -262,6 +280,7 @@ def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | No
         "ledger": (began.ledger is None, ledger is None),
         "sample": (began.draws, request.draws),
         "rule for cells": (began.rules, request.rules),
+        "confidence or post-processing": (began.manner, request.manner),
         "list of options": (request.asked.is_that_of(began.options), True),
     }
     changed = [name for name, (before, now) in same.items() if before != now]
@@ -295,11 +314,12 @@ def _run(job: Job, table: Table, asking: Asking, guarantee: Guarantee, engine: E
     if (total.messages, total.refused) != (made.messages, 0) or not lot.is_complete(total.messages):
         raise EngineFailed(f"collect: expected {made.messages} shuffled messages, got {total.messages}.")
     estimate = asking.reading.finish(total.statistic, users)
-    quantities = asking.quantities(estimate, CONFIDENCE)
+    manner = job.start.manner
+    quantities = manner.quantities(asking, estimate)
     counted = table.counted(job.rows)
     report = Report(
         guarantee, estimate, quantities, ONE_PARTY, engine.name, _standing(job, ledger), counted,
-        rules=job.start.rules, tally=job.start.tally, asked=asking.count,
+        rules=job.start.rules, tally=job.start.tally, asked=asking.count, manner=manner, columns=job.start.columns,
     )  # fmt: skip
     if not job.is_reported:
         with durable.whole_directory(job.release) as unfinished:

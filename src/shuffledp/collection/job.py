@@ -28,6 +28,7 @@ from typing import Any, Self
 
 from shuffledp.collection import durable
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.manner import USUAL, Manner
 from shuffledp.planner.plan_file import Plan
 from shuffledp.sampling.random import KEY_BYTES
 from shuffledp.tasks.column import Tally
@@ -57,6 +58,7 @@ class Start:
     rules: Rules = STRICT
     tally: Tally = field(default_factory=Tally)
     """How many values the rules change: for whoever sees the raw data, and never in a report."""
+    manner: Manner = USUAL
 
     def document(self) -> dict[str, Any]:
         """For job.json."""
@@ -67,6 +69,7 @@ class Start:
             "input": dict(self.source), "users": self.users, "ledger": self.ledger,
             **({} if self.options is None else {"options": self.options}), **({"draws": True} if self.draws else {}),
             **({"rules": self.rules.document(), "tally": vars(self.tally)} if self.rules != STRICT else {}),
+            **({} if self.manner == USUAL else {"manner": self.manner.document()}),
         }  # fmt: skip
 
     @classmethod
@@ -78,7 +81,7 @@ class Start:
         return cls(
             Plan.parse(json.dumps(told["plan"])), told["round"], columns, told["input"], told["users"],
             told["ledger"], told["options"], told["draws"], Rules(**told.get("rules", {})),
-            Tally(**told.get("tally", {})),
+            Tally(**told.get("tally", {})), Manner.read(told.get("manner", {})),
         )  # fmt: skip
 
 

@@ -1,59 +1,101 @@
-"""Estimates with their confidence intervals, as a picture."""
+"""Estimates with their confidence intervals as one picture, each quantity drawn as it is read best."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from shuffledp import figure as figures
+from shuffledp.collection import panel
+from shuffledp.collection.lettering import SPELLED, Lettering
+from shuffledp.collection.manner import Manner
+from shuffledp.collection.panel import Panel
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import BINS, RUNNING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_BARS, LONGEST_LABEL, MOST_PANELS = 30, 40, 12
-"""How many of the largest estimates are drawn, how much of their names, and how many quantities."""
+MOST_PANELS = 12
+"""A picture must stay one that can be drawn: of many quantities the first ones."""
+ONE_WIDE, TWO_WIDE, ABOVE = 6.8, 11.0, 0.95
+"""Inches."""
+DOTS_PER_INCH = 200
+CAPTION = 72
+"""Letters of a caption."""
 
 
-def draw(quantities: Sequence[Quantity], path: Path | None, confidence: float) -> Figure:
-    """One panel for each quantity; to a file where one is named."""
+def draw(quantities: Sequence[Quantity], path: Path | None, manner: Manner, caption: str) -> Figure:
+    """One panel for each quantity, a caption above and what must be said below; to a file where one is named."""
     figures.demand_matplotlib()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    import matplotlib as mpl
 
-    # A picture must stay one that can be drawn: of many quantities the first ones.
-    quantities = quantities[:MOST_PANELS]
-    longest = max(min(MOST_BARS, len(quantity.labels)) for quantity in quantities)
-    figure = Figure(figsize=(7.0 * len(quantities), 1.5 + 0.24 * longest), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes, quantity in zip(np.atleast_1d(figure.subplots(1, len(quantities))), quantities, strict=True):
-        order = np.argsort(-quantity.value, kind="stable")[:MOST_BARS]
-        values, places = quantity.value[order], np.arange(len(order))
-        reach = None
-        if quantity.low is not None and quantity.high is not None:
-            reach = np.maximum(0.0, [values - quantity.low[order], quantity.high[order] - values])
-        axes.errorbar(values, places, xerr=reach, fmt="o", markersize=4, capsize=2, color="#20639b")
-        axes.set_yticks(places, [_shown(quantity.labels[place]) for place in order])
-        axes.set_ylim(len(order) - 0.5, -0.5)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        name = f"{_shown(quantity.question)}: {quantity.name}" if quantity.question else quantity.name
-        axes.set_xlabel(name if reach is None else f"{name}, with {confidence:.0%} intervals")
-        axes.grid(axis="x", alpha=0.3)
-        if len(order) < len(quantity.labels):
-            axes.set_title(f"largest {len(order)} of {len(quantity.labels)}")
-    if path is not None:
-        with warnings.catch_warnings():
-            # Labels in scripts that the font does not have are boxes, and no reason to stop.
-            warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-            figure.savefig(path, dpi=200)
-    return figure
+    shown = list(quantities[:MOST_PANELS])
+    texts = [text for one in shown for text in (*one.labels[: panel.MOST_LETTERED], one.question)]
+    letters = Lettering.of([*texts, caption])
+    with figures.look(), mpl.rc_context({"font.family": list(letters.families)}):
+        picture = _Picture.of(shown, letters, manner, caption)
+        picture.draw(len(quantities) - len(shown))
+        if path is not None:
+            picture.figure.savefig(path, dpi=DOTS_PER_INCH)
+    return picture.figure
 
 
-def _shown(label: str) -> str:
-    """A label as plain text, cut where it would leave no room for the estimates."""
-    short = label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
-    return short.replace("$", r"\$")
+@dataclass(frozen=True)
+class _Picture:
+    figure: Figure
+    panels: list[list[Panel]]
+    """In rows."""
+    letters: Lettering
+    manner: Manner
+
+    @classmethod
+    def of(cls, quantities: Sequence[Quantity], letters: Lettering, manner: Manner, caption: str) -> _Picture:
+        """The panels in their places, still empty."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        rows = list(_rows(list(panel.panels(quantities, letters, manner.sure))))
+        wide = max(map(len, rows))
+        heights = [max(one.height for one in row) for row in rows]
+        size = (ONE_WIDE if wide == 1 else TWO_WIDE, ABOVE + sum(heights))
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        title, _, facts = caption.partition("\n")
+        figure.suptitle(
+            f"{letters.shown(title, CAPTION)}\n{facts}", x=0.012, ha="left", fontsize=11, linespacing=1.4, color="0.15"
+        )
+        grid = figure.add_gridspec(len(rows), wide, height_ratios=heights)
+        for place, row in enumerate(rows):
+            for column, one in enumerate(row):
+                across = slice(column, wide) if column == len(row) - 1 and len(row) < wide else column
+                one.stand(figure.add_subplot(grid[place, across]))
+        return cls(figure, rows, letters, manner)
+
+    def draw(self, left_out: int) -> None:
+        """Every panel, and then what can be said only when all is in its place."""
+        every = [one for row in self.panels for one in row]
+        for one in every:
+            one.draw()
+        self.figure.canvas.draw()
+        notes = list(dict.fromkeys(note for one in every for note in one.notes()))
+        if self.manner.post is not None and any(one.quantity.adjusted is not None for one in every):
+            what = f"adjusted ({self.manner.post}), post-processing without intervals of its own"
+            notes.append(f"Diamonds and dashes: {what}.")
+        if left_out:
+            notes.append(f"{left_out:,} more quantities are in the tables.")
+        if self.letters.spelled:
+            notes.append(SPELLED)
+        if notes:
+            self.figure.supxlabel("\n".join(notes), x=0.012, ha="left", fontsize=8, color="0.4")
+
+
+def _rows(every: Sequence[Panel]) -> Iterator[list[Panel]]:
+    """Side by side what is of the same question and kind; a histogram has its running count below it."""
+    for _, group in groupby(every, key=lambda one: one.quantity.shape.kind in (BINS, RUNNING)):
+        own = list(group)
+        step = 1 if own[0].quantity.shape.kind in (BINS, RUNNING) or len(own) == 1 else 2
+        yield from (own[start : start + step] for start in range(0, len(own), step))

@@ -14,6 +14,8 @@ from shuffledp.bounds.schedule import CONDITION
 from shuffledp.collection.ask import NODES, document_of, questions_of
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
+from shuffledp.collection.manner import USUAL, Manner
+from shuffledp.collection.result import demand_place, frame_of, rows_of, save, table_of, write_estimates
 from shuffledp.collection.standing import Standing
 from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up, settings_text, typed
 from shuffledp.mechanisms.estimate import Estimate
@@ -26,9 +28,9 @@ from shuffledp.tasks.ranges import Ranges
 from shuffledp.tasks.rules import STRICT, Rules
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from matplotlib.figure import Figure
 
-CONFIDENCE = 0.95
 ROWS_SHOWN, LINES_SHOWN, QUESTIONS_SHOWN = 20, 10, 10
 NEXT_PLAN = "next-plan.json"
 """The plan of the next round, where what it asks depends on this one."""
@@ -82,6 +84,10 @@ class Report(Readable):
     """How many values the rules changed: exact counts, which no guarantee covers, and hence in no file."""
     asked: int | None = None
     """How many options were asked for; None where it is all of them."""
+    manner: Manner = USUAL
+    """How sure intervals are, and what was done to the estimates afterwards."""
+    columns: tuple[str, ...] = ()
+    """The columns that were read; none where only the encoders know."""
 
     def document(self) -> dict[str, Any]:
         """report.json."""
@@ -99,23 +105,42 @@ class Report(Readable):
             **({"rules": self.rules.document()} if self.rules != STRICT else {}),
             "parties": self.parties,
             "engine": self.engine,
-            "confidence": CONFIDENCE,
+            "confidence": self.confidence,
+            **({} if self.manner.post is None else {"post": {"way": self.manner.post, "said": self.manner.post_words}}),
             "standard_error": self.largest_error() if not plan.task.questions else self.errors(),
             "promise": dict(plan.promise),
             "asked": self.asked,
-            "estimates": [dict(row) for row in rows_of(self.quantities)],
+            "estimates": rows_of(self.quantities, self.confidence),
             **({NODES: document_of(self.estimate)} if isinstance(plan.task, Ranges) else {}),
             "ledger": None if self.standing is None else standing_document(self.standing),
             "plan": plan.document(),
         }
 
-    def range(self, first: Any, last: Any, confidence: float = CONFIDENCE) -> RangeCount:
-        """How many users hold a value from ``first`` up to and including ``last``, where the task is ranges."""
-        return questions_of(self.guarantee.plan, self.estimate).range(first, last, confidence)
+    @property
+    def confidence(self) -> float:
+        """How sure each interval is to hold the truth."""
+        return self.manner.confidence
 
-    def quantile(self, share: float, confidence: float = CONFIDENCE) -> Quantile:
+    def to_arrow(self) -> pa.Table:
+        """All estimates as a table of Arrow, a row each in the order of the domain."""
+        return table_of(self.quantities, self.confidence)
+
+    def to_frame(self) -> Any:
+        """The same as a data frame of pandas, if that is installed."""
+        return frame_of(self.quantities, self.confidence)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """The same to a file whose name ends in .csv, .parquet or .json."""
+        demand_place("report", Path(path))
+        save(self.quantities, self.confidence, Path(path))
+
+    def range(self, first: Any, last: Any, confidence: float | None = None) -> RangeCount:
+        """How many users hold a value from ``first`` up to and including ``last``, where the task is ranges."""
+        return questions_of(self.guarantee.plan, self.estimate).range(first, last, confidence or self.confidence)
+
+    def quantile(self, share: float, confidence: float | None = None) -> Quantile:
         """The first value that at least this share of the users do not exceed, where the task is ranges."""
-        return questions_of(self.guarantee.plan, self.estimate).quantile(share, confidence)
+        return questions_of(self.guarantee.plan, self.estimate).quantile(share, confidence or self.confidence)
 
     def largest_error(self) -> float:
         """The largest standard error of any estimate."""
@@ -333,13 +358,25 @@ class Report(Readable):
 
     @property
     def remark(self) -> str:
-        return self.parties
+        return "\n".join(filter(None, (self.manner.post_words, self.parties)))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """The estimates with their intervals; also to a file where ``path`` names one."""
         from shuffledp.collection import plot
 
-        return plot.draw(self.quantities, None if path is None else Path(path), CONFIDENCE)
+        return plot.draw(self.quantities, None if path is None else Path(path), self.manner, self._caption())
+
+    def _caption(self) -> str:
+        """What stands above the picture: of which column, what is promised, how many users."""
+        held, plan = self.guarantee, self.guarantee.plan
+        named = "" if not self.columns or plan.task.questions else f" of {', '.join(self.columns)}"
+        rounds = "" if plan.rounds == 1 else f" over {plan.rounds:,} rounds"
+        promised = f"{epsilon_is(held.epsilon, 4)}, δ = {typed(plan.delta)}{rounds}"
+        return f"{plan.task.name}{named}\n{promised}, {self._crowd_words()}"
+
+    def _crowd_words(self) -> str:
+        """How many took part, as a picture says it."""
+        return f"n = {self.guarantee.users:,}"
 
     def markdown(self, proof: str, drawn: bool) -> str:
         """report.md, with what is said of the certificate, and with the picture where there is one."""
@@ -375,8 +412,9 @@ class Report(Readable):
             self.parties,
             _table(("", ""), facts),
             "## Estimates",
-            f"Each interval holds the true value with confidence {CONFIDENCE:.0%}. All estimates are in estimates.csv."
-            f"{self._of_those_asked()}",
+            f"Each interval holds the true value with confidence {self.manner.sure}. All estimates are in estimates.csv"
+            f".{self._of_those_asked()}",
+            *filter(None, [self.manner.post_words]),
             *(text for quantity in self.quantities for text in self._shown(quantity)),
             *(["![estimates](estimates.png)"] if drawn else []),
         ]
@@ -399,12 +437,14 @@ class Report(Readable):
             interval = ""
             if quantity.low is not None and quantity.high is not None:
                 interval = f"{quantity.low[place]:,.6g} … {quantity.high[place]:,.6g}"
-            rows.append((quantity.labels[place], f"{quantity.value[place]:,.6g}", interval))
+            after = [] if quantity.adjusted is None else [f"{quantity.adjusted[place]:,.6g}"]
+            rows.append((quantity.labels[place], f"{quantity.value[place]:,.6g}", interval, *after))
         title = quantity.name if len(order) <= ROWS_SHOWN else f"{quantity.name} (largest {ROWS_SHOWN})"
+        head = ("", title, "interval") if quantity.adjusted is None else ("", title, "interval", "adjusted")
         untold = len(quantity.labels) - len(known)
         note = f"\n\nOf {untold:,} others nothing is told: their counts are not above their errors." if untold else ""
         heading = [f"### {quantity.question}"] if quantity.question else []
-        return [*heading, _table(("", title, "interval"), rows) + note]
+        return [*heading, _table(head, rows) + note]
 
     def write(self, directory: Path) -> None:
         """All files of the report into a directory."""
@@ -413,7 +453,7 @@ class Report(Readable):
             proof = "certificate.json, for `shuffledp verify`"
         except ValueError as error:
             proof = f"none: {str(error).removeprefix('certificate: ').rstrip('.')}"
-        write_estimates(self.quantities, directory)
+        write_estimates(self.quantities, self.confidence, directory)
         drawn = self._draw(directory / "estimates.png")
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")
         following = self.guarantee.plan.following(self.estimate)
@@ -429,7 +469,7 @@ class Report(Readable):
         from shuffledp.collection import plot
 
         try:
-            plot.draw(self.quantities, path, CONFIDENCE)
+            plot.draw(self.quantities, path, self.manner, self._caption())
         except Exception:
             path.unlink(missing_ok=True)
             return False
@@ -443,54 +483,16 @@ def _of(question: str) -> str:
 def _lines(quantity: Quantity, most: int) -> list[tuple[str, str]]:
     """The largest estimates of one quantity, with their intervals."""
     head = f"{quantity.question}: " if quantity.question else ""
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for place in sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])[:most]:
         interval = ""
         if quantity.low is not None and quantity.high is not None:
             interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
-        pairs.append((head + quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}"))
+        after = "" if quantity.adjusted is None else f"  adjusted {quantity.adjusted[place]:,.6g}"
+        pairs.append((head + quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}{after}"))
     if len(quantity.labels) > len(pairs):
         pairs.append((f"{head}…", f"{len(quantity.labels) - len(pairs):,} more in estimates.csv"))
     return pairs
-
-
-def rows_of(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
-    """One row per estimate; the question that it answers is in it where there are several."""
-    rows = []
-    for quantity in quantities:
-        columns = {
-            "estimate": quantity.value,
-            "standard_error": quantity.standard_error,
-            "low": quantity.low,
-            "high": quantity.high,
-        }
-        for place, label in enumerate(quantity.labels):
-            numbers = {name: None if array is None else told(array[place]) for name, array in columns.items()}
-            asked = {"question": quantity.question} if quantity.question else {}
-            rows.append({**asked, "quantity": quantity.name, "label": label, **numbers})
-    return rows
-
-
-def told(number: float) -> float | None:
-    """A number as it stands in a file; None where nothing is known."""
-    return None if math.isnan(number) else float(number)
-
-
-def write_estimates(quantities: Sequence[Quantity], directory: Path) -> None:
-    """estimates.csv and estimates.parquet."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-    import pyarrow.parquet as pq
-
-    number = pa.float64()
-    asked = [("question", pa.string())] if any(quantity.question for quantity in quantities) else []
-    schema = pa.schema(
-        [*asked, ("quantity", pa.string()), ("label", pa.string())]
-        + [(name, number) for name in ("estimate", "standard_error", "low", "high")]
-    )
-    table = pa.Table.from_pylist(rows_of(quantities), schema=schema)
-    csv.write_csv(table, directory / "estimates.csv")
-    pq.write_table(table, directory / "estimates.parquet")
 
 
 def standing_document(standing: Standing) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def _demand_same(request: Request) -> None:
         "columns": list(request.columns),
         "rule for cells": request.rules.document(),
         "input": request.table.fingerprint(),
+        "confidence or post-processing": request.manner.document(),
     }
     told = json.dumps(began, sort_keys=True)
     if not path.exists():
@@ -68,7 +69,7 @@ def _demand_same(request: Request) -> None:
     if not request.resume:
         raise ValueError(f"collect: {out} holds a search that began before; go on with --resume, or delete it.")
     before = json.loads(path.read_text(encoding="utf-8"))
-    changed = [name for name, value in json.loads(told).items() if before.get(name) != value]
+    changed = [name for name, value in json.loads(told).items() if before.get(name, {}) != value]
     if changed:
         raise ValueError(f"collect: the {changed[0]} is not the one that the search in {out} began with.")
 

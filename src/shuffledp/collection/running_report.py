@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.collection.ask import NODES
-from shuffledp.collection.report import CONFIDENCE, Report
+from shuffledp.collection.report import Report
 from shuffledp.tasks.question import Quantile, RangeCount
 
 
@@ -24,11 +24,11 @@ class RunningReport(Report):
             "days": {"released": len(days), "last": days[-1], "of": self._all_days},
         }
 
-    def range(self, first: Any, last: Any, confidence: float = CONFIDENCE) -> RangeCount:
+    def range(self, first: Any, last: Any, confidence: float | None = None) -> RangeCount:
         """Not known before all days are over."""
         raise _not_asked()
 
-    def quantile(self, share: float, confidence: float = CONFIDENCE) -> Quantile:
+    def quantile(self, share: float, confidence: float | None = None) -> Quantile:
         """Not known before all days are over."""
         raise _not_asked()
 
@@ -41,6 +41,9 @@ class RunningReport(Report):
     def _took_part(self, words: str = "") -> tuple[str, str]:
         days = self.quantities[0].labels
         return "days released", f"{days[0]} … {days[-1]}: {len(days):,} of {self._all_days:,}"
+
+    def _crowd_words(self) -> str:
+        return ": ".join(self._took_part())
 
     def _whom(self) -> str:
         return f"people of all {self._all_days:,} days held instead"

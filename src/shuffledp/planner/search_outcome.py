@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from shuffledp.array import Integers
+from shuffledp.document import share_text, typed
 from shuffledp.planner.plan_file import Plan
-from shuffledp.planner.turnout import Turnout, turnouts
+from shuffledp.planner.turnout import Turnout, turnout, turnouts
 from shuffledp.readable import Readable
 from shuffledp.tasks.rehearsal import DATA, MadeUp, Rehearsal, Searching
 
@@ -38,6 +39,12 @@ class SearchOutcome(Readable):
     users: int
     searches: tuple[Rehearsal, ...]
     promised: dict[str, float]
+    confidence: float = CONFIDENCE
+
+    @cached_property
+    def promise(self) -> Turnout:
+        """What the plan promises to as many users as were made up."""
+        return turnout(self.plan, self.users)
 
     @property
     def repeats(self) -> int:
@@ -74,9 +81,11 @@ class SearchOutcome(Readable):
         return {
             "task": self.plan.task.name, "mechanism": self.plan.mechanism.name, "users": self.users,
             "repeats": self.repeats, "data": DATA, "promised": self.promised, "recall": self.recall,
-            "precision": self.precision, "false_finds": self.false_finds, "confidence": CONFIDENCE,
+            "precision": self.precision, "false_finds": self.false_finds, "confidence": self.confidence,
             "covered": self.covered, "shown": self._each("shown"), "whole": self._each("whole"), "exact_law": True,
-            "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta}, **self.plan.schedule.document(),
+            "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta},
+            "guarantee": {"users": self.users, "epsilon": self.promise.epsilon, "delta": self.plan.delta},
+            **self.plan.schedule.document(),
             "fewer_users": [each.document() for each in self.fewer],
         }  # fmt: skip
 
@@ -98,9 +107,10 @@ class SearchOutcome(Readable):
             ("shown", f"{self._each('shown'):,.1f}, {self._each('whole'):,.1f} of them whole values"),
             (f"held by more than {floor:,.0f}", f"{self.precision:.3%} of what is shown"),
             ("held by nobody", f"{self.false_finds:.3g}, where {self.promised['false_finds']:.3g} are expected"),
-            (f"within {CONFIDENCE:.0%} intervals", f"{self.covered:.2%} of what is shown"),
+            (f"within {share_text(self.confidence)} intervals", f"{self.covered:.2%} of what is shown"),
+            (f"promised to {self.users:,} users", f"{self.promise.words} at δ = {typed(self.plan.delta)}"),
             *self.plan.schedule.rows(),
-            *((f"if {each.share} take part", f"{each.words} at δ = {self.plan.delta:g}") for each in self.fewer),
+            *((f"if {each.share} take part", f"{each.words} at δ = {typed(self.plan.delta)}") for each in self.fewer),
         ]
 
     @property
@@ -114,11 +124,17 @@ class SearchOutcome(Readable):
 
 
 def searched(
-    plan: Plan, task: Searching, crowd: MadeUp, repeats: int, seed: int, advance: Callable[[int], None]
+    plan: Plan,
+    task: Searching,
+    crowd: MadeUp,
+    repeats: int,
+    seed: int,
+    advance: Callable[[int], None],
+    confidence: float = CONFIDENCE,
 ) -> SearchOutcome:
     """So many searches of these users."""
     rng, users, found = np.random.default_rng(seed), int(crowd.held.sum()), []
     for _ in range(repeats):
-        found.append(task.rehearse(plan.mechanism, crowd, CONFIDENCE, rng))
+        found.append(task.rehearse(plan.mechanism, crowd, confidence, rng))
         advance(1)
-    return SearchOutcome(plan, users, tuple(found), plan.task.promises(plan.mechanism, users))
+    return SearchOutcome(plan, users, tuple(found), plan.task.promises(plan.mechanism, users), confidence)

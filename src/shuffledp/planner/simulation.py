@@ -14,13 +14,13 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.bounds.schedule import CONDITION
-from shuffledp.document import epsilon_is, typed
+from shuffledp.document import epsilon_is, share_text, typed
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading
 from shuffledp.planner import cost
 from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.search_outcome import SearchOutcome, searched
-from shuffledp.planner.turnout import Turnout, known_epsilon, turnouts
+from shuffledp.planner.turnout import Turnout, known_epsilon, turnout, turnouts
 from shuffledp.progress import Progress
 from shuffledp.readable import Readable
 from shuffledp.sampling.random import source_of
@@ -96,11 +96,18 @@ class Outcome(Readable):
     """How many numbers each simulation estimates."""
     example: Example | None = None
     """One of the simulated collections, estimate by estimate."""
+    confidence: float = CONFIDENCE
+    """How sure the intervals are."""
 
     @cached_property
     def fewer(self) -> tuple[Turnout, ...]:
         """What the plan promises if only half or a tenth of the planned users take part."""
         return turnouts(self.plan)
+
+    @cached_property
+    def promise(self) -> Turnout:
+        """What the plan promises to as many users as were to be simulated."""
+        return turnout(self.plan, self.asked)
 
     @property
     def ratio(self) -> float:
@@ -119,11 +126,12 @@ class Outcome(Readable):
             "data": self.plan.task.data,
             "standard_error": {"expected": self.expected, "simulated": self.found, "ratio": self.ratio},
             "promised": self.plan.promise.get("standard_error"),
-            "confidence": CONFIDENCE,
+            "confidence": self.confidence,
             "covered": self.covered,
             "exact_law": self.exact,
             "example": None if self.example is None else vars(self.example),
             "target": {"epsilon": self.plan.epsilon, "delta": self.plan.delta},
+            "guarantee": {"users": self.asked, "epsilon": self.promise.epsilon, "delta": self.plan.delta},
             **self.plan.schedule.document(),
             **({"condition": CONDITION, "if_known": self._known()} if self.plan.schedule.is_sampled else {}),
             "fewer_users": [each.document() for each in self.fewer],
@@ -141,7 +149,8 @@ class Outcome(Readable):
             *([("standard error, promised", f"{promised:.6g}")] if as_planned else []),
             ("standard error, expected", f"{self.expected:.6g} {task.unit}"),
             ("standard error, simulated", f"{self.found:.6g} ({self.ratio:.4f} of what is expected)"),
-            (f"within {CONFIDENCE:.0%} intervals", f"{self.covered:.2%} of the estimates"),
+            (f"within {share_text(self.confidence)} intervals", f"{self.covered:.2%} of the estimates"),
+            (f"promised to {self.asked:,} users", f"{self.promise.words} at δ = {typed(self.plan.delta)}"),
             *self.plan.schedule.rows(),
             *((f"if {each.share} take part", self._weaker(each)) for each in self.fewer),
             *self._condition(),
@@ -189,6 +198,7 @@ class Simulation:
     seed: int = 0
     options: Integers | None = None
     """Those that are estimated; None for all that the task estimates."""
+    confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
         if self.options is None:
@@ -196,6 +206,8 @@ class Simulation:
         object.__setattr__(self, "users", argument.count(WHO, "users", self.users))
         object.__setattr__(self, "repeats", argument.count(WHO, "repeat", self.repeats))
         object.__setattr__(self, "seed", argument.count(WHO, "seed", self.seed, at_least=0))
+        level = argument.open_probability(WHO, "confidence", self.confidence, up=True)
+        object.__setattr__(self, "confidence", level)
         if self.users * self.mechanism.messages_per_user > MOST_USERS:
             raise ValueError(f"{WHO}: expected at most {MOST_USERS:.0e} messages in all, got more; lower --users.")
 
@@ -227,7 +239,17 @@ class Simulation:
         each = total // self.repeats
         found = math.sqrt(square / total)
         return Outcome(
-            self.plan, self.users, users, self.repeats, expected, found, inside / total, exact, each, example
+            self.plan,
+            self.users,
+            users,
+            self.repeats,
+            expected,
+            found,
+            inside / total,
+            exact,
+            each,
+            example,
+            self.confidence,
         )
 
     def _expected(self, users: int) -> float:
@@ -244,8 +266,8 @@ class Simulation:
     def _parts(self, users: int) -> list[_Part]:
         """What is simulated, each by itself."""
         if self.options is not None:
-            return [_Part(self.task, self.mechanism, 1.0, users, self.options)]
-        return [_Part(*part, users) for part in self.task.apart(self.mechanism, users)]
+            return [_Part(self.task, self.mechanism, 1.0, users, self.options, self.confidence)]
+        return [_Part(*part, users, confidence=self.confidence) for part in self.task.apart(self.mechanism, users)]
 
 
 @dataclass(frozen=True)
@@ -258,6 +280,7 @@ class _Part:
     users: int
     options: Integers | None = None
     """Those that are asked for; None where it is everything."""
+    confidence: float = CONFIDENCE
 
     @cached_property
     def reading(self) -> Reading:
@@ -278,7 +301,7 @@ class _Part:
         """Of estimates drawn by their law."""
         assert isinstance(self.reading, SimulatedReading)
         estimate = self.reading.simulate(self._held, self.users, rng)
-        return self.task.compare(self.mechanism, estimate, self._held, CONFIDENCE)
+        return self.task.compare(self.mechanism, estimate, self._held, self.confidence)
 
     @cached_property
     def _held(self) -> Any:
@@ -316,7 +339,7 @@ class _Part:
             total = total + reading.accumulate(drawn)
         assert total is not None, "there is at least one user"
         truth = reading.truth(sample[np.arange(users) % len(sample)])
-        return self.task.compare(mechanism, reading.finish(total, users), truth, CONFIDENCE)
+        return self.task.compare(mechanism, reading.finish(total, users), truth, self.confidence)
 
 
 def _together(found: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
@@ -331,12 +354,14 @@ def simulate(
     seed: float = 0,
     progress: Progress | None = None,
     options: Any = None,
+    confidence: float = CONFIDENCE,
 ) -> Outcome | SearchOutcome:
     """Try a plan on made-up users: is the error as promised?
 
     ``plan`` is a plan or the path of its file; ``users`` how many are made up, as planned where it is None; ``repeats``
     how many collections are simulated; the same ``seed`` gives the same simulations. ``progress`` hears how far it is.
     Where the task is frequency, ``options`` are those that are estimated, by label or number: of a domain of any size.
+    ``confidence`` is how sure the intervals are whose share that holds the truth is counted.
 
     >>> from shuffledp.mechanisms.frequency.krr import KRR
     >>> from shuffledp.tasks.frequency import Frequency
@@ -347,10 +372,10 @@ def simulate(
     chosen = Plan.of(plan)
     crowd = chosen.users if users is None else users
     asked = None if options is None else chosen.task.options_asked(WHO, options)
-    simulation = Simulation(chosen, crowd, repeats, seed, asked)  # type: ignore[arg-type]
+    simulation = Simulation(chosen, crowd, repeats, seed, asked, confidence)  # type: ignore[arg-type]
     task = chosen.task
     with (Progress() if progress is None else progress).step("simulating", simulation.repeats) as advance:
         if isinstance(task, Searching):
             made_up = task.made_up(simulation.users)
-            return searched(chosen, task, made_up, simulation.repeats, simulation.seed, advance)
+            return searched(chosen, task, made_up, simulation.repeats, simulation.seed, advance, simulation.confidence)
         return simulation.run(advance)

@@ -38,10 +38,11 @@ class Turnout:
 def turnouts(plan: Plan) -> tuple[Turnout, ...]:
     """Half and a tenth of the planned users, as many of them colluding as the plan says; at least one."""
     shares = {share: plan.users // part for share, part in SHARES.items()}
-    return tuple(_turnout(plan, share, users) for share, users in shares.items() if users)
+    return tuple(turnout(plan, users, share) for share, users in shares.items() if users)
 
 
-def _turnout(plan: Plan, share: str, users: int) -> Turnout:
+def turnout(plan: Plan, users: int, share: str = "these") -> Turnout:
+    """What the plan promises if just so many users take part."""
     try:
         # Of many sizes only the quick bounds are worth the time.
         effort = plan.effort if plan.rate is None else QUICK

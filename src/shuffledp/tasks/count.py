@@ -11,11 +11,13 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks import cell
+from shuffledp.tasks.adjustment import CONSISTENT, NON_NEGATIVE
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import TASK, Interval, Values
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.mean import Mean
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import counted
 from shuffledp.tasks.sum import Sum
 from shuffledp.tasks.task import Task
 
@@ -40,6 +42,7 @@ class Count(Sum):
     data = "half of the users say yes"
     unit = "users"
     taken: ClassVar[tuple[str, ...]] = ()
+    post: ClassVar[tuple[str, ...]] = (NON_NEGATIVE, CONSISTENT)
 
     def __init__(self) -> None:
         super().__init__(EITHER)
@@ -78,7 +81,8 @@ class Count(Sum):
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         (total,) = super().quantities(mechanism, mechanism.reading.of_ends(estimate), confidence)
-        return [Quantity("users", ("yes",), total.value, total.standard_error, total.low, total.high)]
+        shape = counted(estimate.users, all_in_one=False)
+        return [Quantity("users", ("yes",), total.value, total.standard_error, total.low, total.high, shape=shape)]
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:

@@ -14,6 +14,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import counted
 
 
 def slope_of(mechanism: Mechanism, one: Array) -> float:
@@ -25,7 +26,8 @@ def slope_of(mechanism: Mechanism, one: Array) -> float:
 def counts(labels: tuple[str, ...], estimate: Estimate, slope: float, confidence: float) -> Quantity:
     """How many users there are of each label, with such intervals."""
     low, high = interval(estimate, slope, confidence)
-    return Quantity("users", labels, estimate.value, estimate.standard_error, low, high)
+    shape = counted(estimate.users, all_in_one=False)
+    return Quantity("users", labels, estimate.value, estimate.standard_error, low, high, shape=shape)
 
 
 def interval(estimate: Estimate, slope: float, confidence: float) -> tuple[Floats, Floats]:

@@ -15,10 +15,12 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.reading import Reading
+from shuffledp.tasks.adjustment import WAYS
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import Values, options_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import Shape, are_in_order, counted
 from shuffledp.tasks.task import Sensitivity, Task, every_label
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Frequency(Task):
     data = "users spread evenly over the options"
     unit = "users"
     sampled = True
+    post: ClassVar[tuple[str, ...]] = tuple(WAYS)
     taken: ClassVar[tuple[str, ...]] = ("domain", "categories")
 
     def __init__(self, options: Values | Sequence[str] | float) -> None:
@@ -110,7 +113,12 @@ class Frequency(Task):
         return column.option_numbers(array, self.domain.names)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        return [Quantity.of("users", every_label(self.domain, len(estimate.value)), estimate, confidence)]
+        labels, shape = every_label(self.domain, len(estimate.value)), self.known(estimate.users)
+        return [Quantity.of("users", labels, estimate, confidence, shape)]
+
+    def known(self, users: int) -> Shape:
+        """Of the counts of all options, where each user holds one."""
+        return counted(users, all_in_one=True, ordered=are_in_order(self.domain.names))
 
     def options_asked(self, who: str, options: Any) -> Integers:
         given = [options] if isinstance(options, str) else list(options)
@@ -139,7 +147,8 @@ class Frequency(Task):
         return np.asarray(each + (options < more), dtype=np.int64)
 
     def quantities_of(self, options: Integers, estimate: Estimate, confidence: float) -> list[Quantity]:
-        return [Quantity.of("users", map(self.domain.label, options.tolist()), estimate, confidence)]
+        shape = counted(estimate.users, all_in_one=False)
+        return [Quantity.of("users", map(self.domain.label, options.tolist()), estimate, confidence, shape)]
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:

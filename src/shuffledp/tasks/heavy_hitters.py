@@ -26,6 +26,7 @@ from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.rehearsal import MadeUp, Rehearsal
 from shuffledp.tasks.search_law import SearchLaw
 from shuffledp.tasks.search_task import SearchTask
+from shuffledp.tasks.shape import counted
 from shuffledp.tasks.task import Needs, Sensitivity, Task
 from shuffledp.tasks.unlisted import Unlisted, printable
 
@@ -232,7 +233,8 @@ class HeavyHitters(SearchTask):
         value = estimate.value[kept]
         low, high = self.search_law(mechanism, estimate.users).interval(value, self.least, confidence)
         labels = tuple(printable(self.candidates.label(int(place))) for place in kept)
-        return [Quantity("users", labels, value, estimate.standard_error[kept], low.astype(float), high)]
+        errors, shape = estimate.standard_error[kept], counted(estimate.users, all_in_one=False)
+        return [Quantity("users", labels, value, errors, low.astype(float), high, shape=shape)]
 
     # --- tried on made-up users -------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -30,6 +30,7 @@ from shuffledp.tasks.rehearsal import MadeUp, Rehearsal
 from shuffledp.tasks.search_design import CHECKS, Background
 from shuffledp.tasks.search_law import SearchLaw
 from shuffledp.tasks.search_task import SearchTask
+from shuffledp.tasks.shape import counted
 from shuffledp.tasks.task import Needs, Sensitivity
 from shuffledp.tasks.unlisted import Unlisted, printable
 
@@ -206,7 +207,8 @@ class HittersAtOnce(SearchTask):
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         counts = estimate.value.reshape(self.tables, self.room)
-        return [self._counted(counts, self.decoded(counts, estimate.users), confidence)[0]]
+        found, _ = self._counted(counts, self.decoded(counts, estimate.users), confidence)
+        return [replace(found, shape=counted(estimate.users, all_in_one=False))]
 
     # --- tried on made-up users -------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.ability import fills_places
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.tasks.adjustment import CONSISTENT, NON_NEGATIVE
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.count_interval import counts, slope_of
 from shuffledp.tasks.domain import TASK, Values
@@ -44,6 +45,7 @@ class ItemSets(Frequency):
     kinds = ("set-valued",)
     data = "users' options spread evenly over all options"
     takes_lists = True
+    post = (NON_NEGATIVE, CONSISTENT)
     parameters = ("items",)
     taken: ClassVar[tuple[str, ...]] = ("domain", "categories", "items")
 

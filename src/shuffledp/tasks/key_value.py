@@ -21,6 +21,7 @@ from shuffledp.tasks.domain import TASK, WHO, Categories, Interval, KeyedInterva
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.padding import EMPTY, filled, first_of
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import NUMBERS, Shape
 from shuffledp.tasks.task import Sensitivity, Task, every_label
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ class KeyValue(Task):
             for part in (reading.means(own), *reading.mean_intervals(own, confidence))
         )
         # A ratio's interval is not even about it, so that no standard error stands for it.
-        return [users, Quantity("mean", labels, means, None, low, high)]
+        shape = Shape(NUMBERS, self.pairs.interval.low, self.pairs.interval.high)
+        return [users, Quantity("mean", labels, means, None, low, high, shape=shape)]
 
     def _slope(self, mechanism: Mechanism) -> float:
         """How much more variance a user adds to the count of a key that she holds."""

@@ -16,10 +16,12 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.map_grid import MapGrid, MapPoint
 from shuffledp.privacy.randomizer import HasNeighbours
+from shuffledp.tasks.adjustment import WAYS
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import TASK, WHO, Area, Interval, Values
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import CELLS, Shape
 from shuffledp.tasks.task import Sensitivity, Task
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class Location(Task):
     unit = "users"
     numeric = True
     sampled = True
+    post = tuple(WAYS)
     parameters = ("columns", "rows", "coordinates")
     taken = (*EDGES, "columns", "degrees")
 
@@ -193,7 +196,8 @@ class Location(Task):
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         labels = [f"{first:.6g}, {second:.6g}" for first, second in self.grid.centres]
-        return [Quantity.of("users", labels, estimate, confidence)]
+        users = float(estimate.users)
+        return [Quantity.of("users", labels, estimate, confidence, Shape(CELLS, 0.0, users, users, self.grid))]
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:

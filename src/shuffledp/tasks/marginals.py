@@ -14,12 +14,15 @@ from shuffledp import argument
 from shuffledp.mechanisms.ability import AnswersQueries, answers_ranges, range_answers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.tasks.adjustment import CONSISTENT, nearest
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.consistent_tables import ConsistentTables, Crossed
 from shuffledp.tasks.domain import TASK, WHO, Values, options_of, parse
 from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.given import Given
+from shuffledp.tasks.nearest_tables import nearest_tables, one_way_of
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import Shape
 from shuffledp.tasks.survey import Question, Survey
 from shuffledp.tasks.task import Task, every_label
 
@@ -66,6 +69,9 @@ class _Together(Frequency):
 
     def __init__(self, first: Values, second: Values) -> None:
         super().__init__(EveryPair(first, second))
+
+    def known(self, users: int) -> Shape:
+        return replace(super().known(users), sizes=self.pairs.sizes, ordered=False)
 
     @property
     def pairs(self) -> EveryPair:
@@ -145,18 +151,43 @@ class Marginals(Survey):
         tables = self.tables(mechanism, estimate)
         one_way = [
             replace(
-                Quantity.of("users", every_label(values, values.size or 0), tables.one_way(place), confidence),
+                Quantity.of(
+                    "users",
+                    every_label(values, values.size or 0),
+                    tables.one_way(place),
+                    confidence,
+                    Frequency(values).known(estimate.users),
+                ),
                 question=name,
             )
             for place, (name, values) in enumerate(self.domains)
         ]
         two_way = [
             replace(
-                Quantity.of("users", every_label(question.task.domain, len(own.value)), own, confidence), question=name
+                Quantity.of(
+                    "users",
+                    every_label(question.task.domain, len(own.value)),
+                    own,
+                    confidence,
+                    _known(question.task, estimate.users),
+                ),
+                question=name,
             )
             for question, name, own in zip(self.asked, self.names, map(tables.two_way, tables.tables), strict=True)
         ]
         return one_way + two_way
+
+    def adjusted(self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str) -> list[Any]:
+        """Tables of two columns all together, so that they stay consistent with each other."""
+        if self.ways == 1:
+            return super().adjusted(mechanism, estimate, quantities, way)
+        if way != CONSISTENT:
+            return [nearest(quantity, way) for quantity in quantities]
+        cut = len(self.domains)
+        places = list(combinations(range(cut), 2))
+        tables = [quantity.value.reshape(quantity.shape.sizes) for quantity in quantities[cut:]]
+        found = nearest_tables(tables, places, float(estimate.users))
+        return [*one_way_of(found, places, cut), *(table.reshape(-1) for table in found)]
 
     def tables(self, mechanism: Mechanism, estimate: Estimate) -> ConsistentTables:
         """All tables, to be made consistent."""
@@ -204,3 +235,8 @@ class Marginals(Survey):
                     f"the question {one.title!r}."
                 )
         return cls([(one.title, one.task.domain) for one in given.questions], given.ways or 1)
+
+
+def _known(task: Task, users: int) -> Shape:
+    assert isinstance(task, _Together), "that is what two columns are asked as"
+    return task.known(users)

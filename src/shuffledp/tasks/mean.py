@@ -11,10 +11,12 @@ import numpy as np
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.tasks.adjustment import CONSISTENT
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import Interval, Values, interval_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import NUMBERS, Shape
 from shuffledp.tasks.task import Sensitivity, Task, apportioned
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class Mean(Task):
     averages = True
     numeric = True
     sampled = True
+    post: ClassVar[tuple[str, ...]] = (CONSISTENT,)
     taken: ClassVar[tuple[str, ...]] = ("low", "high")
 
     def __init__(self, low: float | Interval, high: float | None = None) -> None:
@@ -88,7 +91,8 @@ class Mean(Task):
         return column.vectors(array, (self.interval,))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        return [Quantity.of("mean", ["mean"], moved_to(self.interval, mechanism, estimate), confidence)]
+        shape = Shape(NUMBERS, self.interval.low, self.interval.high)
+        return [Quantity.of("mean", ["mean"], moved_to(self.interval, mechanism, estimate), confidence, shape)]
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import TreeReading
 from shuffledp.mechanisms.parts.value_tree import ValueTree
+from shuffledp.tasks.adjustment import CONSISTENT, nearest
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.ranges import Ranges
+from shuffledp.tasks.shape import running
 from shuffledp.tasks.task import Sensitivity, every_label
 
 
@@ -74,7 +77,18 @@ class OverTime(Ranges):
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         """The running count of every day, as it could have been released on that day."""
         found = self._released(mechanism, estimate.users).estimate(estimate)
-        return [Quantity.of("users up to", every_label(self.domain, self.count), found, confidence)]
+        labels, shape = every_label(self.domain, self.count), running(estimate.users)
+        return [Quantity.of("users up to", labels, found, confidence, shape)]
+
+    def adjusted(self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str) -> list[Any]:
+        """Running counts never fall: the nearest such, within what is possible."""
+        from scipy.optimize import isotonic_regression
+
+        found = [nearest(quantity, way) for quantity in quantities]
+        if way != CONSISTENT:
+            return found
+        rising = [isotonic_regression(quantity.value).x for quantity in quantities]
+        return [np.clip(one, 0.0, float(estimate.users)) for one in rising]
 
     def so_far(self, mechanism: Mechanism, estimate: Estimate, days: int) -> Estimate:
         """The running counts of the first so many days, where only the nodes that are over by then were released.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from shuffledp.array import Floats
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.tasks.shape import ANY, Shape
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,14 @@ class Quantity:
     high: Floats | None = None
     question: str = ""
     """Which question of a survey it answers."""
+    shape: Shape = ANY
+    adjusted: Floats | None = None
+    """The values after post-processing, where that was asked for; all else is of the estimates as they are."""
 
     @classmethod
-    def of(cls, name: str, labels: Iterable[str], estimate: Estimate, confidence: float) -> Quantity:
+    def of(
+        cls, name: str, labels: Iterable[str], estimate: Estimate, confidence: float, shape: Shape = ANY
+    ) -> Quantity:
         """An estimate with its intervals."""
         low, high = estimate.interval(confidence)
-        return cls(name, tuple(labels), estimate.value, estimate.standard_error, low, high)
+        return cls(name, tuple(labels), estimate.value, estimate.standard_error, low, high, shape=shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -20,9 +20,11 @@ from shuffledp.mechanisms.parts.quantile import RunningCount
 from shuffledp.mechanisms.parts.reading import CombinedReading
 from shuffledp.mechanisms.parts.support import SupportReading
 from shuffledp.mechanisms.parts.value_tree import ValueTree
+from shuffledp.tasks.adjustment import CONSISTENT, NON_NEGATIVE, nearest, on_simplex
 from shuffledp.tasks.domain import WHO
 from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import BINS, Shape, running
 from shuffledp.tasks.task import SEED, Sensitivity, apportioned
 
 SHOWN = 1024
@@ -46,6 +48,7 @@ class Ranges(Frequency):
     kinds: ClassVar[tuple[str, ...]] = ("range queries", "frequency")
     data = "users spread evenly over the values, ranges with random ends"
     sampled = False
+    post: ClassVar[tuple[str, ...]] = (NON_NEGATIVE, CONSISTENT)
 
     @property
     def height(self) -> int:
@@ -122,23 +125,46 @@ class Ranges(Frequency):
         """How many users are in each node of the tree, as estimated by itself, and up to values of the domain."""
         answers = self.answers(mechanism)
         tree = answers.tree
-        labels, kept = [], []
+        labels, levels = [], [0] * len(tree.starts)
+        kept: list[int] = []
+        for level, place, first, last in self._nodes(tree):
+            levels[level] = levels[level] or len(kept)
+            ends = [self.domain.label(first), self.domain.label(last)]
+            labels.append(" … ".join(ends if last > first else ends[:1]))
+            kept.append(place)
+        inside = Estimate(estimate.value[kept], estimate.variance[kept], estimate.users, estimate.tails)
+        bins = Shape(BINS, 0.0, float(estimate.users), levels=tuple(levels), ordered=True)
+        return [Quantity.of("users", labels, inside, confidence, bins), self._up_to(answers, estimate, confidence)]
+
+    def _nodes(self, tree: ValueTree) -> Iterator[tuple[int, int, int, int]]:
+        """The level and the place of each node that has values, with the first and the last of these."""
         for level, start in enumerate(tree.starts):
             for node in range(tree.sizes[level]):
                 first, end = tree.ends(level, node)
                 if first < self.count:
-                    last = min(end, self.count) - 1
-                    ends = [self.domain.label(first), self.domain.label(last)]
-                    labels.append(" … ".join(ends if last > first else ends[:1]))
-                    kept.append(start + node)
-        inside = Estimate(estimate.value[kept], estimate.variance[kept], estimate.users, estimate.tails)
-        return [Quantity.of("users", labels, inside, confidence), self._up_to(answers, estimate, confidence)]
+                    yield level, start + node, first, min(end, self.count) - 1
+
+    @property
+    def _shown(self) -> Integers:
+        """The values up to which users are counted."""
+        return np.unique(np.linspace(0, self.count - 1, min(self.count, SHOWN)).astype(np.int64))
+
+    def adjusted(self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str) -> list[Any]:
+        """The counts of single values that least squares give, moved to the nearest that are possible; then added."""
+        if way != CONSISTENT:
+            return [nearest(quantity, way) for quantity in quantities]
+        answers = self.answers(mechanism)
+        held = on_simplex(answers.counts(estimate)[: self.count], float(estimate.users))
+        below = np.append(0.0, np.cumsum(held))
+        ends = np.array([(first, last + 1) for _, _, first, last in self._nodes(answers.tree)])
+        return [below[ends[:, 1]] - below[ends[:, 0]], below[self._shown + 1]]
 
     def _up_to(self, answers: ConsistentRanges, estimate: Estimate, confidence: float) -> Quantity:
         """How many users hold at most each value, of at most ``SHOWN`` values."""
-        shown = np.unique(np.linspace(0, self.count - 1, min(self.count, SHOWN)).astype(np.int64))
+        shown = self._shown
         found = RunningCount(answers, estimate, self.count).up_to(shown)
-        return Quantity.of("users up to", [self.domain.label(int(value)) for value in shown], found, confidence)
+        labels = [self.domain.label(int(value)) for value in shown]
+        return Quantity.of("users up to", labels, found, confidence, running(estimate.users))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.mean import Mean, moved_to
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import NUMBERS, Shape
 from shuffledp.tasks.task import Sensitivity
 
 
@@ -46,4 +47,5 @@ class Sum(Mean):
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         mean, users = moved_to(self.interval, mechanism, estimate), estimate.users
         total = Estimate(np.asarray(mean.value * users), mean.variance * users**2, users, mean.tails)
-        return [Quantity.of("sum", ["sum"], total, confidence)]
+        shape = Shape(NUMBERS, self.interval.low * users, self.interval.high * users)
+        return [Quantity.of("sum", ["sum"], total, confidence, shape)]

@@ -130,6 +130,8 @@ class Survey(Task):
         if isinstance(asked, str) or not isinstance(asked, Iterable):
             raise TypeError(f"{TASK}: a survey needs a list of questions, got {asked!r}.")
         object.__setattr__(self, "asked", tuple(map(_question, asked)))
+        ways = dict.fromkeys(way for question in self.asked for way in question.task.post)
+        object.__setattr__(self, "post", tuple(ways))
         argument.count(TASK, "the number of questions", len(self.asked), at_most=MOST_QUERIES)
         twice = next((name for name in self.names if self.names.count(name) > 1), None)
         if twice is not None:
@@ -276,6 +278,16 @@ class Survey(Task):
             for (question, name, part, _), own in zip(self._parts(mechanism), mechanism.queries(estimate), strict=True)
             for quantity in question.task.quantities(part, own, confidence)
         ]
+
+    def adjusted(self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str) -> list[Any]:
+        """Each question by itself, where its own task can be adjusted so."""
+        assert isinstance(mechanism, AnswersQueries), "a mechanism for several queries"
+        found: list[Any] = []
+        for (question, name, part, _), own in zip(self._parts(mechanism), mechanism.queries(estimate), strict=True):
+            mine = [quantity for quantity in quantities if quantity.question == name]
+            can = way in question.task.post
+            found += question.task.adjusted(part, own, mine, way) if can else [None] * len(mine)
+        return found
 
     # --- written down -----------------------------------------------------------------------------------------
 

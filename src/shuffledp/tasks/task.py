@@ -19,6 +19,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading
+from shuffledp.tasks.adjustment import CONSISTENT, NON_NEGATIVE, nearest
 from shuffledp.tasks.domain import TASK, WHO, Values, parse
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.quantity import Quantity
@@ -288,6 +289,14 @@ class Task(ABC):
     @abstractmethod
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         """The estimate in the users' own words and units."""
+
+    post: ClassVar[tuple[str, ...]] = (NON_NEGATIVE, CONSISTENT)
+    """The ways of post-processing that its estimates may be asked for."""
+
+    def adjusted(self, mechanism: Mechanism, estimate: Estimate, quantities: Sequence[Quantity], way: str) -> list[Any]:
+        """The values of each of its quantities after post-processing; None where this way says nothing of them."""
+        del mechanism, estimate
+        return [nearest(quantity, way) for quantity in quantities]
 
     @property
     def asks_on(self) -> bool:

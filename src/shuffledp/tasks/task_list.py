@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,7 +63,9 @@ def by_command_name(name: str) -> type[Task]:
     plain = name.strip().lower().replace("_", "-").replace(" ", "-")
     kind = next((kind for kind in TASKS if kind.command_name() == plain), None)
     if kind is None:
-        raise ValueError(f"{WHO}: task must be one of {', '.join(command_names())}, got {name!r}.")
+        near = difflib.get_close_matches(plain, command_names(), 1)
+        meant = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"{WHO}: task must be one of {', '.join(command_names())}, got {name!r}{meant}")
     return kind
 
 

@@ -13,6 +13,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.mean import POINTS, Mean, moved_to
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import NUMBERS, Shape
 from shuffledp.tasks.task import Sensitivity
 
 if TYPE_CHECKING:
@@ -73,8 +74,11 @@ class Variance(Mean):
         mean, found, scale = moved_to(self.interval, mechanism, first), variance_of(estimate), self.scale(mechanism)
         variance = Estimate(scale * found.value, scale**2 * found.variance, found.users, found.tails)
         return [
-            Quantity.of("mean", ["mean"], mean, confidence),
-            Quantity.of("variance", ["variance"], variance, confidence),
+            Quantity.of("mean", ["mean"], mean, confidence, Shape(NUMBERS, self.interval.low, self.interval.high)),
+            # No numbers of an interval vary more than those at its two ends, half of them at each.
+            Quantity.of(
+                "variance", ["variance"], variance, confidence, Shape(NUMBERS, 0.0, self.interval.width**2 / 4)
+            ),
         ]
 
 

@@ -13,11 +13,13 @@ from shuffledp import argument
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
+from shuffledp.tasks.adjustment import CONSISTENT
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.domain import TASK, WHO, Interval, Intervals, Values, interval_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.mean import Mean, demand_interval
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import COORDINATES, Shape
 from shuffledp.tasks.task import SEED, Sensitivity, Task, every_label
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class VectorMean(Task):
     averages = True
     numeric = True
     sampled = True
+    post = (CONSISTENT,)
     shape: ClassVar[str] = BOX
     parameters = ("dimension", "shape")
     taken = ("low", "high", "dimension")
@@ -130,7 +133,8 @@ class VectorMean(Task):
         value = np.array([each.low for each in self.intervals]) + (estimate.value - low) * scale
         moved = Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
         labels = ["mean"] if self.dimension == 1 else every_label(self.domain, self.dimension)
-        return [Quantity.of("mean", labels, moved, confidence)]
+        ends = (np.array([each.low for each in self.intervals]), np.array([each.high for each in self.intervals]))
+        return [Quantity.of("mean", labels, moved, confidence, Shape(COORDINATES, *ends, ordered=True))]
 
     @classmethod
     def read(cls, domain: Values, parameters: Mapping[str, Any]) -> Task:

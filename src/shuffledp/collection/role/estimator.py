@@ -17,13 +17,15 @@ from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.lot import noise_of
 from shuffledp.collection.manifest import Manifest
-from shuffledp.collection.report import CONFIDENCE, PARTIES_APART, Report
+from shuffledp.collection.manner import CONFIDENCE, Manner
+from shuffledp.collection.report import PARTIES_APART, Report
 from shuffledp.collection.role.shuffler import demand_new_directory
 from shuffledp.collection.running_report import RunningReport
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
 from shuffledp.tasks.over_time import OverTime
 from shuffledp.tasks.quantity import Quantity
+from shuffledp.tasks.shape import running
 from shuffledp.tasks.task import every_label
 
 
@@ -37,6 +39,8 @@ def estimate(
     allow_weaker: bool = False,
     round_number: int = 1,
     options: Any = None,
+    confidence: float = CONFIDENCE,
+    post: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """The estimator: estimates and report from shuffled messages.
@@ -46,7 +50,8 @@ def estimate(
     even if too few users miss the target. Messages of another plan or round are refused; rows that are no
     messages are set aside, counted and reported. The ``ledger`` at a path is kept, if it does not have these messages
     already: a ``reservation`` made there before is settled with those who came. ``round_number`` and ``options``
-    as for ``collect``: the same messages may be asked for other options again, which costs no privacy.
+    as for ``collect``, and so are ``confidence`` and ``post``: the same messages may be asked for other options again,
+    or told otherwise, which costs no privacy.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode, shuffle
@@ -63,12 +68,13 @@ def estimate(
     chosen, given, directory = Plan.of(plan), Path(messages), Path(out)
     mechanism, engine = chosen.mechanism, Embedded(Progress() if progress is None else progress)
     demand_new_directory("estimate", directory)
+    manner = Manner.of("estimate", confidence, post, chosen.task, whole=options is None)
     if days.numbers_in(given):
         if reservation is not None:
             raise ValueError("estimate: a release day by day is paid for on its first day; give no reservation.")
         if options is not None:
             chosen.task.options_asked("estimate", options)
-        return _so_far(chosen, given, directory, round_number, allow_weaker, ledger, engine)
+        return _so_far(chosen, given, directory, round_number, allow_weaker, ledger, engine, manner)
     asking = Asking.of("estimate", chosen, options)
     manifest = Manifest.read(given)
     if manifest.plan != chosen.identity(round_number) or manifest.width != mechanism.message_bytes:
@@ -79,13 +85,15 @@ def estimate(
     guarantee = Guarantee(chosen, manifest.hiding(total.refused, mechanism.crowd), manifest.per_person)
     guarantee.demand(allow_weaker)
     result = asking.reading.finish(total.statistic, manifest.users_read(total.messages, mechanism.crowd))
-    quantities = asking.quantities(result, CONFIDENCE)
+    quantities = manner.quantities(asking, result)
     counts = {
         "messages": total.messages,
         "refused": manifest.refused + total.refused,
         "missing": manifest.missing_of(mechanism.crowd),
     }
-    report = Report(guarantee, result, quantities, PARTIES_APART, engine.name, counts=counts, asked=asking.count)
+    report = Report(
+        guarantee, result, quantities, PARTIES_APART, engine.name, counts=counts, asked=asking.count, manner=manner
+    )
     return _written(report, directory, ledger, manifest.digest, reservation)
 
 
@@ -109,7 +117,7 @@ def _written(
 
 def _so_far(
     plan: Plan, given: Path, directory: Path, round_number: int, allow_weaker: bool,
-    ledger: str | os.PathLike[str] | None, engine: Embedded,
+    ledger: str | os.PathLike[str] | None, engine: Embedded, manner: Manner,
 ) -> Report:  # fmt: skip
     """The running counts of all days that were released."""
     calendar, released, mechanism, task = Calendar.of("estimate", plan), days.released(given), plan.mechanism, plan.task
@@ -131,7 +139,9 @@ def _so_far(
                 total += mechanism.accumulate(found)
                 advance(len(wire))
     counts = task.so_far(mechanism, mechanism.finish(total, plan.users), len(released))
-    quantity = Quantity.of("users up to", every_label(task.domain, len(released)), counts, CONFIDENCE)
+    labels = every_label(task.domain, len(released))
+    quantity = Quantity.of("users up to", labels, counts, manner.confidence, running(plan.users))
     sent = {"messages": sum(each.messages for each in released)}
-    report = RunningReport(guarantee, counts, [quantity], PARTIES_APART, engine.name, counts=sent)
+    told = manner.adjusted(task, mechanism, counts, [quantity])
+    report = RunningReport(guarantee, counts, told, PARTIES_APART, engine.name, counts=sent, manner=manner)
     return _written(report, directory, ledger, released[0].digest)
