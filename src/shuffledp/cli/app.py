@@ -23,6 +23,7 @@ from shuffledp.cli import (
     ledger,
     mechanisms,
     metric,
+    metric_compare,
     plan,
     receive,
     send,
@@ -74,6 +75,7 @@ app.command("tradeoff")(tradeoff.command)
 app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)
+metric.app.command("compare")(metric_compare.command)
 app.add_typer(metric.app, name="metric")
 app.command("plan")(plan.command)
 app.command("simulate")(simulate.command)
