@@ -26,6 +26,7 @@ from shuffledp.cli import (
     metric_compare,
     plan,
     receive,
+    reproduce,
     send,
     serve,
     simulate,
@@ -75,6 +76,7 @@ app.command("tradeoff")(tradeoff.command)
 app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)
+app.command("reproduce")(reproduce.command)
 metric.app.command("compare")(metric_compare.command)
 app.add_typer(metric.app, name="metric")
 app.command("plan")(plan.command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -94,7 +94,10 @@ def _draw(found: list[ComparedPair], title: str, path: Path) -> None:
         local = [each.local for each in found]
         for place, name in reversed(list(enumerate(ranked))):
             shown = place < MOST_LABELLED
-            style = {"color": figures.COLOURS[place] if shown else "0.8", "markersize": 5 - 0.5 * min(place, 4)}
+            style: dict[str, Any] = {
+                "color": figures.COLOURS[place] if shown else "0.8",
+                "markersize": 5 - 0.5 * min(place, 4),
+            }
             axes.plot(local, [each.values[name].upper for each in found], "o", label=name if shown else None, **style)
         attacked = [(each.local, each.lower) for each in found if each.lower is not None]
         if attacked:
