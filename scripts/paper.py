@@ -101,7 +101,7 @@ def of_ratios(console: Console) -> Iterator[str]:
         space = sdp.metric.DistanceMatrix(np.array(sides))
         cells = []
         for name in ("theorem-1", "clone", "variation-ratio", "all-crowds"):
-            metric = sdp.metric.AmplifiedMetric(space, 100_000, 1e-7, sdp.metric.amplification_of(name))
+            metric = sdp.metric.AmplifiedMetric(space, 100_000, 1e-7, name)
             cells.append(f"{metric(0, 1).upper:.6g}")
         yield f"| {distance:g} | " + " | ".join(cells) + " |"
 

@@ -117,7 +117,7 @@ SETTINGS: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "balcer-uniform": lambda d: {"options": d.whole(1, 300), "coins": d.whole(1, 1000)},
     "balls-into-bins": lambda d: {
         **{"options": d.whole(1, 300), "bins": d.whole(1, 300)},
-        **{"dummies": d.whole(1, 1000), "share": d.share()},
+        **{"dummies": d.whole(1, 1000), "share": d.share(), "special": d.one_of(1, d.whole(1, 20))},
     },
     "cancelling-noise": lambda d: {
         "options": d.whole(1, 10**6),

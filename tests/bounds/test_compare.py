@@ -10,6 +10,8 @@ import pytest
 import shuffledp as sdp
 from shuffledp.bounds import BOUND_OF
 from shuffledp.bounds.best import BestCurve
+from shuffledp.bounds.compare import Comparison
+from shuffledp.bounds.comparison_sweep import BoundLine, ComparisonSweep, compare_along
 from shuffledp.mechanisms.catalogue import all_mechanisms
 
 
@@ -67,3 +69,48 @@ def test_best_is_the_smallest_and_says_what_it_left_out() -> None:
     refused = dict(curve.refused)
     assert "reproduction" in refused["variation-ratio-published"]
     assert "never better" in refused["clone"]
+
+
+def along(bounds: int, *, printed: tuple[int, ...] = (), attacked: bool = True) -> ComparisonSweep:
+    """Lines that are worse and worse, some of them printed only."""
+    lines = [
+        BoundLine(f"bound {place}", place not in printed, ((1.0, 0.1 + place), (2.0, 0.2 + place)))
+        for place in range(bounds)
+    ]
+    return ComparisonSweep("local-epsilon", tuple(lines), ((1.0, 0.05),) if attacked else (), 1.0, "a made-up one")
+
+
+def test_at_most_five_lines_have_a_name() -> None:
+    """The best guarantees and one printed number, the attack counted; all others are grey, one's own ε0 is marked."""
+    for attacked in (True, False):
+        found = along(9, printed=(3, 7), attacked=attacked)
+        room = 3 if attacked else 4
+        proved = [f"bound {place}" for place in (0, 1, 2, 4)][:room]
+        assert [line.bound for line in found.labelled()] == [*proved, "bound 3"]
+        figure = found.plot()
+        (legend,) = figure.legends
+        assert len(legend.get_texts()) == 5
+        (axes,) = figure.axes
+        grey = [line for line in axes.lines if line.get_color() == "0.78"]
+        assert len(grey) == 9 - room - 1
+        texts = [text.get_text() for text in axes.texts]
+        assert texts == ["ε₀ = 1", f"grey: {len(grey)} other bounds"]
+
+
+def test_every_bound_along_an_axis() -> None:
+    """Each point is that of ``compare`` there; where nothing applies there is none; printed bounds are marked."""
+
+    def asked(place: float) -> Comparison:
+        if place > 2:
+            raise sdp.NotApplicable("made-up", "too large.")
+        return sdp.compare(sdp.KRR(place, 4), users=500, delta=1e-5)
+
+    found = compare_along(asked, [1.0, 2.0, 3.0], axis="local-epsilon", asked=1.0, about="krr")
+    lines = {line.bound: line for line in found.lines}
+    assert not lines["variation-ratio-published"].guarantee
+    for place in (1.0, 2.0):
+        result = asked(place)
+        known = {row.bound: row.value.upper for row in result.rows if row.value is not None}
+        assert {name: dict(line.points)[place] for name, line in lines.items() if place in dict(line.points)} == known
+        assert dict(found.attack)[place] == result.lower
+    assert max(x for line in found.lines for x, _ in line.points) == 2.0

@@ -176,6 +176,23 @@ def test_what_is_no_guarantee_is_refused() -> None:
         sdp.calibrate(sdp.KRR, options=9, users=1000, epsilon=1.0, delta=1e-5, bound="variation-ratio-published")
 
 
+def test_a_printed_analysis_is_searched_and_says_that_it_is_no_guarantee() -> None:
+    """The flips, dummies and users that the protocols' own papers ask for, against their printed conditions by hand."""
+    users, target, delta = 100_000, 0.5, 1e-7
+    found = sdp.calibrate(
+        sdp.CheuZhilyaev, options=16, users=users, epsilon=target, delta=delta, bound="protocol-published"
+    )
+    need = 33 / 5 / math.tanh(target / 2) ** 2 * math.log(4 / delta)
+    assert found.value == pytest.approx((1 - math.sqrt(1 - 4 * need / users)) / 2, rel=1e-4)
+    assert not found.epsilon.guarantee
+    assert not found.curve.guarantee
+    assert "NOT a guarantee" in str(found)
+    least = sdp.calibrate(
+        sdp.BallsIntoBins(options=100, bins=13), find="users", epsilon=1.0, delta=1e-6, bound="protocol-published"
+    )
+    assert least.value == math.ceil(32 * 13 * math.log(2e6))
+
+
 def test_a_target_beyond_all_values_says_where_it_stopped() -> None:
     """Where even the largest local ε that is searched meets the target, that one is returned and the limit named."""
     found = sdp.calibrate(sdp.KRR, options=4, users=10, epsilon=70.0, delta=1e-3, effort="quick")

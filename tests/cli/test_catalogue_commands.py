@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -213,6 +214,28 @@ def test_compare_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = run(*words, str(tmp_path / "nowhere" / "bounds.png"))
     assert refused.status == 2
     assert "could not write the plot" in refused.err
+
+
+def test_compare_writes_every_bound_along_an_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range of local ε; and the users, where a protocol has no local ε: each row is what ``compare`` says there."""
+    monkeypatch.setattr("shuffledp.cli.compare.POINTS", 2)
+    path = tmp_path / "bounds.csv"
+    words = ["--delta", "1e-5", "--curve", str(path), "--range"]
+    assert run("compare", *arguments("krr"), "--users", "1000", *words, "0.5", "1").status == 0
+    rows = list(csv.DictReader(path.read_text("utf-8").splitlines()))
+    assert {row["local_epsilon"] for row in rows} == {"0.5", "1.0"}
+    assert {"variation-ratio-published", "optimal", "attack"} <= {row["bound"] for row in rows}
+    known = sdp.compare(sdp.KRR(0.5, 16), 1000, 1e-5)
+    found = {row["bound"]: float(row["epsilon"]) for row in rows if row["local_epsilon"] == "0.5"}
+    assert found["optimal"] == next(row.value.upper for row in known.rows if row.value and row.bound == "optimal")
+    assert found["attack"] == known.lower
+    assert run("compare", *arguments("balls-into-bins"), "--users", "2e5", *words, "2e5", "4e5").status == 0
+    rows = list(csv.DictReader(path.read_text("utf-8").splitlines()))
+    assert {row["users"] for row in rows} == {"200000.0", "400000.0"}
+    assert {row["guarantee"] for row in rows if row["bound"] == "protocol-published"} == {"False"}
+    refused = run("compare", *arguments("balls-into-bins"), "--of", "1e5", "--rate", "1%", *words, "1", "2")
+    assert refused.status == 2
+    assert "how many users come follows" in refused.err
 
 
 def test_audit_of_a_mechanism() -> None:

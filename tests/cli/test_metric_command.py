@@ -133,6 +133,34 @@ def test_bad_choices_are_one_sentence(words: list[str], sentence: str) -> None:
     assert sentence in outcome.err
 
 
+def test_every_theorem_side_by_side(matrix_file: str, tmp_path: Path) -> None:
+    """All theorems for a pair, and the lower bound below them; as a table, a figure, and for all pairs."""
+    space = sdp.metric.DistanceMatrix.from_csv(matrix_file)
+    document = answer("metric", "compare", *COMMON, "--matrix", matrix_file, "--pair", "0", "2")
+    (row,) = document["pairs"]
+    assert row["lower"] == lower_bound(space, 0, 2, 10_000, 1e-6)
+    for name, found in row["bounds"].items():
+        value = sdp.metric.AmplifiedMetric(space, 10_000, 1e-6, bound=name)(0, 2).upper
+        assert row["lower"] < value == found["upper"]
+    assert row["bounds"][row["best"]]["upper"] == min(found["upper"] for found in row["bounds"].values())
+    figure = tmp_path / "pairs.png"
+    outcome = run("metric", "compare", *COMMON, "--matrix", matrix_file, "--plot", str(figure))
+    assert outcome.status == 0
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert all(word in outcome.out for word in ("theorem-1", "all-crowds", "no bound below", "0, 1", "1, 2"))
+    refused = run("metric", "compare", *COMMON, "--matrix", matrix_file, "--pair", "1", "3")
+    assert refused.status == 2
+    assert "--pair must be two inputs from 0 to 2" in refused.err
+
+
+def test_a_pair_without_a_lower_bound_says_why() -> None:
+    """Distances that break the triangle inequality have no padded exponential mechanism to attack."""
+    space = sdp.metric.DistanceMatrix([[0, 1, 5], [1, 0, 1], [5, 1, 0]])
+    (found,) = sdp.metric.compare_pairs(space, 1000, 1e-6, pairs=[(0, 1)])
+    assert found.lower is None
+    assert "triangle" in found.why
+
+
 def test_amplify_for_a_pair_and_a_diameter() -> None:
     """The command gives what the function gives, and says for which inputs; a certificate is for all inputs only."""
     words = ["amplify", *COMMON, "--mechanism", "planar-laplace", "--epsilon-local", "4", "--set", "columns=3"]

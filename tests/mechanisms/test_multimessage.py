@@ -159,6 +159,38 @@ def test_balls_that_collide_hide_each_other() -> None:
     assert printed * 0.9 < ours < printed
 
 
+def test_special_bins() -> None:
+    """s of b bins for each option: the parameters of [VR] Table 3 up to shared bins; s = 1 is what it was."""
+    for special in (1, 2, 5):
+        mechanism = sdp.BallsIntoBins(options=1000, bins=17, special=special)
+        known = mechanism.variation_ratio()
+        assert (known.p, known.beta, max(known.q_pair)) == pytest.approx((math.inf, 1 - special / 17, 17 / special))
+        printed = sdp.VariationRatio(p=math.inf, beta=1.0, q=17 / special)
+        most = sdp.amplify(printed, users=5001, effort="quick").epsilon(1e-6).upper
+        assert 0.5 * most < sdp.amplify(mechanism, users=5000, effort="quick").epsilon(1e-6).upper < most
+    found = sdp.amplify(sdp.BallsIntoBins(options=99, bins=17, special=4), 10**5, bound="protocol-published")
+    assert found.epsilon(1e-6).upper == pytest.approx(math.sqrt(32 * 17 / 4 * math.log(2e6) / 1e5))
+    with pytest.raises(ValueError, match="special must be below the 5 bins, got 5"):
+        sdp.BallsIntoBins(options=4, bins=5, special=5)
+
+
+@pytest.mark.parametrize("asked", [None, [3, 0, 49]])
+def test_special_bins_are_read_alike_however_they_are_decoded(asked: list[int] | None) -> None:
+    """All options at once, and some of them, against a count of every message and option by hand."""
+    mechanism = sdp.BallsIntoBins(options=50, bins=7, special=3)
+    messages = mechanism.encode(np.arange(400) % 50, rng=np.random.default_rng(5))
+    bins, seeds = messages % 7, messages // 7
+    codes = mechanism.hashed.hashing.codes
+    digits = np.stack([seeds // 7**place % 7 for place in range(codes.shape[1] - 1, -1, -1)], axis=1)
+    own = (bins[:, None] - digits @ codes.T) % 7 < 3
+    support = own.sum(axis=0)
+    value = (support - 400 * (3 / 7 + 3 / 7)) / (1 - 3 / 7)
+    if asked is None:
+        np.testing.assert_allclose(mechanism.estimate(messages).value, value, rtol=1e-12)
+    else:
+        np.testing.assert_allclose(mechanism.estimate_some(messages, asked).value, value[asked], rtol=1e-12)
+
+
 @pytest.mark.parametrize("mechanism", PROTOCOLS, ids=repr)
 def test_the_known_law_is_never_worse_than_the_parameters(mechanism: Any) -> None:
     """The exact bound is at most the reduction with the protocol's parameters."""

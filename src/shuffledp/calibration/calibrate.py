@@ -34,6 +34,8 @@ AROUND = (USERS, ROUNDS, OF)
 LOCAL_EPSILON = Mechanism.tuning[0]
 """How the local ε of a randomizer that does not say so itself is searched."""
 
+NOT_PROVED = " as printed: NOT a guarantee"
+
 FIRST_FACTOR, MOST_FACTORS, NEAR_ENOUGH = 1.002, 4, 1e-3
 """By how much coins raise ε over a sample of their mean size, how often that is looked at anew, and until when."""
 
@@ -102,7 +104,7 @@ class Calibration(Readable):
         limit = [("limit", self.limit)] if self.limit else []
         return [
             (self.setting, value),
-            ("reached", self.target.text(self.reached)),
+            ("reached", self.target.text(self.reached) + ("" if self.curve.guarantee else NOT_PROVED)),
             ("target", str(self.target)),
             ("users", f"{self.users:,}"),
             *self.schedule.rows(),
@@ -139,9 +141,10 @@ def calibrate(
     (the fewest people to draw from) or a setting that the mechanism lists in its ``tuning``; by default the first of
     those. There are ``rounds`` rounds, and ``of`` and ``rate`` say who takes part in each, as in ``Schedule``; a
     ``rate`` that the mechanism itself takes is the mechanism's.
-    ``bound`` names the theorem, and ``colluding`` users hide nobody; ``effort`` is as in ``amplify``. The value has
-    been checked by its certified curve; 0.1% more (for whole numbers: the next one) misses the target, unless ``limit``
-    says why none was looked at.
+    ``bound`` names the theorem, which must be a guarantee; only ``"protocol-published"``, a protocol's own printed
+    analysis, is searched without being one, and the result says so. ``colluding`` users hide nobody; ``effort`` is as
+    in ``amplify``. The value has been checked by its certified curve; 0.1% more (for whole numbers: the next one)
+    misses the target, unless ``limit`` says why none was looked at.
 
     Where a default of the mechanism jumps with the setting (subset size, hash length), the central ε jumps too and
     values beyond the found one may meet the target again; they are looked for up to half as much again.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from shuffledp.calibration.target import WHO, CurveTarget, Excess, Reached
 from shuffledp.errors import NotApplicable
+from shuffledp.mechanisms.parts.published import NAME as PRINTED
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.numerics.root import find_crossing
 from shuffledp.privacy.curve import PrivacyCurve
@@ -154,7 +155,7 @@ class Search:
             # are too large for it, beyond some that it takes.
             self.refused[value] = str(error)
             return _Seen(None, Excess(math.inf if self._takes_less_than(position) else -math.inf), position)
-        if not curve.guarantee:
+        if not curve.guarantee and curve.bound != PRINTED:
             raise ValueError(f"{WHO}: bound must be a guarantee, got {curve.bound}: {curve.note}")
         return _Seen(curve, found, position)
 

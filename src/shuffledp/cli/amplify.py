@@ -50,7 +50,7 @@ def command(
     ] = None,
     report: report_option.Report = None,
     plot: sweep.Plot = None,
-    curve_file: Annotated[Path | None, typer.Option("--curve", help="Write the same numbers as CSV.")] = None,
+    curve_file: sweep.CurveFile = None,
     against: sweep.Against = None,
     effort: options.Effort = FULL,
     json: options.Json = False,

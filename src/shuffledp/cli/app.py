@@ -23,8 +23,10 @@ from shuffledp.cli import (
     ledger,
     mechanisms,
     metric,
+    metric_compare,
     plan,
     receive,
+    reproduce,
     send,
     serve,
     simulate,
@@ -77,6 +79,8 @@ app.command("tradeoff")(tradeoff.command)
 app.command("mechanisms")(mechanisms.command)
 app.command("audit")(audit.command)
 app.command("verify")(verify.command)
+app.command("reproduce")(reproduce.command)
+metric.app.command("compare")(metric_compare.command)
 app.add_typer(metric.app, name="metric")
 app.command("plan")(plan.command)
 app.command("simulate")(simulate.command)

@@ -75,6 +75,8 @@ def command(
         needed = conditions(found.mechanism, found.schedule, colluding=int(colluding))
         document = _document(found, target) | {"conditions": list(needed)}
         if report is not None:
+            if not found.epsilon.guarantee:
+                raise ValueError(f"calibrate: --report states a guarantee, and {bound} is none.")
             report_option.write("calibrate", _statement(found, target, needed), report)
     show.caution(delta, found.schedule.people)
     if json:
@@ -138,9 +140,10 @@ def _document(found: Calibration, target: Target) -> dict[str, Any]:
 def _print(found: Calibration, target: Target) -> None:
     value = found.epsilon
     shown = f"{found.value:,}" if isinstance(found.value, int) else repr(found.value)
+    standing = "guaranteed" if value.guarantee else "as printed, NOT a guarantee"
     pairs = [
         (found.setting.replace("_", " "), shown),
-        ("central ε (guaranteed)", show.epsilon(value.upper)),
+        (f"central ε ({standing})", show.epsilon(value.upper)),
         ("target", str(target)),
         *found.condition(),
         ("users", show.crowd(found.users, found.curve.messages)),

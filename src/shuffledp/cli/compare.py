@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,19 +16,22 @@ from rich.text import Text
 
 from shuffledp import figure as figures
 from shuffledp.bounds.compare import ComparedBound, Comparison, compare
-from shuffledp.bounds.schedule import CONDITION
-from shuffledp.cli import options, show
+from shuffledp.bounds.comparison_sweep import compare_along
+from shuffledp.bounds.schedule import CONDITION, Schedule
+from shuffledp.bounds.sweep import LOCAL, USERS
+from shuffledp.cli import options, show, sweep
 from shuffledp.cli.bars import Bars, waiting
 from shuffledp.cli.randomizer import Choice
 from shuffledp.document import json_text, typed
-from shuffledp.errors import NotApplicable
-from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
 from shuffledp.statement.condition import conditions
 
 POINTS = 25
 LEAST, MOST = 0.1, 6.0
 """The local ε that a plot covers, and in how many points."""
+REACH = 100
+"""By which factor fewer and more users are looked at."""
+AXES = (LOCAL, USERS)
 
 
 @options.takes_randomizer("compare")
@@ -43,22 +45,31 @@ def command(
     rate: options.Rate = None,
     rounds: options.Rounds = 1,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw amplification against ε0 to this file (png, pdf, svg).")
+        Path | None, typer.Option(help="Draw every bound along --against to this file (png, pdf, svg).")
+    ] = None,
+    curve_file: sweep.CurveFile = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="AXIS", help="local-epsilon (the default where there is one) or users."),
+    ] = None,
+    range_: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--range", metavar="LOW HIGH", help="From where to where on that axis, 0.1 to 6 for a local ε."),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Every bound side by side, and the best known attack."""
-    figures.demand_place("compare", plot)
-    if plot is not None and choice.epsilon_local is None:
-        raise ValueError("compare: --plot needs --epsilon-local, alone or with --mechanism.")
+    wanted = _Wanted(plot, curve_file, _axis(choice, against), range_)
+    wanted.demand(against)
     schedule = options.schedule_of("compare", users, of, rate, rounds)
-    asked = partial(compare, users=users, delta=delta, colluding=colluding, rounds=rounds, of=of, rate=rate)
+    if rate is not None and wanted.is_wanted and wanted.axis == USERS:
+        raise ValueError("compare: how many users come follows from --of and --rate; draw --against local-epsilon.")
+    asked = partial(compare, delta=delta, colluding=colluding, rounds=rounds, of=of, rate=rate)
     with waiting("Comparing"):
         randomizer = choice.build()
-        result = asked(randomizer)
+        result = asked(randomizer, users=users)
     needed = conditions(randomizer, schedule, colluding=int(colluding))
-    if plot is not None:
-        _draw(choice, asked, result, delta, plot)
+    wanted.write(choice, asked, schedule, delta)
     if json:
         typer.echo(json_text(_document(result, delta) | {"conditions": list(needed)}))
     else:
@@ -127,48 +138,76 @@ def _print(result: Comparison, delta: float) -> None:
         console.print(Text(f"{name.capitalize()}: {words}."))
 
 
-def _draw(
-    choice: Choice, asked: Callable[[Randomizer], Comparison], known: Comparison, delta: float, path: Path
-) -> None:
-    """Amplification ratio ε0/ε against ε0, one line per bound that applies."""
-    locals_ = np.linspace(LEAST, MOST, POINTS).tolist()
-    lines: dict[str, list[tuple[float, float]]] = {}
-    attack: list[tuple[float, float]] = []
-    for local in Bars().each("drawing", locals_):
-        try:
-            result = asked(dataclasses.replace(choice, epsilon_local=local).build())
-        except NotApplicable:
-            continue
-        for row in result.rows:
-            if row.value is not None and row.value.guarantee and row.value.upper > 0:
-                lines.setdefault(row.bound, []).append((local, local / row.value.upper))
-        if result.lower:
-            attack.append((local, local / result.lower))
+def _axis(choice: Choice, against: str | None) -> str:
+    """What changes along the figure: the local ε, or the users where a protocol has none."""
+    if against is not None and against not in AXES:
+        raise ValueError(f"compare: --against must be one of {', '.join(AXES)}, got {against!r}.")
+    if against == LOCAL and choice.epsilon_local is None:
+        raise ValueError(f"compare: --against {LOCAL} needs --epsilon-local.")
+    return against or (USERS if choice.epsilon_local is None else LOCAL)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """The figure and the file that were asked for, and along which axis."""
+
+    plot: Path | None
+    curve: Path | None
+    axis: str
+    range: tuple[float, float] | None
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.plot is not None or self.curve is not None
+
+    def demand(self, against: str | None) -> None:
+        """Refuse before anything is computed what could not be written."""
+        figures.demand_place("compare", self.plot)
+        sweep.demand_curve("compare", self.curve)
+        if not self.is_wanted and (against is not None or self.range is not None):
+            raise ValueError(
+                "compare: --against and --range are about the figure; add --plot FILE or --curve FILE.csv."
+            )
+        if self.range is not None and not 0 < self.range[0] < self.range[1] < math.inf:
+            raise ValueError("compare: --range must be two numbers above 0, the smaller one first.")
+
+    def write(self, choice: Choice, asked: partial[Comparison], schedule: Schedule, delta: float) -> None:
+        if not self.is_wanted:
+            return
+        own = choice.epsilon_local if self.axis == LOCAL else float(schedule.expected)
+        assert own is not None, "a local ε is demanded where it is the axis"
+        found = compare_along(
+            lambda place: self._at(place, choice, asked, schedule), self._places(own, schedule.of), axis=self.axis,
+            asked=own, about=_about(choice, schedule, self.axis, delta), progress=Bars(),
+        )  # fmt: skip
+        if self.curve is not None:
+            found.save(self.curve)
+            show.note(f"The curve was written to {self.curve}.")
+        if self.plot is not None:
+            found.plot(self.plot)
+            show.note(f"The figure was written to {self.plot}.")
+
+    def _at(self, place: float, choice: Choice, asked: partial[Comparison], schedule: Schedule) -> Comparison:
+        if self.axis == LOCAL:
+            # Coins say themselves how many come.
+            users = None if asked.keywords["rate"] is not None else schedule.expected
+            return asked(dataclasses.replace(choice, epsilon_local=place).build(), users=users)
+        return asked(choice.build(), users=place)
+
+    def _places(self, own: float, of: float | None) -> list[float]:
+        if self.axis == LOCAL:
+            low, high = self.range or (LEAST, max(MOST, own))
+            return sorted({*np.linspace(low, high, POINTS).tolist(), *([own] if low <= own <= high else [])})
+        low, high = self.range or (max(2.0, own / REACH), min(own * REACH, of or math.inf))
+        return sorted({float(round(x)) for x in (*np.geomspace(low, high, POINTS), own)})
+
+
+def _about(choice: Choice, schedule: Schedule, axis: str, delta: float) -> str:
+    """Whose bounds they are, and what does not change along them."""
     settings = f" ({', '.join(choice.settings)})" if choice.settings else ""
-    subject = f"{choice.mechanism}{settings}" if choice.mechanism else "any randomizer with local ε₀"
-    schedule = known.schedule
-    crowd = f"{0 if schedule is None else schedule.expected:,} users"
-    rounds = "" if schedule is None or schedule.rounds == 1 else f", {schedule.rounds:,} rounds"
-    _figure(lines, attack, f"{subject}, {crowd}{rounds}, δ = {figures.scientific(delta)}", path)
-
-
-def _figure(
-    lines: dict[str, list[tuple[float, float]]], attack: list[tuple[float, float]], title: str, path: Path
-) -> None:
-    """The best bound comes first in the legend, as it does in the figure."""
-    from matplotlib.figure import Figure
-
-    with figures.look():
-        figure = Figure(figsize=(7.6, 4.2), layout="constrained")
-        axes = figure.subplots()
-        best_first = sorted(lines.items(), key=lambda line: -max(ratio for _, ratio in line[1]))
-        for place, (name, points) in enumerate(best_first):
-            width = 2.6 if place == 0 else 1.4
-            axes.plot(*zip(*points, strict=True), label=name, linewidth=width, **figures.line_style(place))
-        if attack:
-            axes.plot(*zip(*attack, strict=True), "k:", label="attack: no more is possible", linewidth=1.2)
-        axes.set(xlabel="local ε₀", ylabel="amplification ε₀ / ε", yscale="log", xlim=(0, MOST))
-        axes.set_title(title, fontsize=10)
-        axes.grid(visible=True, which="major")
-        figure.legend(loc="outside right upper")
-        figures.save("compare", figure, path)
+    any_one = "any randomizer with local ε₀" if axis == LOCAL else "a randomizer of these parameters"
+    subject = f"{choice.mechanism}{settings}" if choice.mechanism else any_one
+    local = "" if axis == LOCAL or choice.epsilon_local is None else f", ε₀ = {typed(choice.epsilon_local)}"
+    crowd = "" if axis == USERS else f", {schedule.expected:,} users"
+    rounds = "" if schedule.rounds == 1 else f", {schedule.rounds:,} rounds"
+    return f"{subject}{local}{crowd}{rounds}, δ = {figures.scientific(delta)}"

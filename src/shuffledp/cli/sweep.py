@@ -19,7 +19,14 @@ from shuffledp.document import typed
 from shuffledp.privacy.randomizer import Randomizer
 
 Plot = Annotated[Path | None, typer.Option(help="Draw ε along --against to this file (png, pdf, svg).")]
+CurveFile = Annotated[Path | None, typer.Option("--curve", help="Write the same numbers as CSV.")]
 Against = Annotated[str | None, typer.Option(metavar="AXIS", help=f"{', '.join(AXES)} (δ at each ε). [{USERS}]")]
+
+
+def demand_curve(who: str, path: Path | None) -> None:
+    """Refuse a file that could not be written, before anything is computed."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise ValueError(f"{who}: could not write the curve to {path}: there is no such place.")
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,7 @@ class Wanted:
             raise ValueError(f"{self.who}: --against is about the figure; add --plot FILE or --curve FILE.csv.")
         if self.against is not None and self.against not in AXES:
             raise ValueError(f"{self.who}: --against must be one of {', '.join(AXES)}, got {self.against!r}.")
-        if self.curve is not None and (self.curve.is_dir() or not self.curve.absolute().parent.is_dir()):
-            raise ValueError(f"{self.who}: could not write the curve to {self.curve}: there is no such place.")
+        demand_curve(self.who, self.curve)
 
     def write(
         self, choice: Choice, subject: Randomizer, schedule: Schedule, delta: float | None, bound: str, colluding: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import QUICK
-from shuffledp.metric.amplification import Amplification, MetricVariationRatio
+from shuffledp.metric.amplification import Amplification, MetricVariationRatio, amplification_of
 from shuffledp.privacy.randomizer import HasNeighbours, Randomizer
 from shuffledp.privacy.record import Record
 from shuffledp.privacy.space import DistanceMatrix, Space, Surroundings, worst_surroundings
@@ -24,24 +24,36 @@ from shuffledp.privacy.value import BoundValue
 class AmplifiedMetric(Record):
     """The distances of a space after ``users`` messages are shuffled, each with the same δ.
 
-    ``metric(a, b)`` is the value of one pair; ``metric.matrix`` all of them on a finite space;
-    ``metric.at_distance(d)`` holds for every pair of the space that is d apart, wherever it lies.
+    ``bound`` is the name of a theorem (see ``amplification_of``) or an ``Amplification``. ``metric(a, b)`` is the value
+    of one pair; ``metric.matrix`` all of them on a finite space; ``metric.at_distance(d)`` holds for every pair of the
+    space that is d apart, wherever it lies.
 
     >>> import shuffledp as sdp
     >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
     >>> metric = sdp.metric.AmplifiedMetric(places, users=10_000, delta=1e-6)
     >>> metric(0, 1).upper < 0.0617, metric(0, 2).upper < 0.1145
     (True, True)
+    >>> f"{sdp.metric.AmplifiedMetric(places, users=10_000, delta=1e-6, bound='clone')(0, 1).upper:.4f}"
+    '0.0740'
     """
 
     space: Space
     users: int
     delta: float
-    amplification: Amplification = field(default_factory=MetricVariationRatio)
+    bound: Amplification | str = MetricVariationRatio.name
 
     def __post_init__(self) -> None:
+        if isinstance(self.bound, str):
+            with argument.said_by("AmplifiedMetric", "metric"):
+                object.__setattr__(self, "bound", amplification_of(self.bound))
         object.__setattr__(self, "users", argument.count("AmplifiedMetric", "users", self.users))
         object.__setattr__(self, "delta", argument.open_probability("AmplifiedMetric", "delta", self.delta))
+
+    @property
+    def amplification(self) -> Amplification:
+        """The theorem."""
+        assert isinstance(self.bound, Amplification), "a name was replaced by its theorem"
+        return self.bound
 
     def __call__(self, first: Any, second: Any) -> BoundValue:
         return self._value(self.space.surroundings(first, second))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.array import Array, Integers
@@ -44,12 +45,22 @@ from shuffledp.sampling.random import RandomSource
 
 @dataclass(frozen=True)
 class HashedAmongDummies(DummyReading):
-    """A message is a hash function and a bin, and supports the options of that bin; blank ones are left out."""
+    """A message is a hash function and a bin, and supports the options one of whose bins it is; blanks are left out.
+
+    An option's bins are ``special`` ones in a row, from the bin of its hash on and around the circle.
+    """
 
     hashed: HashedOption
+    special: int
 
     def accumulate(self, messages: Array) -> Array:
-        return self.hashed.statistic(self._filled(messages))
+        return np.asarray(sum(self.hashed.statistic(part) for part in self._first_bins(messages)))
+
+    def _first_bins(self, messages: Array) -> Iterator[Array]:
+        """The filled messages, with each of the bins from which an option's row may have started."""
+        filled, bins = self._filled(messages), self.hashed.buckets
+        for step in range(self.special):
+            yield filled if step == 0 else filled - filled % bins + (filled % bins - step) % bins
 
     def _filled(self, messages: Array) -> Array:
         return np.asarray(messages[messages < self.hashed.messages])
@@ -61,7 +72,7 @@ class HashedAmongDummies(DummyReading):
         return DecodedSupports(self, asked) if self.hashed.counts_messages else SomeSupports(self, asked)
 
     def supports_of(self, messages: Array, asked: Asked) -> Integers:
-        return self.hashed.supports_of(self._filled(messages), asked.options)
+        return np.asarray(sum(self.hashed.supports_of(part, asked.options) for part in self._first_bins(messages)))
 
 
 @dataclass(frozen=True)
@@ -70,16 +81,18 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
 
     Every message has its own hash function, h_a(x) = ⟨a, digits of x⟩ over the field of b elements, b prime: any two
     options collide with probability 1/b exactly. All draws are exactly uniform on integers. A message is the number
-    a·b + bin. With ``share`` below 1 a dummy is blank with probability 1 − share.
+    a·b + bin. With ``share`` below 1 a dummy is blank with probability 1 − share. With ``special`` bins s above 1 an
+    option has s of them, from its hash on and around the circle, and the real message names a uniform one.
 
     ``options``: how many options there are; a user's value is the number of one of them, from 0. ``bins``: b; the more,
     the rarer collisions and the weaker the hiding. ``dummies``: how many noise messages every user adds, 1 by default.
-    ``share``: the chance that a dummy is filled and not blank, 1 by default. There is no local ε: the own bin is in the
-    clear, and hides only among the dummies.
+    ``share``: the chance that a dummy is filled and not blank, 1 by default. ``special``: s, how many bins an option
+    has, 1 by default; the more, the better the hiding. There is no local ε: the own bin is in the clear, and hides only
+    among the dummies.
 
-    Theorem: identity (★) with the uniform law of the dummies, M − 1 = (honest users)·dummies. Where the two options
-    collide the message tells nothing. [VR] Table 3, balls-into-bins with d/s = b: p = ∞, β = 1 − 1/b, q = b.
-    Requires: options ≥ 2; bins a prime; dummies ≥ 1; 0 < share ≤ 1.
+    Theorem: identity (★) with the uniform law of the dummies, M − 1 = (honest users)·dummies. A bin that both options
+    have tells nothing. [VR] Table 3, balls-into-bins with b bins, s of them special: p = ∞, β = 1 − s/b, q = b/s.
+    Requires: options ≥ 2; bins a prime; dummies ≥ 1; 0 < share ≤ 1; 1 ≤ special < bins.
     Returns: an upper bound: what the others' random hash functions hide on top is not counted.
     Deviates: the printed β is 1, which ignores collisions.
 
@@ -95,6 +108,7 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
     bins: int
     dummies: int = 1
     share: float = 1.0
+    special: int = 1
 
     name = "balls-into-bins"
     task = "frequency"
@@ -102,7 +116,7 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
     take_it = "For very many options, where the shuffler is trusted and a few dummies may be sent."
     tuning = (DUMMIES, SHARE)
     published_theorem = (
-        "the protocol's own analysis [LWY22] as quoted in [VR] Figure 4: ε = √(32·b·log(2/δ)/dummies), ε ≤ 1.5"
+        "the protocol's own analysis [LWY22] as quoted in [VR] Figure 4: ε = √(32·b·log(2/δ)/(s·dummies)), ε ≤ 1.5"
     )
 
     @classmethod
@@ -116,6 +130,9 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
         object.__setattr__(self, "bins", prime_length(who, "bins", self.bins, at_least=2))
         object.__setattr__(self, "dummies", checked_dummies(who, self.dummies))
         object.__setattr__(self, "share", checked_share(who, self.share))
+        object.__setattr__(self, "special", argument.count(who, "special", self.special))
+        if not self.special < self.bins:
+            raise ValueError(f"{who}: special must be below the {self.bins} bins, got {self.special}.")
         kinds = self.hashed.messages
         if kinds >= 1 << 62:
             raise ValueError(
@@ -140,19 +157,25 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
     def law(self) -> PairLaw:
         """Attacked with options 0 and 1, whose bins differ where that of 2 does; what others send tells neither then.
 
-        With two bins or options the others hold 0, and only the messages with the bin of 1 alone count.
+        With two bins or options, or several bins an option, the others hold 0, and only what 1 alone has counts.
         """
-        collide, none = Fraction(1, self.bins), Fraction(0)
+        collide, none = self._each, Fraction(0)
         apart = 1 - collide
         laws = [(apart, none, apart * collide), (none, apart, apart * collide), (collide, collide, collide * collide)]
-        parameters = VariationRatio(p=inf, beta=above(apart), q=above(self.bins / self.uniform.filled))
-        counted = laws[:2] if self.bins > 2 and self.options > 2 else [(none, apart, apart * collide)]
+        parameters = VariationRatio(p=inf, beta=above(apart), q=above(1 / (self._each * self.uniform.filled)))
+        three = self.special == 1 and self.bins > 2 and self.options > 2
+        counted = laws[:2] if three else [(none, apart, apart * collide)]
         told = [sum((law[place] for law in counted), none) for place in (0, 1)]
         elsewhere = 1 - self.uniform.filled * sum((chance for *_, chance in counted), none)
         rest = rational(1 - told[0]), rational(1 - told[1]), rational(elsewhere)
         attacked = exact_pair([*self.uniform.classes(counted), rest], symmetric=len(counted) == 2)
         hidden = exact_pair(self.uniform.classes(laws), symmetric=True)
         return PairLaw(parameters, (hidden,), attacked=(attacked,), tight=True)
+
+    @property
+    def _each(self) -> Fraction:
+        """The share of all bins that an option has, and so the chance that another one has a given bin."""
+        return Fraction(self.special, self.bins)
 
     @property
     def crowd(self) -> AmongDummies:
@@ -164,24 +187,35 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
 
     @cached_property
     def reading(self) -> HashedAmongDummies:
-        one, each = Fraction(1), Fraction(1, self.bins)
-        return HashedAmongDummies(self.options, one, each, self.dummies, self.uniform.filled * each, self.hashed)
+        one, each = Fraction(1), self._each
+        hidden = self.uniform.filled * each
+        return HashedAmongDummies(self.options, one, each, self.dummies, hidden, self.hashed, self.special)
 
     def randomize(self, values: Array, source: RandomSource) -> Array:
         return self.uniform.around(self._real, values, source)
 
     def _real(self, values: Array, source: RandomSource) -> Array:
-        return self.hashed.own_messages(source.below(self.hashed.messages // self.bins, len(values)), values)
+        first = self.hashed.own_messages(source.below(self.hashed.messages // self.bins, len(values)), values)
+        if self.special == 1:
+            return first
+        bins = first % self.bins
+        return np.asarray(first - bins + (bins + source.below(self.special, len(values))) % self.bins)
 
     def published_epsilon(self, messages: int, delta: arb) -> arb:
         all_filled(self.share)
         # Beyond what [VR] shows the formula is not an upper bound: with few dummies there may be none to hide behind.
-        return at_most(1.5, (32 * self.bins * (2 / delta).log() / (messages - 1)).sqrt())
+        return at_most(1.5, (32 * self.bins * (2 / delta).log() / (self.special * (messages - 1))).sqrt())
 
     def message_table(self) -> MessageTable:
         """The exact laws of single messages, for instances small enough to write down."""
-        each, columns = Fraction(self.bins, self.hashed.messages), self.hashed.own_columns().T
+        each, columns = Fraction(self.bins, self.hashed.messages * self.special), self._own_columns().T
         return self.uniform.table(tuple(tuple(each if own else Fraction(0) for own in column) for column in columns))
+
+    def _own_columns(self) -> NDArray[np.bool_]:
+        """Whether a message names a bin of an option: one row per message, one column per option."""
+        first = self.hashed.own_columns().reshape(-1, self.bins, self.options)
+        rows = [np.roll(first, step, axis=1) for step in range(self.special)]
+        return np.asarray(np.any(rows, axis=0).reshape(-1, self.options))
 
     def hiding_table(self) -> HidingTable:
         return self.message_table().hiding()
@@ -196,4 +230,5 @@ class BallsIntoBins(Mechanism, HasPublishedGuarantee):
             cls(options=3, bins=3),
             cls(options=4, bins=2, dummies=2),
             cls(options=5, bins=2, share=0.5),
+            cls(options=4, bins=5, special=2),
         ]

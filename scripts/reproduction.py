@@ -1,0 +1,63 @@
+"""Writes docs/reproduction.md: one line of verdict for each claim of the papers that was computed again.
+
+python scripts/reproduction.py [RESULT.json]
+
+RESULT.json is what ``shuffledp reproduce --all --out DIR --json`` printed; without it everything is run first.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reproduction.md"
+PAPERS = {
+    "VR": "Privacy Amplification via Shuffling: Unified, Simplified, and Tightened",
+    "MDP": "Metric Differential Privacy in the Shuffle Model",
+    "LC": "Lossless Compression of Efficient Private Local Randomizers",
+    "FDP": "Unified Enhancement of Privacy Bounds for Mixture Mechanisms via f-DP",
+}
+HEAD = """# What of the papers is reproduced
+
+`shuffledp reproduce --all --out DIR` makes every table and figure of the four papers that is about numbers: a CSV and a
+figure each, with four columns as far as they apply: *printed*, what stands in the paper; *published*, what its formula
+gives; *sound*, what is proved; *attack*, what is attained on a real dataset, so that nothing sound is below it. Keys of
+errors (VR-1, …) are explained in [errata.md](errata.md). Whatever is **not reproduced** has a test that computes both
+sides: `tests/reproduction/test_both_sides.py` or one of the errata, found by the key in brackets.
+
+Made by `scripts/reproduction.py` from a run.
+"""
+
+
+def run_all() -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as room:
+        words = [sys.executable, "-m", "shuffledp", "reproduce", "--all", "--out", room, "--json"]
+        found: dict[str, Any] = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        return found
+
+
+def lines(result: dict[str, Any]) -> list[str]:
+    told = []
+    for paper, title in PAPERS.items():
+        told.append(f"\n## [{paper}] {title}\n")
+        for item in result["items"]:
+            if item["paper"] != paper:
+                continue
+            told.append(f"\n**{item['where']}** ({item['title']}; `{item['name']}`)\n")
+            for verdict in item["verdicts"]:
+                word = "reproduced" if verdict["reproduced"] else f"**not reproduced** (`{verdict['key']}`)"
+                told.append(f"- {word}: {verdict['said']}")
+    return told
+
+
+def main() -> None:
+    result = json.loads(Path(sys.argv[1]).read_text("utf-8")) if len(sys.argv) > 1 else run_all()
+    PAGE.write_text(HEAD + "\n".join(lines(result)) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

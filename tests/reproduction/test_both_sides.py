@@ -1,0 +1,177 @@
+"""What a paper says and what comes out, both computed here; formulas of this file or of tests/oracle, no bound of ours."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from scipy.optimize import brentq
+from scipy.special import gammaln
+
+import shuffledp as sdp
+from shuffledp.reproduction import ITEMS
+from shuffledp.reproduction.vr_table_4 import PRINT, halved, rounded_up, units
+from tests.oracle.floating import delta_published_float, epsilon_published_float
+
+ROOT = Path(__file__).parents[2]
+ERRATA = {
+    "too_small": ("mechanisms", "test_sampling_rappor_beta_is_too_small"),
+    "witch_hat": ("metric", "test_witch_hat_total_variation"),
+    "cheu": ("variation_ratio", "test_cheu_zhilyaev_is_above_its_published_bound"),
+    "subset_attack": ("variation_ratio", "test_published_reduction_is_not_an_upper_bound"),
+    "hash_tight": ("mechanisms", "test_local_hash_total_variation"),
+    "seventy_five_percent": ("composition", "test_the_saving_of_parallel_composition"),
+    "solver_triangle": ("metric", "test_solver_outputs_break_the_triangle_inequality"),
+    "not_the_curve": ("tradeoff", "test_the_shuffled_curve_is_a_bound_not_an_equality"),
+    "corollary_4_3": ("tradeoff", "test_the_floors_of_the_corollary"),
+    "logistic_gradient": ("tradeoff", "test_the_advantage_of_a_logistic_step"),
+}
+"""Claims whose two sides are computed among the errata."""
+ABOVE = {(1.0, 10**6): 1, (1.0, 10**8): 1, (3.0, 10**6): 1, (3.0, 10**8): 1, (5.0, 10**6): 2, (5.0, 10**8): 2}
+"""By how many units of the last digit Table 4's ε at T = 20 are above Algorithm 1's, rounded up; the others by none."""
+
+
+@pytest.mark.parametrize(("local", "users"), sorted({(local, users) for local, users, _ in PRINT}))
+def test_table_4(local: float, users: int) -> None:
+    """Each of the 24 printed ε to its last digit: Algorithm 1 in exact arithmetic, rounded up, and what is missing."""
+    delta, ratio = 0.01 / users, math.exp(local)
+    exact = sdp.amplify(sdp.VariationRatio.of_ldp(local), users, bound="stronger-clone").epsilon(delta).upper
+    if users == 10_000:
+        assert exact == pytest.approx(
+            epsilon_published_float(ratio, math.tanh(local / 2), ratio, users, delta), rel=1e-7
+        )
+    for halvings in (10, 20):
+        printed, _ = PRINT[local, users, halvings]
+        found = halved(local, exact, halvings)
+        assert exact <= found < exact + local / 2**halvings
+        missing = ABOVE.get((local, users), 0) if halvings == 20 else 0
+        assert units(found, printed) == missing
+        last = Decimal(1).scaleb(Decimal(printed).as_tuple().exponent)  # type: ignore[arg-type]
+        assert str(Decimal(rounded_up(found, printed)) + missing * last) == printed
+
+
+def blanket_bennett(ratio: float, users: int, epsilon: float) -> float:
+    """δ of the privacy blanket's Bennett bound for any ε0-LDP randomizer, as published."""
+    local, factor, gamma = math.log(ratio), math.exp(epsilon), 1 / ratio
+    most = ratio * (1 - math.exp(epsilon - 2 * local))
+    spread = ratio * (factor**2 + 1) - 2 * math.exp(epsilon - 3 * local)
+    u = (factor - 1) * most / spread
+    kappa = spread / most**2 * ((1 + u) * math.log1p(u) - u)
+    left = (1 - gamma * (1 - math.exp(-kappa))) ** users - (1 - gamma) ** users
+    return most / (gamma * users * math.log1p(u)) * left
+
+
+def saved_over_clones(beta: float, ratio: float, users: int) -> tuple[float, float]:
+    """Shares that the published pair saves over stronger clones and over the generic blanket bound."""
+    delta = 0.01 / users
+    clones = epsilon_published_float(ratio, (ratio - 1) / (ratio + 1), ratio, users, delta)
+    most = math.log(ratio)
+    blanket = float(brentq(lambda epsilon: blanket_bennett(ratio, users, epsilon) - delta, most * 1e-4, most * 0.999))
+    ours = epsilon_published_float(ratio, beta, ratio, users, delta)
+    return 1 - ours / clones, 1 - ours / blanket
+
+
+@pytest.mark.parametrize(("local", "options"), [(1.0, 16), (1.0, 128), (3.0, 128)])
+def test_thirty_percent(local: float, options: int) -> None:
+    """Of the subset mechanism: more than 30% at small ε0 over clones, which is not the best earlier bound there."""
+    ratio, users = math.exp(local), 10_000
+    size = max(1, round(options / (ratio + 1)))
+    own, away = math.comb(options - 1, size - 1), math.comb(options - 1, size)
+    together = math.comb(options - 2, size - 2) if size > 1 else 0
+    beta = (ratio - 1) * (own - together) / (ratio * own + away)
+    over_clones, over_blanket = saved_over_clones(beta, ratio, users)
+    assert 0.0 < min(over_clones, over_blanket) < 0.4
+    assert over_blanket > over_clones
+    if (local, options) == (1.0, 128):
+        assert over_clones == pytest.approx(0.31, abs=0.02)
+
+
+def test_thirty_percent_hash() -> None:
+    """Of local hashing by its printed β, l = 4 at ε0 = 1: 13.6% over clones, far from 30%."""
+    over_clones, _ = saved_over_clones((math.e - 1) / (math.e + 3), math.e, 10_000)
+    assert 0.05 < over_clones < 0.295
+
+
+def test_cheu_small() -> None:
+    """n·f(1−f) is n/4 at the most, and ε' = 0.01 asks for 2.6e8·log(4/δ)/… of it at both sizes of Figure 3."""
+    for users in (10_000, 100_000):
+        need = 33 / 5 / math.tanh(0.005) ** 2 * math.log(4 * 100 * users)
+        assert need > users / 4
+        need = 33 / 5 / math.tanh(0.75) ** 2 * math.log(4 * 100 * users)
+        assert need < users / 4
+
+
+def test_theorem_4_8() -> None:
+    """p = ∞ and β = 1: log(1 + √(32·log(4/δ)/(rn)) + 4/(rn)) with n = 32·log(2/δ)/(rε'²) is above ε' = 0.01."""
+    for bins, delta in ((16, 1e-6), (128, 1e-7)):
+        for target, looser in ((0.01, True), (0.5, False)):
+            users = math.ceil(32 * math.log(2 / delta) * bins / target**2)
+            c = max(0.0, 4 * (1 - 3 / bins) / (9 * (1 - 2 / bins)))
+            factor = 1 / ((1 - c) + c)
+            # The victim's own message comes on top of the n dummies.
+            root = math.sqrt(32 * math.log(4 / delta) * bins / users)
+            printed = math.log1p(factor * (root + 4 * bins / (users + 1)))
+            assert (printed > target) == looser
+            found = sdp.amplify(sdp.PureDUMP(bins), users, bound="asymptotic").epsilon(delta).upper
+            assert found == pytest.approx(printed, rel=1e-6)
+
+
+@pytest.mark.parametrize(("options", "local"), [(64, 1.0), (64, 3.0), (2048, 1.0)])
+def test_separate_cohorts(options: int, local: float) -> None:
+    """n/H users on each level: 80% is saved for d = 2048 and against its worst level only."""
+    users, ratio, levels = 10_000, math.exp(local), int(math.log2(options))
+    delta = 0.01 / users
+    shares = [(ratio - 1) / (ratio + options / 2**level - 1) for level in range(levels)]
+    advanced = epsilon_published_float(ratio, sum(shares) / levels, ratio, users, delta)
+    worst, best = (
+        epsilon_published_float(ratio, share, ratio, users // levels, delta) for share in (shares[-1], shares[0])
+    )
+    saved = 1 - advanced / worst
+    assert (saved > 0.795) == (options == 2048)
+    assert 1 - advanced / best < 0.6
+
+
+def test_keeps_growing() -> None:
+    """The error of a random half-space, (B² − 1)/(m·d) with B = (e^ε+1)/(e^ε−1)·√π·Γ((d+1)/2)/Γ(d/2), falls at first."""
+    d, total = 1024, 8.0
+
+    def error(runs: int) -> float:
+        local = total / runs
+        scale = math.sqrt(math.pi) * math.exp(gammaln((d + 1) / 2) - gammaln(d / 2)) / math.tanh(local / 2)
+        return float((scale**2 - 1) / (runs * d))
+
+    errors = [error(runs) for runs in range(1, 9)]
+    assert errors.index(min(errors)) == 3
+    assert errors[0] == pytest.approx(1.571, abs=2e-3)
+    assert errors[3] == pytest.approx(0.677, abs=2e-3)
+    ours = sdp.Repeated(sdp.PrivHS(2.0, d), 4).variance([[1.0] + [0.0] * (d - 1)]).sum() / d
+    assert ours == pytest.approx(errors[3], rel=1e-3)
+
+
+def test_every_claim_that_is_not_reproduced_has_such_a_test() -> None:
+    """Its key, which docs/reproduction.md shows, names a test here or one of the errata."""
+    page = (ROOT / "docs" / "reproduction.md").read_text("utf-8")
+    keys = set(re.findall(r"\*\*not reproduced\*\* \(`(\w+)`\)", page))
+    assert keys
+    here = {
+        node.name
+        for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    }
+    for key in keys:
+        if key in ERRATA:
+            file, name = ERRATA[key]
+            assert f"def {name}(" in (ROOT / "tests" / "errata" / f"test_{file}.py").read_text("utf-8"), key
+        else:
+            assert f"test_{key}" in here, key
+    assert all(item.where in page for item in ITEMS)
+
+
+def test_the_published_pair_of_the_oracle_is_the_clones() -> None:
+    """Both routes of Table 4 share no code: δ at the certified ε is the asked one."""
+    exact = sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 10_000, bound="stronger-clone").epsilon(1e-6).upper
+    assert delta_published_float(math.e, math.tanh(0.5), math.e, math.e, 10_000, exact) == pytest.approx(1e-6, rel=1e-6)
