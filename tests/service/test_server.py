@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
@@ -39,7 +40,9 @@ def test_the_clock_closes_and_nothing_is_left(tmp_path: Path) -> None:
         made = receive_from(campaign, ANALYST, out=tmp_path / "opened", url=server.url)
         assert (made.users, made.refused) == (30, 0)
         wait_for(server, campaign, token, "erased")
-    assert (place.state / "stderr.log").read_bytes() == b""
+    lines = [json.loads(line) for line in (place.state / "stderr.log").read_text("utf-8").splitlines()]
+    assert {tuple(line) for line in lines} == {("time", "event", "campaign", "round", "state")}
+    assert [line["state"] for line in lines] == ["closing", "mixed", "forgotten", "erased"]
     wallet = b"".join(path.read_bytes() for path in (tmp_path / "wallet").glob("*.answer"))
     telltales = [agent.encode(), b"203.0.113.77", b"127.0.0.1", b"secret-plaintext", b"red", ANALYST.private.secret]
     for path in [path for path in place.state.rglob("*") if path.is_file()]:

@@ -31,6 +31,12 @@ KeysDirectory = Annotated[
     Path | None,
     typer.Option("--keys", help="Its directory of keys, which belongs in no backup; in --state by default."),
 ]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database", envvar="SHUFFLEDP_DATABASE", metavar="URL", help="postgresql://…, instead of a file in --state."
+    ),
+]
 CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="The campaign file.")]
 
 
@@ -83,6 +89,7 @@ def accept(
     state: StateDirectory,
     key: Annotated[Path, typer.Option("--key", help="The shuffler's key file.")],
     keys: KeysDirectory = None,
+    database: Database = None,
     ledger: LedgerFile = None,
     no_ledger: NoLedger = False,
     without_local: Annotated[
@@ -94,7 +101,7 @@ def accept(
     chosen = Campaign.load(campaign)
     book = kept("campaign", ledger, no_ledger, chosen.plan)
     chosen.demand_kept(without_local=without_local)
-    place = Place.of(state, keys)
+    place = Place.of(state, keys, database)
     place.make(ShufflerKey.load(key))
     with _keeping(place) as keeper:
         opened = keeper.accept(Accepted(chosen, None if book is None else str(book.resolve())), int(time.time()))
@@ -102,18 +109,30 @@ def accept(
 
 
 @app.command()
-def close(campaign: CampaignId, state: StateDirectory, keys: KeysDirectory = None, json: options.Json = False) -> None:
+def close(
+    campaign: CampaignId,
+    state: StateDirectory,
+    keys: KeysDirectory = None,
+    database: Database = None,
+    json: options.Json = False,
+) -> None:
     """At the shuffler: end the round that is open, before its time. The minimum holds all the same."""
-    with _keeping(Place.of(state, keys)) as keeper:
+    with _keeping(Place.of(state, keys, database)) as keeper:
         accepted, found = _found(keeper, campaign)
         keeper.close_now(found, int(time.time()))
         _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
 
 
 @app.command()
-def expire(campaign: CampaignId, state: StateDirectory, keys: KeysDirectory = None, json: options.Json = False) -> None:
+def expire(
+    campaign: CampaignId,
+    state: StateDirectory,
+    keys: KeysDirectory = None,
+    database: Database = None,
+    json: options.Json = False,
+) -> None:
     """At the shuffler: give up the round that is open. What was sent is destroyed, and nothing is handed on."""
-    with _keeping(Place.of(state, keys)) as keeper:
+    with _keeping(Place.of(state, keys, database)) as keeper:
         accepted, found = _found(keeper, campaign)
         keeper.expire(accepted, found)
         _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
@@ -125,7 +144,7 @@ def _keeping(place: Place) -> Iterator[Keeper]:
     _ = place.identity
     store = place.store()
     try:
-        with place.alone():
+        with place.alone(), store.alone():
             yield Keeper(place, store, None)
     except BlockingIOError:
         raise ValueError("campaign: another process is closing rounds there; try again when it is done.") from None

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.store import Piece, Store
-from shuffledp.service.writer import GroupWriter, Unavailable
+from shuffledp.service.store import Piece, Store, Unavailable
+from shuffledp.service.writer import GroupWriter
 
 MOST_REPORTS = 1000
 """In one request."""
@@ -34,6 +34,13 @@ TITLES = {
     413: f"A request may hold at most {MOST_REPORTS} reports.",
     415: f"Reports are sent as {REPORTS_TYPE}.",
     503: "Reports cannot be stored now; send the same bytes again.",
+}
+EXTRA_HEADERS = {
+    401: [(b"www-authenticate", b"Bearer")],
+    # What is left of the body is not waited for.
+    408: [(b"connection", b"close")],
+    413: [(b"connection", b"close")],
+    503: [(b"retry-after", b"5")],
 }
 
 Message = MutableMapping[str, Any]
@@ -56,9 +63,7 @@ def problem(status: int) -> bytes:
 
 def extra_headers(status: int) -> list[tuple[bytes, bytes]]:
     """What some statuses say besides."""
-    if status == 401:
-        return [(b"www-authenticate", b"Bearer")]
-    return [(b"retry-after", b"5")] if status == 503 else []
+    return EXTRA_HEADERS.get(status, [])
 
 
 async def answer(send: Send, status: int) -> None:
@@ -116,22 +121,19 @@ class Ingest:
 
 
 async def _body(receive: Receive, most: int) -> bytes:
-    message = await receive()
-    content: bytes = message.get("body", b"")
-    if not message.get("more_body", False):
-        _demand(message, len(content), most)
-        return content
-    pieces, held = [content], len(content)
+    pieces, held, more = [], 0, True
     try:
+        # Also for the first byte: it may never come.
         async with asyncio.timeout(BODY_SECONDS):
-            while message.get("more_body", False):
+            while more:
                 message = await receive()
+                more = message.get("more_body", False)
                 pieces.append(message.get("body", b""))
                 held += len(pieces[-1])
                 _demand(message, held, most)
     except TimeoutError:
         raise Refused(408) from None
-    return b"".join(pieces)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _demand(message: Message, held: int, most: int) -> None:
