@@ -5,13 +5,13 @@ Nothing of a request but its body is looked at or kept: no address, no header, n
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from shuffledp.service.campaign import Campaign
+from shuffledp.service.patience import Patience
 from shuffledp.service.store import Piece, Store, Unavailable
 from shuffledp.service.writer import GroupWriter
 
@@ -20,6 +20,7 @@ MOST_REPORTS = 1000
 BODY_SECONDS = 20.0
 """How long a body may take."""
 REPORTS_TYPE = "application/vnd.shuffledp.reports"
+TYPE = REPORTS_TYPE.encode()
 PATH = re.compile(r"/v1/campaigns/([0-9a-f]{64})/rounds/([1-9][0-9]{0,8})/reports")
 ANYBODY = (b"access-control-allow-origin", b"*")
 """Pages of every origin may send: nothing here rests on cookies."""
@@ -66,14 +67,28 @@ def extra_headers(status: int) -> list[tuple[bytes, bytes]]:
     return EXTRA_HEADERS.get(status, [])
 
 
-async def answer(send: Send, status: int) -> None:
+def _said(status: int) -> tuple[Message, Message]:
     """An empty answer, or a problem."""
     body = b"" if status < 400 else problem(status)
     headers = [ANYBODY, (b"content-length", str(len(body)).encode()), *extra_headers(status)]
     if body:
         headers.append((b"content-type", b"application/problem+json"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return (
+        {"type": "http.response.start", "status": status, "headers": headers},
+        {"type": "http.response.body", "body": body},
+    )
+
+
+CREATED = 201
+ANSWERS = {status: _said(status) for status in (CREATED, *TITLES)}
+
+
+class Target(NamedTuple):
+    """Where reports go: the campaign and its round, and the bytes of a report."""
+
+    campaign: str
+    number: int
+    size: int
 
 
 class Ingest:
@@ -81,59 +96,65 @@ class Ingest:
 
     def __init__(self, writer: GroupWriter, store: Store) -> None:
         self._writer, self._store = writer, store
-        self._sizes: dict[str, int] = {}
+        self._patience = Patience()
+        self._targets: dict[str, Target] = {}
 
     async def __call__(self, path: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
         """Answer one POST."""
         try:
-            await self._take(path, headers, receive)
+            target = self._targets.get(path) or self._target(path)
+            # Also for the first byte: it may never come.
+            with self._patience.within(BODY_SECONDS):
+                content = await _body(receive, _most(target, headers))
+            if not content or len(content) % target.size:
+                raise Refused(400)
+            if not await self._writer.append(Piece(target.campaign, target.number, content)):
+                raise Refused(404 if self._store.round(target.campaign, target.number) is None else 410)
+            # Only what exists is remembered, however many are asked for.
+            self._targets[path] = target
+            status = CREATED
         except Refused as refused:
-            await answer(send, refused.status)
+            status = refused.status
+        except TimeoutError:
+            status = 408
         except Unavailable:
-            await answer(send, 503)
-        else:
-            await answer(send, 201)
+            status = 503
+        start, body = ANSWERS[status]
+        await send(start)
+        await send(body)
 
-    async def _take(self, path: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> None:
+    def _target(self, path: str) -> Target:
         found = PATH.fullmatch(path)
-        if found is None:
+        campaign: Campaign | None = None if found is None else self._store.campaign(found[1])
+        if found is None or campaign is None:
             raise Refused(404)
-        campaign, number = found[1], int(found[2])
-        size = self._sizes.get(campaign) or self._size(campaign)
-        most = size * MOST_REPORTS
-        for name, value in headers:
-            if name == b"content-length" and (not value.isdigit() or int(value[:20]) > most):
-                raise Refused(413)
-            if name == b"content-type" and value.partition(b";")[0].strip().lower() != REPORTS_TYPE.encode():
-                raise Refused(415)
-        content = await _body(receive, most)
-        if not content or len(content) % size:
-            raise Refused(400)
-        if not await self._writer.append(Piece(campaign, number, content)):
-            raise Refused(404 if self._store.round(campaign, number) is None else 410)
+        return Target(campaign.id, int(found[2]), campaign.report_bytes)
 
-    def _size(self, id_: str) -> int:
-        """Of a report, if there is such a campaign."""
-        campaign: Campaign | None = self._store.campaign(id_)
-        if campaign is None:
-            raise Refused(404)
-        return self._sizes.setdefault(id_, campaign.report_bytes)
+
+def _most(target: Target, headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """How many bytes a body may have; headers that say otherwise are refused."""
+    most = target.size * MOST_REPORTS
+    for name, value in headers:
+        if name == b"content-length" and (not value.isdigit() or int(value[:20]) > most):
+            raise Refused(413)
+        if name == b"content-type" and value != TYPE and value.partition(b";")[0].strip().lower() != TYPE:
+            raise Refused(415)
+    return most
 
 
 async def _body(receive: Receive, most: int) -> bytes:
-    pieces, held, more = [], 0, True
-    try:
-        # Also for the first byte: it may never come.
-        async with asyncio.timeout(BODY_SECONDS):
-            while more:
-                message = await receive()
-                more = message.get("more_body", False)
-                pieces.append(message.get("body", b""))
-                held += len(pieces[-1])
-                _demand(message, held, most)
-    except TimeoutError:
-        raise Refused(408) from None
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    message = await receive()
+    content: bytes = message.get("body", b"")
+    _demand(message, len(content), most)
+    if not message.get("more_body", False):
+        return content
+    pieces, held = [content], len(content)
+    while message.get("more_body", False):
+        message = await receive()
+        pieces.append(message.get("body", b""))
+        held += len(pieces[-1])
+        _demand(message, held, most)
+    return b"".join(pieces)
 
 
 def _demand(message: Message, held: int, most: int) -> None:

@@ -59,10 +59,14 @@ class PostgresStore(Store):
         return self._parsed(found[0][0]) if found else None
 
     def open_round(self, opened: Round) -> bool:
-        return self._session.change(
-            f"INSERT INTO shuffledp_rounds ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, NULL) ON CONFLICT DO NOTHING",
-            (opened.campaign, opened.number, opened.state.value, opened.closes, opened.extended, opened.notice),
-        ) == 1
+        return (
+            self._session.change(
+                f"INSERT INTO shuffledp_rounds ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, NULL) "
+                "ON CONFLICT DO NOTHING",
+                (opened.campaign, opened.number, opened.state.value, opened.closes, opened.extended, opened.notice),
+            )
+            == 1
+        )
 
     def rounds(self, campaign: str) -> list[Round]:
         found = self._session.rows(
@@ -71,14 +75,17 @@ class PostgresStore(Store):
         return [Round(id_, number, State(state), *rest) for id_, number, state, *rest in found]
 
     def move(self, before: Round, after: Round) -> bool:
-        return self._session.change(
-            "UPDATE shuffledp_rounds SET state = %s, closes = %s, extended = %s, notice = %s, statement = %s "
-            "WHERE campaign = %s AND number = %s AND state = %s AND closes = %s",
-            (
-                *(after.state.value, after.closes, after.extended, after.notice, after.statement),
-                *(before.campaign, before.number, before.state.value, before.closes),
-            ),
-        ) == 1
+        return (
+            self._session.change(
+                "UPDATE shuffledp_rounds SET state = %s, closes = %s, extended = %s, notice = %s, statement = %s "
+                "WHERE campaign = %s AND number = %s AND state = %s AND closes = %s",
+                (
+                    *(after.state.value, after.closes, after.extended, after.notice, after.statement),
+                    *(before.campaign, before.number, before.state.value, before.closes),
+                ),
+            )
+            == 1
+        )
 
     def append(self, pieces: Sequence[Piece], now: float) -> list[bool]:
         segments = list(segments_of(pieces))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from shuffledp.errors import ShuffledpError
 from shuffledp.service.campaign import Campaign
@@ -65,8 +66,7 @@ class Accepted:
     ledger: str | None
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Reports of one request, one after the other."""
 
     campaign: str
