@@ -34,7 +34,7 @@ from shuffledp.array import Bytes
 from shuffledp.service import opening
 from shuffledp.service.batch_mixing import Mix
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.envelope import REPORT, PrivateKey, _suite, context
+from shuffledp.service.envelope import PrivateKey, _suite
 from shuffledp.service.ingest import REPORTS_TYPE
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
 from shuffledp.service.notice import Notice
@@ -135,7 +135,7 @@ def load(port: int, request: bytes, seconds: float) -> int:
                 connection = key.fileobj
                 assert isinstance(connection, socket.socket)
                 answer = connection.recv(1 << 16)
-                assert answer.startswith(b"HTTP/1.1 201") and answer.endswith(b"\r\n\r\n"), answer
+                assert answer.startswith(b"HTTP/1.1 201"), answer
                 done += 1
                 if time.monotonic() < until:
                     connection.sendall(request)
@@ -167,24 +167,12 @@ def requests(arguments: argparse.Namespace) -> dict[str, float]:
         size = reports * campaign.report_bytes
         return f"{head}Content-Length: {size}\r\n\r\n".encode() + os.urandom(size)
 
-    with tempfile.TemporaryDirectory() as room, ExitStack() as stack:
-        begin, database = stack.enter_context, arguments.database
-        kinds = {
-            "empty": (begin(server(__file__, "--empty")), request(1)),
-            "single": (begin(shuffler_server(campaign, key, Path(room, "a"), database)), request(1)),
-            "many": (begin(shuffler_server(campaign, key, Path(room, "b"), database)), request(BATCH)),
-        }
-        spent, asked = dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 0)
-        for turn in range(TURNS + 1):
-            for name, ((pid, port), content) in kinds.items():
-                begun = seconds_of(pid)
-                answers = load(port, content, arguments.seconds / TURNS)
-                if turn:
-                    asked[name] += answers
-                    spent[name] += seconds_of(pid) - begun
-        memory = megabytes_of(kinds["single"][0][0])
-        stored = {} if database else {"stored bytes / wire bytes": stored_over_wire(Path(room, "b"), campaign)}
-    each = {name: spent[name] / asked[name] for name in kinds}
+    with tempfile.TemporaryDirectory() as room:
+        spent, asked, memory = _asked(campaign, key, Path(room), request, arguments)
+        stored = (
+            {} if arguments.database else {"stored bytes / wire bytes": stored_over_wire(Path(room, "b"), campaign)}
+        )
+    each = {name: spent[name] / asked[name] for name in spent}
     return {
         "empty ASGI requests a core-second": 1 / each["empty"],
         "single request / empty ASGI app": each["single"] / each["empty"],
@@ -195,8 +183,31 @@ def requests(arguments: argparse.Namespace) -> dict[str, float]:
     }
 
 
+def _asked(
+    campaign: Campaign, key: ShufflerKey, room: Path, request: Callable[[int], bytes], arguments: argparse.Namespace
+) -> tuple[dict[str, float], dict[str, int], float]:
+    """Seconds and requests of each kind, and the memory of the server."""
+    with ExitStack() as stack:
+        begin, database = stack.enter_context, arguments.database
+        kinds = {
+            "empty": (begin(server(__file__, "--empty")), request(1)),
+            "single": (begin(shuffler_server(campaign, key, room / "a", database)), request(1)),
+            "many": (begin(shuffler_server(campaign, key, room / "b", database)), request(BATCH)),
+        }
+        spent, asked = dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 0)
+        for turn in range(TURNS + 1):
+            for name, ((pid, port), content) in kinds.items():
+                begun = seconds_of(pid)
+                answers = load(port, content, arguments.seconds / TURNS)
+                if turn:
+                    asked[name] += answers
+                    spent[name] += seconds_of(pid) - begun
+        memory = megabytes_of(kinds["single"][0][0])
+    return spent, asked, memory
+
+
 def stored_over_wire(state: Path, campaign: Campaign) -> float:
-    """Bytes in the database over those that came; the log is bounded."""
+    """Bytes in the database, once its log is written back, over those that came."""
     with closing(Place.of(state).store()) as store:
         return (state / "reports.sqlite").stat().st_size / store.size(campaign.id, 1)
 

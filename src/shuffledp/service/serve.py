@@ -17,6 +17,8 @@ from shuffledp.service.place import Front, Place
 FACTORY = "shuffledp.service.app:from_environment"
 MOST_CONNECTIONS = 2000
 KEEP_ALIVE_SECONDS, STOP_SECONDS = 5, 10
+BEGIN_SECONDS = 120
+"""Before a process that does not answer is replaced: on a busy machine it takes long to begin."""
 
 
 def bound(listen: str) -> socket.socket:
@@ -50,7 +52,7 @@ def settings() -> dict[str, Any]:
     quiet = {"access_log": False, "log_config": LOGGING, "server_header": False, "proxy_headers": False, "ws": "none"}
     return quiet | {
         "http": Connection, "limit_concurrency": MOST_CONNECTIONS, "timeout_keep_alive": KEEP_ALIVE_SECONDS,
-        "timeout_graceful_shutdown": STOP_SECONDS,
+        "timeout_graceful_shutdown": STOP_SECONDS, "timeout_worker_healthcheck": BEGIN_SECONDS,
     }  # fmt: skip
 
 
