@@ -108,7 +108,7 @@ class Endurance:
                     break
 
     def _check(self, shuffler: Shuffler, number: int, reports: list[bytes], key: PrivateKey) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + 4 * PATIENCE
         while shuffler.round(number).state is not State.FORGOTTEN:
             assert time.monotonic() < until, shuffler.round(number).state
             time.sleep(0.1)
