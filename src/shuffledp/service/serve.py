@@ -71,9 +71,9 @@ def serve(
     chosen = settings()
     if isinstance(place, Place):
         _ = place.identity
-    bound_to = bound(listen)
-    watch = nullcontext() if metrics is None else Monitor(bound(metrics), place.store)
-    with watch:
+    # What is no database is said at once; one that does not answer yet may do so later.
+    place.store().close()
+    with bound(listen) as bound_to, nullcontext() if metrics is None else Monitor(bound(metrics), place.store):
         if ready is not None:
             ready(address(bound_to))
         _run(place, bound_to, workers, chosen)
