@@ -16,10 +16,12 @@ from shuffledp.cli import options, show as shown
 from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
 from shuffledp.document import json_text, rounded_up
 from shuffledp.planner.plan_file import Plan
+from shuffledp.service.admission import PrivateTokens
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.envelope import KEY_BYTES, from_text
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
 from shuffledp.service.place import Place
+from shuffledp.service.private_token import IssuerKey
 from shuffledp.service.round import Keeper
 from shuffledp.service.store import Accepted, Round
 
@@ -62,6 +64,10 @@ def create(
     window: Annotated[str, typer.Option("--window", help="How long a round is open: 7d, 12h, 30m or 90s.")] = "7d",
     extensions: Annotated[int, typer.Option("--extensions", help="How often that is extended if too few came.")] = 1,
     retention: Annotated[str, typer.Option("--retention", help="How long an unfetched batch is kept.")] = "30d",
+    issuer: Annotated[str, typer.Option("--issuer", help="Who issues the tokens that admit people.")] = "",
+    issuer_key: Annotated[
+        Path | None, typer.Option("--issuer-key", help="The issuer's public key, as it publishes it (DER).")
+    ] = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -69,6 +75,7 @@ def create(
     made = Campaign.create(
         Plan.load(plan), AnalystKey.load(analyst_key), _identity(shuffler), url=url, operators=(analyst, operator),
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
+        admission=None if issuer_key is None else _admission(issuer, issuer_key),
     )  # fmt: skip
     made.save(out)
     _tell(made, json)
@@ -184,6 +191,13 @@ def _identity(path: Path) -> bytes:
     return from_text("campaign", "the shuffler's identity", text, KEY_BYTES)
 
 
+def _admission(issuer: str, path: Path) -> PrivateTokens:
+    try:
+        return PrivateTokens(issuer, IssuerKey.read(path.read_bytes()))
+    except OSError as error:
+        raise ValueError(f"campaign: cannot read {path}: {error.strerror}.") from None
+
+
 def _tell(campaign: Campaign, json: bool) -> None:
     if json:
         typer.echo(json_text({"id": campaign.id, "campaign": campaign.document}))
@@ -198,5 +212,6 @@ def _tell(campaign: Campaign, json: bool) -> None:
         ("if shuffler and analyst are one", "nothing" if local is None else f"ε = {rounded_up(local)} (local)"),
         ("analyst", analyst),
         ("shuffler", shuffler),
+        ("admits", "everybody" if campaign.admission is None else "people with a token of its issuer, once a round"),
         ("each client sends", f"{campaign.report_bytes:,} bytes"),
     ])  # fmt: skip
