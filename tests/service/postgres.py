@@ -31,13 +31,13 @@ class Postgres:
     """One server. It does not run as root, whoever runs the tests."""
 
     def __init__(self, room: Path) -> None:
-        self._room, self._data = room, room / "data"
+        self._room, self.data = room, room / "data"
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")
             os.chown(room, nobody.pw_uid, nobody.pw_gid)
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        arguments = ["-D", str(self._data), "-U", "shuffledp", "--auth=trust", "-E", "UTF8", "--no-locale", "-N"]
+        arguments = ["-D", str(self.data), "-U", "shuffledp", "--auth=trust", "-E", "UTF8", "--no-locale", "-N"]
         subprocess.run([program("initdb"), *arguments], check=True, stdout=subprocess.DEVNULL, cwd=room, **self._as)
         self.start()
 
@@ -45,7 +45,7 @@ class Postgres:
         """And wait until it answers."""
         arguments = [
             "-D",
-            str(self._data),
+            str(self.data),
             "-k",
             str(self._room),
             "-c",

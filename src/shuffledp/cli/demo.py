@@ -14,7 +14,7 @@ from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.document import json_text, rounded_up, typed
 from shuffledp.planner.plan import plan
-from shuffledp.service.rehearsal import Rehearsed, rehearse
+from shuffledp.service.whole_path import Rehearsed, rehearse
 from shuffledp.tasks import Frequency
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -83,7 +83,7 @@ CREATED = 201
 ANSWERS = {status: _said(status) for status in (CREATED, *TITLES)}
 
 
-class Target(NamedTuple):
+class Inbox(NamedTuple):
     """Where reports go: the campaign and its round, and the bytes of a report."""
 
     campaign: str
@@ -97,21 +97,21 @@ class Ingest:
     def __init__(self, writer: GroupWriter, store: Store) -> None:
         self._writer, self._store = writer, store
         self._patience = Patience()
-        self._targets: dict[str, Target] = {}
+        self._inboxes: dict[str, Inbox] = {}
 
     async def __call__(self, path: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
         """Answer one POST."""
         try:
-            target = self._targets.get(path) or self._target(path)
+            inbox = self._inboxes.get(path) or self._inbox(path)
             # Also for the first byte: it may never come.
             with self._patience.within(BODY_SECONDS):
-                content = await _body(receive, _most(target, headers))
-            if not content or len(content) % target.size:
+                content = await _body(receive, _most(inbox, headers))
+            if not content or len(content) % inbox.size:
                 raise Refused(400)
-            if not await self._writer.append(Piece(target.campaign, target.number, content)):
-                raise Refused(404 if self._store.round(target.campaign, target.number) is None else 410)
+            if not await self._writer.append(Piece(inbox.campaign, inbox.number, content)):
+                raise Refused(404 if self._store.round(inbox.campaign, inbox.number) is None else 410)
             # Only what exists is remembered, however many are asked for.
-            self._targets[path] = target
+            self._inboxes[path] = inbox
             status = CREATED
         except Refused as refused:
             status = refused.status
@@ -123,17 +123,17 @@ class Ingest:
         await send(start)
         await send(body)
 
-    def _target(self, path: str) -> Target:
+    def _inbox(self, path: str) -> Inbox:
         found = PATH.fullmatch(path)
         campaign: Campaign | None = None if found is None else self._store.campaign(found[1])
         if found is None or campaign is None:
             raise Refused(404)
-        return Target(campaign.id, int(found[2]), campaign.report_bytes)
+        return Inbox(campaign.id, int(found[2]), campaign.report_bytes)
 
 
-def _most(target: Target, headers: Iterable[tuple[bytes, bytes]]) -> int:
+def _most(inbox: Inbox, headers: Iterable[tuple[bytes, bytes]]) -> int:
     """How many bytes a body may have; headers that say otherwise are refused."""
-    most = target.size * MOST_REPORTS
+    most = inbox.size * MOST_REPORTS
     for name, value in headers:
         if name == b"content-length" and (not value.isdigit() or int(value[:20]) > most):
             raise Refused(413)

@@ -10,7 +10,7 @@ import pytest
 
 from shuffledp import CancellingNoise, Plan, tasks
 from shuffledp.planner.plan import plan
-from shuffledp.service.rehearsal import rehearse
+from shuffledp.service.whole_path import rehearse
 from tests.cli import run
 
 CLIENTS = 10_000
