@@ -219,10 +219,27 @@ def test_a_database_that_is_killed(database_server: Postgres) -> None:
         except Unavailable:
             assert number >= 20
     assert len(acknowledged) == 20
+    with pytest.raises(Unavailable, match="a moment ago"):
+        store.accepted()
     database_server.start()
+    time.sleep(1.1)
     assert store.append([piece(b"zz")], NOW) == [True]
     assert content_of(store) == b"".join([*acknowledged, b"zz"])
     store.close()
+
+
+def test_a_new_connection_keeps_nobody_waiting(database_server: Postgres) -> None:
+    """While one reads a round, others come and write."""
+    url = database_server.new_database()
+    store, writer = PostgresStore(url), PostgresStore(url)
+    opened(store)
+    assert store.append([piece(b"a"), piece(b"b")], NOW) == [True, True]
+    reading = store.reports(CAMPAIGN.id, 1)
+    assert next(reading) == b"ab"
+    assert writer.append([piece(b"c")], NOW) == [True]
+    assert list(reading) == []
+    store.close()
+    writer.close()
 
 
 def test_what_is_no_database(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ if TYPE_CHECKING:
     import psycopg
 
 SCHEMES = ("postgresql://", "postgres://")
-SETTINGS = {"connect_timeout": 5, "tcp_user_timeout": 20_000, "application_name": "shuffledp"}
+SETTINGS: dict[str, Any] = {"connect_timeout": 5, "tcp_user_timeout": 20_000, "application_name": "shuffledp"}
 """A server that is gone is noticed, whatever the network says."""
+PAUSE_SECONDS = 1.0
+"""After a server could not be reached, before it is tried again: whoever asks meanwhile is told at once."""
 
 Row = tuple[Any, ...]
 
@@ -21,14 +24,14 @@ Row = tuple[Any, ...]
 class PostgresSession:
     """One connection to the database at ``url``; ``failed`` makes the error of whoever uses it out of a few words.
 
-    ``schema``: statements that make its tables where they are not there yet.
+    ``schema``: statements that make its tables, all or none, where ``table`` is not there yet.
     """
 
-    def __init__(self, url: str, schema: Sequence[str], failed: Callable[[str], Exception]) -> None:
+    def __init__(self, url: str, schema: Sequence[str], table: str, failed: Callable[[str], Exception]) -> None:
         _module()
-        self._url, self._schema, self._failed = url, schema, failed
+        self._url, self._schema, self._table, self._failed = url, schema, table, failed
         self._open: psycopg.Connection[Row] | None = None
-        self._held = False
+        self._held, self._not_before = False, 0.0
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """What a query finds."""
@@ -84,16 +87,17 @@ class PostgresSession:
         try:
             yield self._connection()
         except psycopg.Error as error:
-            words = type(error).__name__
             if self._open is None or self._open.closed or isinstance(error, psycopg.OperationalError):
                 self.close()
-            raise self._failed(words) from None
+            raise self._failed(type(error).__name__) from None
 
     def _connection(self) -> psycopg.Connection[Row]:
         if self._open is None:
             if self._held:
                 raise self._failed("the connection that held the lock is gone")
-            made = _module().connect(self._url, autocommit=True, **SETTINGS)
+            if time.monotonic() < self._not_before:
+                raise self._failed("it could not be reached a moment ago")
+            made = self._reached()
             try:
                 self._prepare(made)
             except BaseException:
@@ -102,16 +106,31 @@ class PostgresSession:
             self._open = made
         return self._open
 
+    def _reached(self) -> psycopg.Connection[Row]:
+        driver = _module()
+        try:
+            made: psycopg.Connection[Row] = driver.connect(self._url, autocommit=True, **SETTINGS)
+        except driver.Error:
+            self._not_before = time.monotonic() + PAUSE_SECONDS
+            raise
+        return made
+
     def _prepare(self, made: psycopg.Connection[Row]) -> None:
         # Whatever the server's default is: what is acknowledged is on disk.
         made.execute("SET synchronous_commit = on")
         if made.execute("SHOW fsync").fetchone() != ("on",):
             raise self._failed("it does not write through to its disk (fsync is off)")
+        # A change of a table waits for whoever reads it, and lets nobody write meanwhile: it is made once.
+        if self._is_there(made):
+            return
         with made.transaction():
             # Two that begin at once would both make the tables.
             made.execute("SELECT pg_advisory_xact_lock(hashtextextended('shuffledp schema', 0))")
-            for statement in self._schema:
+            for statement in () if self._is_there(made) else self._schema:
                 made.execute(statement.encode())
+
+    def _is_there(self, made: psycopg.Connection[Row]) -> bool:
+        return made.execute("SELECT to_regclass(%s)", (self._table,)).fetchone() != (None,)
 
 
 def _module() -> Any:

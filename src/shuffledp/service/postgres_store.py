@@ -35,7 +35,7 @@ class PostgresStore(Store):
     """A connection to the database at ``url``; its tables are made if they are not there."""
 
     def __init__(self, url: str) -> None:
-        self._session = PostgresSession(url, SCHEMA, _failed)
+        self._session = PostgresSession(url, SCHEMA, "shuffledp_segments", _failed)
         self._campaigns: dict[bytes, Campaign] = {}
 
     def _parsed(self, content: bytes) -> Campaign:
