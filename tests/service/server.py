@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.link import Link
@@ -27,8 +28,18 @@ PATIENCE = 60.0
 class Server:
     """``shuffledp serve``, with all that it starts in one group of processes."""
 
-    def __init__(self, state: Path, *, workers: int = 1) -> None:
-        arguments = ["serve", "--state", str(state), "--listen", "127.0.0.1:0", "--workers", str(workers)]
+    def __init__(
+        self,
+        state: Path,
+        *,
+        workers: int = 1,
+        database: str | None = None,
+        front: bool = False,
+        more: Sequence[str] = (),
+    ) -> None:
+        arguments = ["serve", "--listen", "127.0.0.1:0", "--workers", str(workers), *more]
+        arguments += [] if front else ["--state", str(state)]
+        arguments += [] if database is None else ["--database", database]
         with (state / "stderr.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "shuffledp", *arguments],
@@ -62,9 +73,9 @@ class Server:
 
 
 @contextmanager
-def serving(state: Path, *, workers: int = 1) -> Iterator[Server]:
+def serving(state: Path, **chosen: Any) -> Iterator[Server]:
     """A server while the block runs."""
-    server = Server(state, workers=workers)
+    server = Server(state, **chosen)
     try:
         yield server
     finally:
@@ -72,9 +83,9 @@ def serving(state: Path, *, workers: int = 1) -> Iterator[Server]:
             server.stop()
 
 
-def accepted(state: Path, campaign: Campaign, ledger: Path | None = None) -> Place:
+def accepted(state: Path, campaign: Campaign, ledger: Path | None = None, database: str | None = None) -> Place:
     """A shuffler that opened the campaign's first round just now."""
-    place = Place.of(state)
+    place = Place.of(state, None, database)
     place.make(SHUFFLER)
     store = place.store()
     Keeper(place, store).accept(Accepted(campaign, None if ledger is None else str(ledger)), int(time.time()))

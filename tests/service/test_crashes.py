@@ -1,33 +1,30 @@
 """SIGKILL before every step of a round, and of the server under load: what was acknowledged is counted once.
 
-Steps are changes of files below the shuffler's directory, as Python's audit events tell them, and every statement to
-its database.
+Steps are changes of files below the shuffler's directory, as Python's audit events tell them, and every change of its
+store. ``endurance`` kills more often.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import signal
-import sqlite3
-import threading
-import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shuffledp.collection.ledger import Ledger
-from shuffledp.service.delivery import deliver
-from shuffledp.service.link import Link
+from shuffledp.collection.postgres_session import PostgresSession
 from shuffledp.service.notice import BatchRecord
 from shuffledp.service.place import Place
 from shuffledp.service.round import Keeper
 from shuffledp.service.sqlite_store import SqliteStore
-from shuffledp.service.store import Piece, State
+from shuffledp.service.store import State
 from tests.collection import messages_in
 from tests.collection.killing import killed_at
 from tests.service import campaign_of, plan_for
-from tests.service.server import Server, accepted
+from tests.service.endurance import endure
 from tests.service.test_round import NOW, Shuffler
 
 USERS = 12
@@ -36,28 +33,41 @@ END = NOW + 3600
 WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT")
 
 
-def closing(state: Path, step: int) -> None:
-    """Close the rounds of a shuffler; die before this statement to its database, if it is one."""
-    statements = 0
+def closing(state: Path, database: str | None, step: int) -> None:
+    """Close the rounds of a shuffler; die before this change of its store, if it is one."""
+    changes = 0
 
     def before(statement: str) -> None:
-        nonlocal statements
+        nonlocal changes
         if statement.startswith(WRITES):
-            statements += 1
-            if statements == step:
+            changes += 1
+            if changes == step:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    place = Place.of(state)
+    place = Place.of(state, None, database)
     store = place.store()
-    assert isinstance(store, SqliteStore)
-    store._file.set_trace_callback(before)
-    with place.alone():
+    if isinstance(store, SqliteStore):
+        store._file.set_trace_callback(before)
+    else:
+        _tell_before(before)
+    with place.alone(), store.alone():
         Keeper(place, store).turn(END)
 
 
-def begun(room: Path, ledger: Ledger, users: int = USERS) -> tuple[Shuffler, list[bytes]]:
+def _tell_before(act: Callable[[str], None]) -> None:
+    """Of every change that a session makes."""
+    change = PostgresSession.change
+
+    def told(self: PostgresSession, statement: str, parameters: Sequence[Any] = ()) -> int:
+        act(statement)
+        return change(self, statement, parameters)
+
+    PostgresSession.change = told  # type: ignore[method-assign]
+
+
+def begun(room: Path, ledger: Ledger, users: int = USERS, database: str | None = None) -> tuple[Shuffler, list[bytes]]:
     """A round that has its reports, one of them twice."""
-    shuffler = Shuffler(room, CAMPAIGN, ledger.path)
+    shuffler = Shuffler(room, CAMPAIGN, ledger.path, database)
     reports = shuffler.reports([0] * users)
     for report in [*reports, reports[0]]:
         assert shuffler.post(report)
@@ -82,8 +92,8 @@ def check(shuffler: Shuffler, reports: list[bytes], key: bytes, ledger: Ledger) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["files", "statements"])
-def test_killed_before_every_step(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["files", "statements", "database"])
+def test_killed_before_every_step(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     """One round for each step; what is left is closed by the next process, as if nothing had happened."""
     step = 0
     while True:
@@ -91,11 +101,12 @@ def test_killed_before_every_step(tmp_path: Path, kind: str) -> None:
         room = tmp_path / str(step)
         room.mkdir()
         ledger = Ledger.create(room / "ledger.sqlite")
-        shuffler, reports = begun(room, ledger)
+        database = request.getfixturevalue("database_server").new_database() if kind == "database" else None
+        shuffler, reports = begun(room, ledger, database=database)
         key = (shuffler.place.keys / shuffler.round().name).read_bytes()
         state = shuffler.place.state
-        file_step, statement = (step, 0) if kind == "files" else (0, step)
-        ended = killed_at(file_step, state, closing, state, statement)
+        file_step, change = (step, 0) if kind == "files" else (0, step)
+        ended = killed_at(file_step, state, closing, state, database, change)
         if shuffler.round().state is not State.OPEN:
             assert not shuffler.post(reports[0])
         if shuffler.round().state is State.FORGOTTEN:
@@ -114,7 +125,7 @@ def test_killed_while_too_few_came(tmp_path: Path) -> None:
         room = tmp_path / str(step)
         room.mkdir()
         shuffler, _ = begun(room, Ledger.create(room / "ledger.sqlite"), users=9)
-        killed_at(step, shuffler.place.state, closing, shuffler.place.state, 0)
+        killed_at(step, shuffler.place.state, closing, shuffler.place.state, None, 0)
         assert shuffler.turn(END) is State.EXPIRED
         assert list(shuffler.place.batches.iterdir()) == []
         assert [path.name for path in shuffler.place.keys.iterdir()] == ["identity"]
@@ -122,77 +133,9 @@ def test_killed_while_too_few_came(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_under_load(tmp_path: Path) -> None:
-    """Clients that repeat until they are acknowledged: every acknowledged report is in the batch, each once."""
-    kills, chance = 6, random.Random(5)
-    place = accepted(tmp_path / "state", CAMPAIGN)
-    shuffler = Shuffler.__new__(Shuffler)
-    shuffler.place, shuffler.campaign, shuffler.store = place, CAMPAIGN, place.store()
-    reports = shuffler.reports([0, 1, 2] * 200)
-    servers = [Server(place.state)]
-    taken: list[bytes] = []
-    ended = threading.Event()
-
-    def client(mine: list[bytes]) -> None:
-        for report in mine:
-            while not ended.is_set():
-                try:
-                    with Link(servers[-1].url, tries=1) as link:
-                        deliver(CAMPAIGN, 1, link, report)
-                except ValueError:
-                    time.sleep(0.02)
-                else:
-                    taken.append(report)
-                    break
-
-    clients = [threading.Thread(target=client, args=(reports[place::3],)) for place in range(3)]
-    try:
-        for each in clients:
-            each.start()
-        for _ in range(kills):
-            wanted = len(taken) + chance.randrange(10, 60)
-            until = time.monotonic() + 60
-            while len(taken) < wanted and time.monotonic() < until:
-                time.sleep(0.005)
-            servers[-1].kill()
-            servers.append(Server(place.state))
-        for each in clients:
-            each.join(120)
-    finally:
-        ended.set()
-        servers[-1].kill()
-    assert sorted(taken) == sorted(reports)
-    assert sqlite3.connect(place.state / "reports.sqlite").execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    Keeper(place, shuffler.store).turn(int(time.time()) + 3601)
-    statement = BatchRecord.read(CAMPAIGN, shuffler.round().statement or b"")
-    assert (statement.manifest.users, statement.refused) == (len(reports), 0)
-    shuffler.store.close()
-
-
-def test_a_store_and_two_processes(tmp_path: Path) -> None:
-    """A round that is closed while others write: what was acknowledged is in, what was refused is not."""
-    shuffler = Shuffler(tmp_path, CAMPAIGN)
-    reports = shuffler.reports([0] * 60)
-    taken: list[bytes] = []
-
-    def write(mine: list[bytes]) -> None:
-        store = shuffler.place.store()
-        for report in mine:
-            if store.append([Piece(CAMPAIGN.id, 1, report)], NOW)[0]:
-                taken.append(report)
-        store.close()
-
-    writers = [threading.Thread(target=write, args=(reports[place::2],)) for place in range(2)]
-    for each in writers:
-        each.start()
-    while len(taken) < 15:
-        time.sleep(0.001)
-    Keeper(shuffler.place, shuffler.store).turn(END)
-    for each in writers:
-        each.join()
-    statement = BatchRecord.read(CAMPAIGN, shuffler.round().statement or b"")
-    assert statement.manifest.users == len(taken)
-    assert statement.repeated == statement.refused == 0
+def test_killed_under_load(tmp_path: Path, database: str | None) -> None:
+    """Clients that repeat until they are acknowledged: every report is in the batch, each once; the key is gone."""
+    assert endure(tmp_path, database, kills=4, rounds=1, users=150, seed=5).killed == 4
 
 
 def visitor(state: Path) -> None:

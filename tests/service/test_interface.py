@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from shuffledp.service.browser.static_file import FILES, content
 from shuffledp.service.clock import turn
 from shuffledp.service.notice import BatchRecord, Notice
 from shuffledp.service.openapi import DESCRIPTION
-from shuffledp.service.store import Piece, State
+from shuffledp.service.store import Piece, State, Unavailable
 from tests.service import ANALYST, campaign_of, plan_for
 from tests.service.asgi import Asker, running
 from tests.service.test_round import USERS, Shuffler
@@ -80,6 +81,7 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         assert (await ask("POST", post, b"")).status == 400
         assert (await ask("POST", post, [b"x", b"gone"])).status == 400
         assert (await ask("POST", post, [b"x", b"never"])).status == 408
+        assert (await ask("POST", post, [b"never"])).headers["connection"] == "close"
         assert (await ask("POST", post, reports[0], content_length=str(10**30))).status == 413
         assert (await ask("POST", post, [bytes(size)] * 1001)).status == 413
         assert (await ask("POST", post, reports[0], content_type="text/plain")).status == 415
@@ -126,13 +128,22 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
 
     async def without_store(ask: Asker, path: str, token: str) -> None:
         def fails(*_: object) -> list[bool]:
-            raise OSError("no space left")
+            raise sqlite3.OperationalError("no space left")
 
         monkeypatch.setattr("shuffledp.service.sqlite_store.SqliteStore.append", fails)
         answer = await ask("POST", f"{path}/rounds/1/reports", reports[0])
         assert (answer.status, answer.headers["retry-after"]) == (503, "5")
-        monkeypatch.setattr("shuffledp.service.sqlite_store.SqliteStore.accepted", fails)
+        monkeypatch.setattr("shuffledp.service.sqlite_store.SqliteStore._run", unavailable)
+        other = f"/v1/campaigns/{'0' * 64}/rounds/1/reports"
+        assert (await ask("POST", other, reports[0])).status == 503
+        for place in ("", "/round", "/rounds/1", "/rounds/1/batch", "/rounds/1/batch/x"):
+            assert (await ask("GET", f"{path}{place}", token=token)).status == 503
+        assert (await ask("DELETE", f"{path}/rounds/1/batch?digest=x", token=token)).status == 503
         assert (await ask("GET", "/readyz")).status == 503
+        assert (await ask("GET", "/healthz")).status == 204
+
+    def unavailable(*_: object) -> None:
+        raise Unavailable
 
     seen = in_service(shuffler, work).seen + in_service(shuffler, without_store).seen
     produced = {

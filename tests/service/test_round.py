@@ -35,8 +35,8 @@ USERS = 40
 class Shuffler:
     """One in a directory, with a campaign."""
 
-    def __init__(self, room: Path, campaign: Campaign, ledger: Path | None = None) -> None:
-        self.place, self.campaign = Place.of(room / "shuffler"), campaign
+    def __init__(self, room: Path, campaign: Campaign, ledger: Path | None = None, database: str | None = None) -> None:
+        self.place, self.campaign = Place.of(room / "shuffler", None, database), campaign
         self.place.make(SHUFFLER)
         self.store = self.place.store()
         self.accepted = Accepted(campaign, None if ledger is None else str(ledger))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import Client
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.fetch import receive_from
 from shuffledp.service.link import Link
 from shuffledp.service.send import send
@@ -17,13 +19,27 @@ from tests.service import ANALYST, COLOURS, campaign_of, plan_for, tells
 from tests.service.server import accepted, end_now, serving, wait_for
 
 
+def scan(directory: Path, campaign: Campaign, agent: str) -> None:
+    """No file below it tells of a person or a machine, or holds what only the analyst may."""
+    told = [agent.encode(), b"203.0.113.77", b"secret-plaintext", ANALYST.private.secret]
+    # A database's own files have such short words by themselves.
+    told += [b"127.0.0.1", *(colour.encode() for colour in COLOURS)] if directory.name != "data" else []
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        assert not [telltale for telltale in told if tells(content, telltale, campaign)], path
+
+
 @pytest.mark.slow
-def test_the_clock_closes_and_nothing_is_left(tmp_path: Path) -> None:
+def test_the_clock_closes_and_nothing_is_left(
+    tmp_path: Path, database: str | None, request: pytest.FixtureRequest
+) -> None:
     """By two workers; afterwards neither disk, log nor batch holds an address, an agent, a plaintext or a report."""
     campaign = campaign_of(plan_for(30), retention=3600)
-    place = accepted(tmp_path / "state", campaign)
+    place = accepted(tmp_path / "state", campaign, database=database)
     token, agent = ANALYST.token(campaign.nonce), "telltale-agent/7.3"
-    with serving(place.state, workers=2) as server:
+    with serving(place.state, workers=2, database=database) as server:
         values = [COLOURS[number % 3] for number in range(30)]
         reports = tmp_path / "spool"
         posted = send(campaign, pa.array(values[:-1]), spool=reports, url=server.url)
@@ -36,15 +52,17 @@ def test_the_clock_closes_and_nothing_is_left(tmp_path: Path) -> None:
         link.close()
         end_now(place, campaign)
         wait_for(server, campaign, token, "forgotten")
+        scan(place.batches, campaign, agent)
         made = receive_from(campaign, ANALYST, out=tmp_path / "opened", url=server.url)
         assert (made.users, made.refused) == (30, 0)
         wait_for(server, campaign, token, "erased")
-    assert (place.state / "stderr.log").read_bytes() == b""
+    lines = [json.loads(line) for line in (place.state / "stderr.log").read_text("utf-8").splitlines()]
+    assert {tuple(line) for line in lines} == {("time", "event", "campaign", "round", "state")}
+    assert [line["state"] for line in lines] == ["closing", "mixed", "forgotten", "erased"]
     wallet = b"".join(path.read_bytes() for path in (tmp_path / "wallet").glob("*.answer"))
-    telltales = [agent.encode(), b"203.0.113.77", b"127.0.0.1", b"secret-plaintext", b"red", ANALYST.private.secret]
-    for path in [path for path in place.state.rglob("*") if path.is_file()]:
-        for telltale in telltales:
-            assert not tells(path.read_bytes(), telltale, campaign), (path, telltale)
+    scan(place.state, campaign, agent)
+    if database is not None:
+        scan(request.getfixturevalue("database_server").data, campaign, agent)
     assert b'"report": ""' in wallet
     assert [path.name for path in place.keys.iterdir()] == ["identity"]
 

@@ -19,6 +19,7 @@ from shuffledp.cli import (
     collect,
     compare,
     crowd,
+    demo,
     keys,
     ledger,
     mechanisms,
@@ -94,6 +95,7 @@ app.add_typer(campaign.app, name="campaign")
 app.command("serve")(serve.command)
 app.command("send")(send.command)
 app.command("receive")(receive.command)
+app.command("demo")(demo.command)
 app.command("ask", cls=ask.TakesRanges)(ask.command)
 app.add_typer(ledger.app, name="ledger")
 app.command("web")(web.command)

@@ -16,11 +16,13 @@ from shuffledp.cli import options, show as shown
 from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
 from shuffledp.document import json_text, rounded_up
 from shuffledp.planner.plan_file import Plan
+from shuffledp.service.admission import PrivateTokens
 from shuffledp.service.browser.static_file import MODULE, content
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.envelope import KEY_BYTES, from_text
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
 from shuffledp.service.place import Place
+from shuffledp.service.private_token import IssuerKey
 from shuffledp.service.round import Keeper
 from shuffledp.service.store import Accepted, Round
 
@@ -31,6 +33,12 @@ StateDirectory = Annotated[Path, typer.Option("--state", help="The shuffler's di
 KeysDirectory = Annotated[
     Path | None,
     typer.Option("--keys", help="Its directory of keys, which belongs in no backup; in --state by default."),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database", envvar="SHUFFLEDP_DATABASE", metavar="URL", help="postgresql://…, instead of a file in --state."
+    ),
 ]
 CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="The campaign file.")]
 
@@ -58,6 +66,10 @@ def create(
     window: Annotated[str, typer.Option("--window", help="How long a round is open: 7d, 12h, 30m or 90s.")] = "7d",
     extensions: Annotated[int, typer.Option("--extensions", help="How often that is extended if too few came.")] = 1,
     retention: Annotated[str, typer.Option("--retention", help="How long an unfetched batch is kept.")] = "30d",
+    issuer: Annotated[str, typer.Option("--issuer", help="Who issues the tokens that admit people.")] = "",
+    issuer_key: Annotated[
+        Path | None, typer.Option("--issuer-key", help="The issuer's public key, as it publishes it (DER).")
+    ] = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -65,7 +77,7 @@ def create(
     made = Campaign.create(
         Plan.load(plan), AnalystKey.load(analyst_key), _identity(shuffler), url=url, operators=(analyst, operator),
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
-        question=question,
+        question=question, admission=None if issuer_key is None else _admission(issuer, issuer_key),
     )  # fmt: skip
     made.save(out)
     shown.written("campaign", out)
@@ -87,6 +99,7 @@ def accept(
     state: StateDirectory,
     key: Annotated[Path, typer.Option("--key", help="The shuffler's key file.")],
     keys: KeysDirectory = None,
+    database: Database = None,
     ledger: LedgerFile = None,
     no_ledger: NoLedger = False,
     without_local: Annotated[
@@ -98,7 +111,7 @@ def accept(
     chosen = Campaign.load(campaign)
     book = kept("campaign", ledger, no_ledger, chosen.plan)
     chosen.demand_kept(without_local=without_local)
-    place = Place.of(state, keys)
+    place = Place.of(state, keys, database)
     place.make(ShufflerKey.load(key))
     with _keeping(place) as keeper:
         opened = keeper.accept(Accepted(chosen, None if book is None else str(book.resolve())), int(time.time()))
@@ -106,18 +119,30 @@ def accept(
 
 
 @app.command()
-def close(campaign: CampaignId, state: StateDirectory, keys: KeysDirectory = None, json: options.Json = False) -> None:
+def close(
+    campaign: CampaignId,
+    state: StateDirectory,
+    keys: KeysDirectory = None,
+    database: Database = None,
+    json: options.Json = False,
+) -> None:
     """At the shuffler: end the round that is open, before its time. The minimum holds all the same."""
-    with _keeping(Place.of(state, keys)) as keeper:
+    with _keeping(Place.of(state, keys, database)) as keeper:
         accepted, found = _found(keeper, campaign)
         keeper.close_now(found, int(time.time()))
         _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
 
 
 @app.command()
-def expire(campaign: CampaignId, state: StateDirectory, keys: KeysDirectory = None, json: options.Json = False) -> None:
+def expire(
+    campaign: CampaignId,
+    state: StateDirectory,
+    keys: KeysDirectory = None,
+    database: Database = None,
+    json: options.Json = False,
+) -> None:
     """At the shuffler: give up the round that is open. What was sent is destroyed, and nothing is handed on."""
-    with _keeping(Place.of(state, keys)) as keeper:
+    with _keeping(Place.of(state, keys, database)) as keeper:
         accepted, found = _found(keeper, campaign)
         keeper.expire(accepted, found)
         _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
@@ -129,7 +154,7 @@ def _keeping(place: Place) -> Iterator[Keeper]:
     _ = place.identity
     store = place.store()
     try:
-        with place.alone():
+        with place.alone(), store.alone():
             yield Keeper(place, store, None)
     except BlockingIOError:
         raise ValueError("campaign: another process is closing rounds there; try again when it is done.") from None
@@ -169,6 +194,13 @@ def _identity(path: Path) -> bytes:
     return from_text("campaign", "the shuffler's identity", text, KEY_BYTES)
 
 
+def _admission(issuer: str, path: Path) -> PrivateTokens:
+    try:
+        return PrivateTokens(issuer, IssuerKey.read(path.read_bytes()))
+    except OSError as error:
+        raise ValueError(f"campaign: cannot read {path}: {error.strerror}.") from None
+
+
 def _tell(campaign: Campaign, json: bool) -> None:
     if json:
         module = {"file": MODULE, "integrity": content(MODULE).integrity, "runs": bool(campaign.recipe)}
@@ -184,6 +216,7 @@ def _tell(campaign: Campaign, json: bool) -> None:
         ("if shuffler and analyst are one", "nothing" if local is None else f"ε = {rounded_up(local)} (local)"),
         ("analyst", analyst),
         ("shuffler", shuffler),
+        ("admits", "everybody" if campaign.admission is None else "people with a token of its issuer, once a round"),
         ("each client sends", f"{campaign.report_bytes:,} bytes"),
         ("in browsers", f"/v1/{MODULE}" if campaign.recipe else f"no: {plan.mechanism.name} does not run there"),
     ])  # fmt: skip

@@ -189,8 +189,15 @@ class Ledger:
 
     def has_reserved(self, id_: str) -> bool:
         """Whether this collection is reserved and not released."""
+        return self._state(id_) == RESERVED
+
+    def has_released(self, id_: str) -> bool:
+        """Whether this collection was released."""
+        return self._state(id_) == RELEASED
+
+    def _state(self, id_: str) -> str | None:
         entry = self._read().entries.get(id_)
-        return entry is not None and entry.state == RESERVED
+        return None if entry is None else entry.state
 
     # --- reading ----------------------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from shuffledp.service.clock import Clock
 from shuffledp.service.ingest import ANYBODY, Ingest, Receive, Refused, Send, extra_headers, problem
 from shuffledp.service.notice import BatchRecord
 from shuffledp.service.openapi import DESCRIPTION
-from shuffledp.service.place import Place
-from shuffledp.service.store import Round, State
+from shuffledp.service.place import Front, Place
+from shuffledp.service.store import Round, State, Unavailable
 from shuffledp.service.writer import GroupWriter
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 STATE_VARIABLE, KEYS_VARIABLE = "SHUFFLEDP_SERVICE_STATE", "SHUFFLEDP_SERVICE_KEYS"
+DATABASE_VARIABLE = "SHUFFLEDP_DATABASE"
 SHOWN = (State.FORGOTTEN, State.HANDED_OVER, State.ERASED)
 """The states in which the analyst is told how many came: before, a count would tell who took part when."""
 NOTICE_SECONDS = 60
@@ -44,12 +45,14 @@ PREFLIGHT = [
 
 
 class Service:
-    """An ASGI application over one shuffler's directories."""
+    """An ASGI application over one shuffler's directories, or in front of one that is elsewhere."""
 
-    def __init__(self, place: Place) -> None:
-        _ = place.identity
-        self._place, self._store = place, place.store()
-        self._writer, self._clock = GroupWriter(place.store), Clock(place)
+    def __init__(self, place: Place | Front) -> None:
+        self._place, self._clock = None, None
+        if isinstance(place, Place):
+            _ = place.identity
+            self._place, self._clock = place, Clock(place)
+        self._store, self._writer = place.store(), GroupWriter(place.store)
         self._ingest = Ingest(self._writer, self._store)
         self._others = self._application()
 
@@ -65,9 +68,11 @@ class Service:
     @asynccontextmanager
     async def _running(self, _: object) -> AsyncIterator[None]:
         self._writer.start()
-        self._clock.start()
+        if self._clock is not None:
+            self._clock.start()
         yield
-        self._clock.stop()
+        if self._clock is not None:
+            self._clock.stop()
         self._writer.stop()
         self._store.close()
 
@@ -89,7 +94,7 @@ class Service:
             Route("/healthz", _healthy, methods=["GET"]),
             Route("/readyz", self._ready, methods=["GET"]),
         ]
-        handlers: dict[Any, Any] = {Refused: _refuse, HTTPException: _refuse_other}
+        handlers: dict[Any, Any] = {Refused: _refuse, Unavailable: _say_later, HTTPException: _refuse_other}
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._running)
 
     # --- for clients ------------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ class Service:
 
         campaign, found = self._asked(request)
         name = request.path_params["file"]
-        if name not in BatchRecord.read(campaign, self._batch(found)).files:
+        if self._place is None or name not in BatchRecord.read(campaign, self._batch(found)).files:
             raise Refused(404)
         path = self._place.batch(found) / name
         return FileResponse(path, media_type="application/vnd.apache.parquet", headers=_plain("no-store"))
@@ -143,11 +148,7 @@ class Service:
     async def _ready(self, _: Request) -> Response:
         from starlette.responses import Response
 
-        try:
-            self._store.accepted()
-        # Whatever the store's reason is.
-        except Exception:
-            raise Refused(503) from None
+        self._store.accepted()
         return Response(status_code=204, headers=_plain("no-store"))
 
     # --- what is asked for ------------------------------------------------------------------------------------
@@ -177,9 +178,13 @@ class Service:
 
 
 def from_environment() -> Service:
-    """For servers that import their application; the variables name the shuffler's directories."""
-    keys = os.environ.get(KEYS_VARIABLE)
-    return Service(Place.of(Path(os.environ[STATE_VARIABLE]), Path(keys) if keys else None))
+    """For servers that import their application; the variables name the shuffler's directories and database."""
+    state, keys, database = (os.environ.get(name) for name in (STATE_VARIABLE, KEYS_VARIABLE, DATABASE_VARIABLE))
+    if state:
+        return Service(Place.of(Path(state), Path(keys) if keys else None, database or None))
+    if database:
+        return Service(Front(database))
+    raise ValueError(f"serve: expected {STATE_VARIABLE} or {DATABASE_VARIABLE} in the environment.")
 
 
 def round_told(campaign: Campaign, found: Round) -> dict[str, Any]:
@@ -205,6 +210,11 @@ async def _healthy(_: Request) -> Response:
 async def _refuse(_: Request, refused: Exception) -> Response:
     assert isinstance(refused, Refused)
     return _problem(refused.status)
+
+
+async def _say_later(_: Request, unavailable: Exception) -> Response:
+    del unavailable
+    return _problem(503)
 
 
 async def _refuse_other(_: Request, refused: Exception) -> Response:

@@ -20,6 +20,7 @@ from shuffledp.collection import kernel, shuffling
 from shuffledp.collection.lot import noise_of
 from shuffledp.collection.manifest import Manifest
 from shuffledp.sampling.random import SystemSource
+from shuffledp.service.admission import Admission
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.envelope import REPORT, PrivateKey, context
 from shuffledp.service.opening import Opener
@@ -56,7 +57,10 @@ class Mix:
         noise = sealing.close(kernel.drawn_by_shuffler(plan.mechanism, SystemSource()))
         rows = (np.frombuffer(segment, dtype=np.uint8).reshape(-1, campaign.report_bytes) for segment in segments)
         ordered = _in_order(rows, campaign.report_bytes, reports, room)
-        messages = self._opened(different(ordered, self._twice), reports)
+        opened = self._opened(different(ordered, self._twice), reports)
+        if campaign.admission is not None:
+            opened = self._admitted(opened, campaign.admission, reports, room)
+        messages = self._counted(opened)
         mixed = _in_order(chain([noise], messages), width, reports * each + len(noise), room)
         written = shuffling.write(self._enough(mixed), width, directory)
         made = Manifest(
@@ -75,8 +79,30 @@ class Mix:
         info = context(REPORT, self.campaign.id, self.number)
         for opened, bad in Opener(self.key, info).all(batches, reports, self.workers):
             self.refused += bad
-            self.users += len(opened)
-            yield opened.reshape(-1, self.campaign.message_bytes)
+            yield opened
+
+    def _admitted(self, batches: Iterator[Bytes], rule: Admission, reports: int, room: Path) -> Iterator[Bytes]:
+        """The messages of those who may take part, each once: of two reports with one mark the first in order."""
+        width, marks = self.campaign.messages * self.campaign.message_bytes, rule.mark_bytes
+        ordered = _in_order(self._marked(batches, rule, width), marks + width, reports, room)
+        for rows in different(ordered, self._spent, marks):
+            yield rows[:, marks:]
+
+    def _marked(self, batches: Iterator[Bytes], rule: Admission, width: int) -> Iterator[Bytes]:
+        """Marks and messages of those who may take part."""
+        for rows in batches:
+            tokens = rows[:, width:]
+            good = rule.admitted(tokens, self.campaign.id, self.number)
+            self.refused += int(len(good) - np.count_nonzero(good))
+            yield np.concatenate([rule.marks(tokens), rows[:, :width]], axis=1)[good]
+
+    def _spent(self, rows: int) -> None:
+        self.refused += rows
+
+    def _counted(self, batches: Iterator[Bytes]) -> Iterator[Bytes]:
+        for rows in batches:
+            self.users += len(rows)
+            yield np.ascontiguousarray(rows).reshape(-1, self.campaign.message_bytes)
 
     def _enough(self, mixed: Iterator[Bytes]) -> Iterator[Bytes]:
         """The messages, if enough users sent them: before the first is seen all reports were opened."""

@@ -8,6 +8,8 @@ the id, or has the file, acts on the same promises as everybody else::
      "promise":{"colluding":5000,"delta":1e-08,"epsilon":1.0,"epsilon_local":2.0,"users":50000},
      "question":"…","recipe":{…},"retention":2592000,"version":1,"window":604800}
 
+A campaign that admits only whom an issuer knows has one field more, ``admission``.
+
 ``promise`` is ε of all rounds together with the fewest users of the plan, of whom ``colluding`` hide nobody. ``fetch``
 is a hash of the secret by which the analyst fetches batches. ``recipe`` is the plan's mechanism in whole numbers, for
 clients without this package, such as pages, and ``question`` what people are asked. Times are in seconds.
@@ -30,6 +32,7 @@ from shuffledp.collection.chain import canonical
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.planner.cost import SEAL_BYTES
 from shuffledp.planner.plan_file import Plan
+from shuffledp.service.admission import Admission, read_admission
 from shuffledp.service.envelope import KEY_BYTES, PublicKey, from_text, to_text
 from shuffledp.service.key_file import AnalystKey
 from shuffledp.service.recipe import Recipe, recipe_of
@@ -43,6 +46,7 @@ FIELDS = {
     "format": str, "version": int, "plan": dict, "analyst": dict, "hops": list, "window": int, "extensions": int,
     "retention": int, "promise": dict, "recipe": dict, "question": str, "nonce": str, "fetch": str,
 }  # fmt: skip
+ADMISSION = "admission"
 WHO = "campaign"
 
 
@@ -67,12 +71,14 @@ class Campaign:
         extensions: int = 1,
         retention: int = 30 * 24 * 3600,
         question: str = "",
+        admission: Admission | None = None,
     ) -> Self:
         """A new campaign of a plan, sealed to this analyst and mixed by this shuffler.
 
         ``shuffler``: its identity. ``operators``: who runs the analysis and who the shuffler. ``window``: how long each
         round is open; it is extended up to ``extensions`` times while fewer than the plan's minimum have come.
         ``retention``: how long a batch that nobody fetches is kept. ``question``: what people are asked.
+        ``admission``: who may take part; None is everybody.
         """
         demand_fixed(plan)
         guarantee = Guarantee(plan, plan.fewest)
@@ -84,6 +90,7 @@ class Campaign:
             "hops": [{"operator": operators[1], "url": url, "identity": {"ed25519": to_text(shuffler)}}],
             "window": window, "extensions": extensions, "retention": retention, "promise": promise_of(guarantee),
             "recipe": recipe_of(plan), "question": question, "nonce": nonce, "fetch": _hashed(analyst.token(nonce)),
+            **({} if admission is None else {ADMISSION: admission.document()}),
         })  # fmt: skip
 
     @classmethod
@@ -102,7 +109,9 @@ class Campaign:
             raise ValueError(
                 f'{WHO}: expected a file with "format": "{FORMAT}", version {VERSION}, got something else.'
             )
-        if document.keys() != FIELDS.keys() or any(type(document[name]) is not kind for name, kind in FIELDS.items()):
+        if document.keys() - {ADMISSION} != FIELDS.keys() or any(
+            type(document[name]) is not kind for name, kind in FIELDS.items()
+        ):
             raise ValueError(f"{WHO}: it is damaged: expected {', '.join(FIELDS)}.")
         # One campaign, one text: whoever hashes what was received has the same id.
         if canonical(document).encode() != content.strip():
@@ -137,7 +146,7 @@ class Campaign:
         argument.count(WHO, "retention", told["retention"], at_most=MOST_SECONDS)
         if len(told["hops"]) != 1:
             raise ValueError(f"{WHO}: expected one shuffler, got {len(told['hops'])}; a later version may know more.")
-        _ = self.analyst, self.identity, self.promised
+        _ = self.analyst, self.identity, self.promised, self.admission
         hop, analyst = told["hops"][0], told["analyst"]
         if hop.keys() != {"operator", "url", "identity"} or analyst.keys() != {"operator", "key"}:
             raise ValueError(f"{WHO}: it is damaged: expected an operator with a key, and one with a url and identity.")
@@ -195,6 +204,11 @@ class Campaign:
             raise ValueError(f"{WHO}: it is damaged: expected a promise of epsilon, {', '.join(_of_plan(self.plan))}.")
         return argument.positive_finite(WHO, "the promised epsilon", promise["epsilon"])
 
+    @cached_property
+    def admission(self) -> Admission | None:
+        """Who may take part; None is everybody."""
+        return read_admission(WHO, self.document[ADMISSION]) if ADMISSION in self.document else None
+
     @property
     def recipe(self) -> Recipe:
         """What clients without this package execute; empty where they take no part."""
@@ -245,7 +259,12 @@ class Campaign:
     @cached_property
     def report_bytes(self) -> int:
         """Of all that one client sends."""
-        return self.messages * self.message_bytes + SEAL_BYTES
+        return self.messages * self.message_bytes + self.token_bytes + SEAL_BYTES
+
+    @property
+    def token_bytes(self) -> int:
+        """Of what a client shows to be admitted."""
+        return 0 if self.admission is None else self.admission.token_bytes
 
     def demand_round(self, round_number: int) -> None:
         """A sentence unless the plan has this round."""

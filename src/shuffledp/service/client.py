@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ class Client:
     ``campaign``: the campaign or its file. ``wallet``: a directory of the person's own, in which everything that she
     gives is added up over all campaigns; ``limit`` is the most that she will give, ε in all at ``delta``, and
     ``local_limit`` the most that she will rest on without the shuffler (None: she trusts it). ``url``: where the
-    shuffler is, by default where the campaign says.
+    shuffler is, by default where the campaign says. ``admit``: where the campaign admits only some, a function that
+    gets this person's token for a round of it.
 
     >>> import tempfile
     >>> import shuffledp as sdp
@@ -55,9 +57,11 @@ class Client:
         delta: float = DELTA,
         local_limit: float | None = None,
         url: str | None = None,
+        admit: Callable[[Campaign, int], bytes] | None = None,
     ) -> None:
         self.campaign = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
         self.wallet = wallet if isinstance(wallet, Wallet) else Wallet.at(Path(wallet), limit, delta)
+        self._admit = admit
         self._link = Link(self.campaign.url if url is None else url)
         local = self.campaign.plan.mechanism.local_epsilon
         if local_limit is not None and (local is None or local > local_limit):
@@ -105,8 +109,13 @@ class Client:
         known = self.wallet.answer(self.campaign, notice.number)
         if known is not None:
             return known
-        reports = sealed_reports(self.campaign, notice, self._wire(value))
+        reports = sealed_reports(self.campaign, notice, self._wire(value), self._token(notice.number))
         return self.wallet.put(Answered(self.campaign, notice.number, reports[0].tobytes().hex(), due))
+
+    def _token(self, number: int) -> Bytes | None:
+        if self._admit is None or self.campaign.admission is None:
+            return None
+        return np.frombuffer(self._admit(self.campaign, number), dtype=np.uint8).reshape(1, -1)
 
     def _wire(self, value: Any) -> Bytes:
         """The messages of one value, as a column of one row has them."""

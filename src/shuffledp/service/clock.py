@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from shuffledp.errors import ShuffledpError
+from shuffledp.service import journal
 from shuffledp.service.place import Place
 from shuffledp.service.round import Keeper
 
@@ -17,25 +18,27 @@ TICK_SECONDS, PAUSE_SECONDS = 1.0, 30.0
 """Between two looks; and after a step that failed."""
 
 
-def turn(place: Place, now: int, workers: int | None = None) -> bool:
+def turn(place: Place, now: int, workers: int | None = None, *, logs: bool = False) -> bool:
     """Every step of every round that is due; False where another process is at it."""
-    store = place.store()
-    try:
-        with place.alone():
-            Keeper(place, store, workers).turn(now)
-    except BlockingIOError:
-        return False
-    finally:
-        store.close()
+    with closing(place.store()) as store:
+        try:
+            with place.alone(), store.alone():
+                Keeper(place, store, workers, logs).turn(now)
+        except BlockingIOError:
+            return False
     return True
 
 
 def _in_its_own_process(place: Place, now: int) -> None:
     """Memory and processors are given back when it is done; a sentence where it fails."""
     try:
-        turn(place, now)
+        turn(place, now, logs=True)
     except (ShuffledpError, ValueError, OSError) as error:
-        print(f"shuffledp: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        journal.tell("failed", reason=" ".join(str(error).split()))
+        sys.exit(1)
+    # Of what nobody thought of, no more than its kind: its words may hold anything.
+    except Exception as error:
+        journal.tell("failed", reason=type(error).__name__)
         sys.exit(1)
 
 
@@ -62,7 +65,7 @@ class Clock:
                 self._look_again_and_again()
             # Whatever a disk or a store does: rounds must be closed once it works again.
             except Exception as error:
-                print(f"shuffledp: rounds cannot be looked at: {type(error).__name__}.", file=sys.stderr, flush=True)
+                journal.tell("failed", reason=f"rounds cannot be looked at: {type(error).__name__}")
                 self._ended.wait(PAUSE_SECONDS)
 
     def _look_again_and_again(self) -> None:
@@ -72,8 +75,18 @@ class Clock:
                 now = int(time.time())
                 pause = PAUSE_SECONDS if keeper.is_due(now) and not self._worked(now) else TICK_SECONDS
 
+    def _is_free(self) -> bool:
+        """Whether nobody on this machine is at it: a process only to find that out would cost more than the look."""
+        try:
+            with self.place.alone():
+                return True
+        except BlockingIOError:
+            return False
+
     def _worked(self, now: int) -> bool:
         """Take the steps that are due; False where one failed."""
+        if not self._is_free():
+            return True
         work = multiprocessing.get_context("spawn").Process(target=_in_its_own_process, args=(self.place, now))
         work.start()
         work.join()

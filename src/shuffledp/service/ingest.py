@@ -5,21 +5,22 @@ Nothing of a request but its body is looked at or kept: no address, no header, n
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.store import Piece, Store
-from shuffledp.service.writer import GroupWriter, Unavailable
+from shuffledp.service.patience import Patience
+from shuffledp.service.store import Piece, Store, Unavailable
+from shuffledp.service.writer import GroupWriter
 
 MOST_REPORTS = 1000
 """In one request."""
 BODY_SECONDS = 20.0
 """How long a body may take."""
 REPORTS_TYPE = "application/vnd.shuffledp.reports"
+TYPE = REPORTS_TYPE.encode()
 PATH = re.compile(r"/v1/campaigns/([0-9a-f]{64})/rounds/([1-9][0-9]{0,8})/reports")
 ANYBODY = (b"access-control-allow-origin", b"*")
 """Pages of every origin may send: nothing here rests on cookies."""
@@ -34,6 +35,13 @@ TITLES = {
     413: f"A request may hold at most {MOST_REPORTS} reports.",
     415: f"Reports are sent as {REPORTS_TYPE}.",
     503: "Reports cannot be stored now; send the same bytes again.",
+}
+EXTRA_HEADERS = {
+    401: [(b"www-authenticate", b"Bearer")],
+    # What is left of the body is not waited for.
+    408: [(b"connection", b"close")],
+    413: [(b"connection", b"close")],
+    503: [(b"retry-after", b"5")],
 }
 
 Message = MutableMapping[str, Any]
@@ -56,19 +64,31 @@ def problem(status: int) -> bytes:
 
 def extra_headers(status: int) -> list[tuple[bytes, bytes]]:
     """What some statuses say besides."""
-    if status == 401:
-        return [(b"www-authenticate", b"Bearer")]
-    return [(b"retry-after", b"5")] if status == 503 else []
+    return EXTRA_HEADERS.get(status, [])
 
 
-async def answer(send: Send, status: int) -> None:
+def _said(status: int) -> tuple[Message, Message]:
     """An empty answer, or a problem."""
     body = b"" if status < 400 else problem(status)
     headers = [ANYBODY, (b"content-length", str(len(body)).encode()), *extra_headers(status)]
     if body:
         headers.append((b"content-type", b"application/problem+json"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return (
+        {"type": "http.response.start", "status": status, "headers": headers},
+        {"type": "http.response.body", "body": body},
+    )
+
+
+CREATED = 201
+ANSWERS = {status: _said(status) for status in (CREATED, *TITLES)}
+
+
+class Inbox(NamedTuple):
+    """Where reports go: the campaign and its round, and the bytes of a report."""
+
+    campaign: str
+    number: int
+    size: int
 
 
 class Ingest:
@@ -76,61 +96,64 @@ class Ingest:
 
     def __init__(self, writer: GroupWriter, store: Store) -> None:
         self._writer, self._store = writer, store
-        self._sizes: dict[str, int] = {}
+        self._patience = Patience()
+        self._inboxes: dict[str, Inbox] = {}
 
     async def __call__(self, path: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
         """Answer one POST."""
         try:
-            await self._take(path, headers, receive)
+            inbox = self._inboxes.get(path) or self._inbox(path)
+            # Also for the first byte: it may never come.
+            with self._patience.within(BODY_SECONDS):
+                content = await _body(receive, _most(inbox, headers))
+            if not content or len(content) % inbox.size:
+                raise Refused(400)
+            if not await self._writer.append(Piece(inbox.campaign, inbox.number, content)):
+                raise Refused(404 if self._store.round(inbox.campaign, inbox.number) is None else 410)
+            # Only what exists is remembered, however many are asked for.
+            self._inboxes[path] = inbox
+            status = CREATED
         except Refused as refused:
-            await answer(send, refused.status)
+            status = refused.status
+        except TimeoutError:
+            status = 408
         except Unavailable:
-            await answer(send, 503)
-        else:
-            await answer(send, 201)
+            status = 503
+        start, body = ANSWERS[status]
+        await send(start)
+        await send(body)
 
-    async def _take(self, path: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> None:
+    def _inbox(self, path: str) -> Inbox:
         found = PATH.fullmatch(path)
-        if found is None:
+        campaign: Campaign | None = None if found is None else self._store.campaign(found[1])
+        if found is None or campaign is None:
             raise Refused(404)
-        campaign, number = found[1], int(found[2])
-        size = self._sizes.get(campaign) or self._size(campaign)
-        most = size * MOST_REPORTS
-        for name, value in headers:
-            if name == b"content-length" and (not value.isdigit() or int(value[:20]) > most):
-                raise Refused(413)
-            if name == b"content-type" and value.partition(b";")[0].strip().lower() != REPORTS_TYPE.encode():
-                raise Refused(415)
-        content = await _body(receive, most)
-        if not content or len(content) % size:
-            raise Refused(400)
-        if not await self._writer.append(Piece(campaign, number, content)):
-            raise Refused(404 if self._store.round(campaign, number) is None else 410)
+        return Inbox(campaign.id, int(found[2]), campaign.report_bytes)
 
-    def _size(self, id_: str) -> int:
-        """Of a report, if there is such a campaign."""
-        campaign: Campaign | None = self._store.campaign(id_)
-        if campaign is None:
-            raise Refused(404)
-        return self._sizes.setdefault(id_, campaign.report_bytes)
+
+def _most(inbox: Inbox, headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """How many bytes a body may have; headers that say otherwise are refused."""
+    most = inbox.size * MOST_REPORTS
+    for name, value in headers:
+        if name == b"content-length" and (not value.isdigit() or int(value[:20]) > most):
+            raise Refused(413)
+        if name == b"content-type" and value != TYPE and value.partition(b";")[0].strip().lower() != TYPE:
+            raise Refused(415)
+    return most
 
 
 async def _body(receive: Receive, most: int) -> bytes:
     message = await receive()
     content: bytes = message.get("body", b"")
+    _demand(message, len(content), most)
     if not message.get("more_body", False):
-        _demand(message, len(content), most)
         return content
     pieces, held = [content], len(content)
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while message.get("more_body", False):
-                message = await receive()
-                pieces.append(message.get("body", b""))
-                held += len(pieces[-1])
-                _demand(message, held, most)
-    except TimeoutError:
-        raise Refused(408) from None
+    while message.get("more_body", False):
+        message = await receive()
+        pieces.append(message.get("body", b""))
+        held += len(pieces[-1])
+        _demand(message, held, most)
     return b"".join(pieces)
 
 

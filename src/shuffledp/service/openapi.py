@@ -41,14 +41,14 @@ DESCRIPTION: dict[str, Any] = {
             "parameters": [ID],
             "get": {
                 "summary": "The campaign document.",
-                "responses": _answers({200: ("It never changes.", "application/json")}, 404),
+                "responses": _answers({200: ("It never changes.", "application/json")}, 404, 503),
             },
         },
         "/v1/campaigns/{id}/round": {
             "parameters": [ID],
             "get": {
                 "summary": "The signed notice of the round that is open.",
-                "responses": _answers({200: ("Seal reports to its key.", "application/json")}, 404, 410),
+                "responses": _answers({200: ("Seal reports to its key.", "application/json")}, 404, 410, 503),
             },
         },
         "/v1/campaigns/{id}/rounds/{number}/reports": {
@@ -67,7 +67,7 @@ DESCRIPTION: dict[str, Any] = {
             "get": {
                 "summary": "Where the round stands; how many took part only once it is mixed.",
                 "security": ANALYST,
-                "responses": _answers({200: ("The state.", "application/json")}, 401, 404),
+                "responses": _answers({200: ("The state.", "application/json")}, 401, 404, 503),
             },
         },
         "/v1/campaigns/{id}/rounds/{number}/batch": {
@@ -75,13 +75,13 @@ DESCRIPTION: dict[str, Any] = {
             "get": {
                 "summary": "The signed statement about the batch.",
                 "security": ANALYST,
-                "responses": _answers({200: ("Its manifest and files.", "application/json")}, 401, 404),
+                "responses": _answers({200: ("Its manifest and files.", "application/json")}, 401, 404, 503),
             },
             "delete": {
                 "summary": "Say that the batch was received: it is deleted.",
                 "parameters": [DIGEST],
                 "security": ANALYST,
-                "responses": _answers({204: ("It is, or was, handed over.", None)}, 401, 404, 409),
+                "responses": _answers({204: ("It is, or was, handed over.", None)}, 401, 404, 409, 503),
             },
         },
         "/v1/campaigns/{id}/rounds/{number}/batch/{file}": {
@@ -97,6 +97,7 @@ DESCRIPTION: dict[str, Any] = {
                     },
                     401,
                     404,
+                    503,
                 ),
             },
         },

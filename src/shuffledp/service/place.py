@@ -1,6 +1,6 @@
 """Where a shuffler keeps what: one directory for its state, and one for its keys, which belongs in no backup::
 
-state/reports.sqlite   campaigns, rounds, and reports as they came
+state/reports.sqlite   campaigns, rounds, and reports as they came, unless a database holds them
 state/batches/         what is mixed and not yet fetched
 state/work/            for sorting; emptied whenever a round is closed
 keys/identity          what the shuffler signs with
@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Self
 
 from shuffledp.collection import durable
+from shuffledp.collection.postgres_session import SCHEMES
 from shuffledp.service.envelope import KEY_BYTES, PrivateKey
 from shuffledp.service.key_file import ShufflerKey
+from shuffledp.service.postgres_store import PostgresStore
 from shuffledp.service.sqlite_store import SqliteStore
 from shuffledp.service.store import Round, Store
 
@@ -25,16 +27,28 @@ WHO = "shuffler"
 
 
 @dataclass(frozen=True)
+class Front:
+    """A server that takes reports into a database for a shuffler elsewhere: it has neither keys nor batches."""
+
+    database: str
+
+    def store(self) -> Store:
+        """A connection of one's own."""
+        return _shared(self.database)
+
+
+@dataclass(frozen=True)
 class Place:
-    """The two directories of one shuffler."""
+    """The two directories of one shuffler, and the database that it shares with others, if there is one."""
 
     state: Path
     keys: Path
+    database: str | None = None
 
     @classmethod
-    def of(cls, state: Path, keys: Path | None = None) -> Self:
+    def of(cls, state: Path, keys: Path | None = None, database: str | None = None) -> Self:
         """By default the keys are in ``keys`` below the state."""
-        return cls(state, state / "keys" if keys is None else keys)
+        return cls(state, state / "keys" if keys is None else keys, database)
 
     def make(self, identity: ShufflerKey) -> None:
         """The directories, for their owner only, and the shuffler's key; one that is there must be the same."""
@@ -60,7 +74,7 @@ class Place:
 
     def store(self) -> Store:
         """A connection of one's own."""
-        return SqliteStore(self.state / "reports.sqlite")
+        return SqliteStore(self.state / "reports.sqlite") if self.database is None else _shared(self.database)
 
     @property
     def batches(self) -> Path:
@@ -99,3 +113,10 @@ class Place:
         """Keep other processes from changing rounds meanwhile; ``BlockingIOError`` where one is at it."""
         with durable.locked(self.state / "lock"):
             yield
+
+
+def _shared(database: str) -> Store:
+    if not database.startswith(SCHEMES):
+        # It may hold a password: it is not said again.
+        raise ValueError(f"{WHO}: expected a database such as postgresql://host/name, got something else.")
+    return PostgresStore(database)

@@ -95,16 +95,21 @@ class _Receiving:
             advance(len(opened) + bad)
 
 
-def different(batches: Iterator[Bytes], repeated: Callable[[int], None]) -> Iterator[Bytes]:
-    """Rows that come in order, each once; ``repeated`` is told how many there were besides."""
+def different(
+    batches: Iterator[Bytes], repeated: Callable[[int], None], compared: int | None = None
+) -> Iterator[Bytes]:
+    """Rows that come in order, each once; ``repeated`` is told how many there were besides.
+
+    ``compared``: so many bytes at the beginning of a row tell it from others; None is all of them.
+    """
     last = b""
     for wire in batches:
         if not len(wire):
             continue
-        first = np.empty(len(wire), dtype=np.bool_)
-        first[0] = wire[0].tobytes() != last
-        np.any(wire[1:] != wire[:-1], axis=1, out=first[1:])
-        last = wire[-1].tobytes()
+        first, told = np.empty(len(wire), dtype=np.bool_), wire[:, :compared]
+        first[0] = told[0].tobytes() != last
+        np.any(told[1:] != told[:-1], axis=1, out=first[1:])
+        last = told[-1].tobytes()
         again = int(len(first) - np.count_nonzero(first))
         repeated(again)
         yield wire[first] if again else wire

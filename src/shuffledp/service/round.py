@@ -29,6 +29,7 @@ from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.manifest import Manifest
 from shuffledp.errors import ShuffledpError
+from shuffledp.service import journal
 from shuffledp.service.batch_mixing import ASIDE, Mix, TooFew
 from shuffledp.service.notice import BatchRecord, Notice
 from shuffledp.service.place import Place
@@ -47,6 +48,7 @@ class Keeper:
     store: Store
     workers: int | None = 1
     """Processes that open reports; None takes one for each processor."""
+    logs: bool = False
 
     def accept(self, accepted: Accepted, now: int) -> Round:
         """Keep a campaign and open its first round; one that is there already stays as it is."""
@@ -81,6 +83,8 @@ class Keeper:
 
     def close_now(self, each: Round, now: int) -> None:
         """End a round before its time; what was taken is mixed if it is enough."""
+        if each.state is not State.OPEN:
+            raise ValueError(f"campaign: round {each.number} is {each.state}, not open.")
         self.store.move(each, replace(each, closes=now))
         self.turn(now)
 
@@ -100,8 +104,14 @@ class Keeper:
                 found = self.store.round(each.campaign, each.number)
                 assert found is not None, "rounds are never removed"
                 current = found
+                self._log(current)
         if number := self._next_of(accepted, self.store.rounds(accepted.campaign.id)):
             self._open(accepted, number, now)
+            self._log(self.store.rounds(accepted.campaign.id)[-1])
+
+    def _log(self, each: Round) -> None:
+        if self.logs:
+            journal.tell("round", campaign=each.campaign[:12], round=each.number, state=each.state.value)
 
     def _next_of(self, accepted: Accepted, rounds: list[Round]) -> int:
         """The round that is to be opened; 0 where there is none."""
@@ -129,6 +139,10 @@ class Keeper:
     def _open(self, accepted: Accepted, number: int, now: int) -> None:
         campaign = accepted.campaign
         name, closes = f"{campaign.id}-{number}", now + campaign.window
+        if accepted.ledger is not None and Ledger(accepted.ledger).has_released(name):
+            # A state from before that was restored: what was given once is not asked for again.
+            self.store.open_round(Round(campaign.id, number, State.EXPIRED, now, 0, b""))
+            return
         key = self.place.new_key(name)
         self._reserve(accepted, number)
         notice = Notice(campaign.id, number, now, closes, key.public).signed(self.place.identity)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
-from shuffledp.service.app import KEYS_VARIABLE, STATE_VARIABLE, Service
-from shuffledp.service.place import Place
+from shuffledp.errors import installing
+from shuffledp.service.app import DATABASE_VARIABLE, KEYS_VARIABLE, STATE_VARIABLE, Service
+from shuffledp.service.journal import LOGGING
+from shuffledp.service.monitor import Monitor
+from shuffledp.service.place import Front, Place
 
 FACTORY = "shuffledp.service.app:from_environment"
 MOST_CONNECTIONS = 2000
 KEEP_ALIVE_SECONDS, STOP_SECONDS = 5, 10
+BEGIN_SECONDS = 120
+"""Before a process that does not answer is replaced: on a busy machine it takes long to begin."""
 
 
 def bound(listen: str) -> socket.socket:
@@ -31,22 +37,64 @@ def bound(listen: str) -> socket.socket:
     return made
 
 
-def serve(place: Place, listen: str, *, workers: int = 1, ready: Callable[[str], None] | None = None) -> None:
-    """Serve until stopped; ``ready`` is told the address. TLS is the business of a proxy in front."""
+def address(of: socket.socket) -> str:
+    """Where a socket is bound, as others ask for it."""
+    host, port = of.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def settings() -> dict[str, Any]:
+    """For uvicorn: nothing about requests is written anywhere, no address is asked for, nobody holds a connection."""
+    try:
+        from shuffledp.service.connection import Connection
+    except ImportError:
+        raise ValueError(f"serve: a server needs uvicorn and httptools; {installing('service')}.") from None
+    quiet = {"access_log": False, "log_config": LOGGING, "server_header": False, "proxy_headers": False, "ws": "none"}
+    return quiet | {
+        "http": Connection, "limit_concurrency": MOST_CONNECTIONS, "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+        "timeout_graceful_shutdown": STOP_SECONDS, "timeout_worker_healthcheck": BEGIN_SECONDS,
+    }  # fmt: skip
+
+
+def serve(
+    place: Place | Front,
+    listen: str,
+    *,
+    workers: int = 1,
+    metrics: str | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until stopped; ``ready`` is told the address. TLS is the business of a proxy in front.
+
+    ``metrics``: where operators, and nobody else, may ask for numbers.
+    """
+    chosen = settings()
+    if isinstance(place, Place):
+        _ = place.identity
+    # What is no database is said at once; one that does not answer yet may do so later.
+    place.store().close()
+    with bound(listen) as bound_to, nullcontext() if metrics is None else Monitor(bound(metrics), place.store):
+        if ready is not None:
+            ready(address(bound_to))
+        _run(place, bound_to, workers, chosen)
+
+
+def _run(place: Place | Front, bound_to: socket.socket, workers: int, chosen: dict[str, Any]) -> None:
     import uvicorn
 
-    _ = place.identity
-    bound_to = bound(listen)
-    os.environ[STATE_VARIABLE], os.environ[KEYS_VARIABLE] = str(place.state.resolve()), str(place.keys.resolve())
-    # Nothing about requests is written anywhere, and no address is asked for.
-    quiet: dict[str, Any] = {"access_log": False, "log_level": "warning", "server_header": False,
-                             "proxy_headers": False}  # fmt: skip
-    limits: dict[str, Any] = {"limit_concurrency": MOST_CONNECTIONS, "timeout_keep_alive": KEEP_ALIVE_SECONDS,
-                              "timeout_graceful_shutdown": STOP_SECONDS}  # fmt: skip
-    host, port = bound_to.getsockname()[:2]
-    if ready is not None:
-        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     if workers > 1:
-        uvicorn.run(FACTORY, factory=True, workers=workers, fd=bound_to.fileno(), **quiet, **limits)
+        os.environ.update(_told(place))
+        uvicorn.run(FACTORY, factory=True, workers=workers, fd=bound_to.fileno(), **chosen)
     else:
-        uvicorn.Server(uvicorn.Config(Service(place), **quiet, **limits)).run(sockets=[bound_to])
+        uvicorn.Server(uvicorn.Config(Service(place), **chosen)).run(sockets=[bound_to])
+
+
+def _told(place: Place | Front) -> dict[str, str]:
+    """For the processes that take reports."""
+    if isinstance(place, Front):
+        return {STATE_VARIABLE: "", KEYS_VARIABLE: "", DATABASE_VARIABLE: place.database}
+    return {
+        STATE_VARIABLE: str(place.state.resolve()),
+        KEYS_VARIABLE: str(place.keys.resolve()),
+        DATABASE_VARIABLE: place.database or "",
+    }

@@ -7,10 +7,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from shuffledp.collection.durable import OWNER_ONLY
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.store import Accepted, Piece, Round, State, Store
+from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable, segments_of
 
 PATIENCE_SECONDS = 20.0
 """How long to wait for another process that writes."""
@@ -28,11 +29,22 @@ CREATE TABLE IF NOT EXISTS segments (round INTEGER NOT NULL, content BLOB NOT NU
 COLUMNS = "campaign, number, state, closes, extended, notice, statement"
 OF_ROUND = "round = (SELECT id FROM rounds WHERE campaign = ? AND number = ?)"
 
+APPEND = (
+    "INSERT INTO segments SELECT id, ? FROM rounds WHERE campaign = ? AND number = ? AND state = 'open' AND closes > ?"
+)
+
 
 class SqliteStore(Store):
     """A connection to the file at ``path``, which is made if it is not there."""
 
     def __init__(self, path: Path) -> None:
+        try:
+            self._connect(path)
+        except (OSError, sqlite3.Error) as error:
+            raise ValueError(f"shuffler: cannot open {path}: {error}.") from None
+        self._campaigns: dict[bytes, Campaign] = {}
+
+    def _connect(self, path: Path) -> None:
         # Its owner's only, and so are the files that SQLite makes beside it. A file that is there must not be opened
         # here: closing it would drop the locks that other connections of this process have on it.
         with suppress(FileExistsError):
@@ -41,7 +53,6 @@ class SqliteStore(Store):
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = FULL")
         self._file.executescript(SCHEMA)
-        self._campaigns: dict[bytes, Campaign] = {}
 
     def _parsed(self, content: bytes) -> Campaign:
         """Campaigns never change: each is read once."""
@@ -49,43 +60,52 @@ class SqliteStore(Store):
             self._campaigns[content] = Campaign.parse(content)
         return self._campaigns[content]
 
+    def _run(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        try:
+            return self._file.execute(statement, parameters)
+        # A disk that is full, a file that others keep locked.
+        except sqlite3.Error as error:
+            raise Unavailable(f"shuffler: the database cannot be used now: {error}.") from None
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._file.execute("BEGIN IMMEDIATE")
+        self._run("BEGIN IMMEDIATE")
         try:
             yield
+            self._run("COMMIT")
         except BaseException:
-            self._file.execute("ROLLBACK")
+            # Some errors have taken it back already.
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
             raise
-        self._file.execute("COMMIT")
 
     def accept(self, accepted: Accepted) -> None:
-        self._file.execute(
+        self._run(
             "INSERT OR IGNORE INTO campaigns SELECT ?, count(*), ?, ? FROM campaigns",
             (accepted.campaign.id, accepted.campaign.content, accepted.ledger),
         )
 
     def accepted(self) -> list[Accepted]:
-        found = self._file.execute("SELECT content, ledger FROM campaigns ORDER BY place").fetchall()
+        found = self._run("SELECT content, ledger FROM campaigns ORDER BY place").fetchall()
         return [Accepted(self._parsed(content), ledger) for content, ledger in found]
 
     def campaign(self, id_: str) -> Campaign | None:
-        found = self._file.execute("SELECT content FROM campaigns WHERE id = ?", (id_,)).fetchone()
+        found = self._run("SELECT content FROM campaigns WHERE id = ?", (id_,)).fetchone()
         return None if found is None else self._parsed(found[0])
 
     def open_round(self, opened: Round) -> bool:
-        done = self._file.execute(
+        done = self._run(
             f"INSERT OR IGNORE INTO rounds ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (opened.campaign, opened.number, opened.state, opened.closes, opened.extended, opened.notice, None),
         )
         return done.rowcount == 1
 
     def rounds(self, campaign: str) -> list[Round]:
-        found = self._file.execute(f"SELECT {COLUMNS} FROM rounds WHERE campaign = ? ORDER BY number", (campaign,))
+        found = self._run(f"SELECT {COLUMNS} FROM rounds WHERE campaign = ? ORDER BY number", (campaign,))
         return [Round(id_, number, State(state), *rest) for id_, number, state, *rest in found.fetchall()]
 
     def move(self, before: Round, after: Round) -> bool:
-        done = self._file.execute(
+        done = self._run(
             "UPDATE rounds SET state = ?, closes = ?, extended = ?, notice = ?, statement = ? "
             "WHERE campaign = ? AND number = ? AND state = ? AND closes = ?",
             (
@@ -96,34 +116,27 @@ class SqliteStore(Store):
         return done.rowcount == 1
 
     def append(self, pieces: Sequence[Piece], now: float) -> list[bool]:
-        together: dict[tuple[str, int], list[bytes]] = {}
-        for piece in pieces:
-            together.setdefault((piece.campaign, piece.number), []).append(piece.content)
         taken: dict[tuple[str, int], bool] = {}
         with self._transaction():
-            for place, contents in together.items():
-                done = self._file.execute(
-                    "INSERT INTO segments SELECT id, ? FROM rounds "
-                    "WHERE campaign = ? AND number = ? AND state = 'open' AND closes > ?",
-                    (b"".join(contents), *place, now),
-                )
-                taken[place] = done.rowcount == 1
+            for campaign, number, content in segments_of(pieces):
+                done = self._run(APPEND, (content, campaign, number, now))
+                taken[campaign, number] = done.rowcount == 1
         return [taken[piece.campaign, piece.number] for piece in pieces]
 
     def size(self, campaign: str, number: int) -> int:
-        found = self._file.execute(
+        found = self._run(
             f"SELECT coalesce(sum(length(content)), 0) FROM segments WHERE {OF_ROUND}", (campaign, number)
         )
         return int(found.fetchone()[0])
 
     def reports(self, campaign: str, number: int) -> Iterator[bytes]:
-        for (content,) in self._file.execute(f"SELECT content FROM segments WHERE {OF_ROUND}", (campaign, number)):
+        for (content,) in self._run(f"SELECT content FROM segments WHERE {OF_ROUND}", (campaign, number)):
             yield content
 
     def forget_reports(self, campaign: str, number: int) -> None:
-        self._file.execute(f"DELETE FROM segments WHERE {OF_ROUND}", (campaign, number))
+        self._run(f"DELETE FROM segments WHERE {OF_ROUND}", (campaign, number))
         # The log holds them, too, until it is written anew.
-        self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         self._file.close()

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
+from shuffledp.errors import ShuffledpError
 from shuffledp.service.campaign import Campaign
+
+SEGMENT_BYTES = 1 << 20
+"""A segment is ended when it has so many: a round is read with little memory."""
+
+
+class Unavailable(ShuffledpError):
+    """The store cannot be used now; nothing was acknowledged, and the same may be asked again."""
 
 
 class State(StrEnum):
@@ -56,8 +66,7 @@ class Accepted:
     ledger: str | None
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Reports of one request, one after the other."""
 
     campaign: str
@@ -65,8 +74,26 @@ class Piece:
     content: bytes
 
 
+def segments_of(pieces: Sequence[Piece]) -> Iterator[tuple[str, int, bytes]]:
+    """What to store of pieces that came together: for each round, whole requests one after another."""
+    together: dict[tuple[str, int], list[bytes]] = {}
+    for piece in pieces:
+        together.setdefault((piece.campaign, piece.number), []).append(piece.content)
+    for (campaign, number), contents in together.items():
+        first, held = 0, 0
+        for place, content in enumerate(contents, 1):
+            held += len(content)
+            if held >= SEGMENT_BYTES or place == len(contents):
+                yield campaign, number, b"".join(contents[first:place])
+                first, held = place, 0
+
+
 class Store(ABC):
-    """One connection to the store; each thread has its own. Everything is durable when a method returns."""
+    """One connection to the store; each thread has its own.
+
+    Everything is durable when a method returns. ``Unavailable`` where the store does not answer, or refuses: then
+    nothing changed, and the same connection may be used again.
+    """
 
     @abstractmethod
     def accept(self, accepted: Accepted) -> None:
@@ -114,6 +141,13 @@ class Store(ABC):
     @abstractmethod
     def forget_reports(self, campaign: str, number: int) -> None:
         """Delete all segments of a round."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep others who share the store from changing rounds; ``BlockingIOError`` where one is at it.
+
+        Nothing here, where only processes of one machine share it: ``Place.alone`` keeps those away.
+        """
+        return nullcontext()
 
     @abstractmethod
     def close(self) -> None:

@@ -7,16 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from shuffledp.service.store import Piece, Store
+from shuffledp.service.store import Piece, Store, Unavailable
 
 MOST_WAITING_BYTES = 64 << 20
 """What may wait for a commit; more is refused until the disk has caught up."""
 
 Waiting = list[tuple[Piece, "asyncio.Future[bool]"]]
-
-
-class Unavailable(Exception):
-    """The store cannot take reports now; nothing was acknowledged."""
 
 
 class GroupWriter:
@@ -32,7 +28,7 @@ class GroupWriter:
 
     def start(self) -> None:
         """Once a loop is running: it is told of what is done."""
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._store = asyncio.get_running_loop(), self._connect()
         self._thread.start()
 
     def stop(self) -> None:
@@ -55,15 +51,14 @@ class GroupWriter:
         return await done
 
     def _run(self) -> None:
-        store = self._connect()
         while gathered := self._gathered():
             try:
-                taken: list[bool] | None = store.append([piece for piece, _ in gathered], time.time())
+                taken: list[bool] | None = self._store.append([piece for piece, _ in gathered], time.time())
             # Whatever the reason is: nobody is told that anything was stored.
             except Exception:
                 taken = None
             self._loop.call_soon_threadsafe(_answer, gathered, taken)
-        store.close()
+        self._store.close()
 
     def _gathered(self) -> Waiting:
         """What waits, as soon as there is anything; nothing at the end."""

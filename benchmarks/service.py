@@ -1,0 +1,345 @@
+"""The shuffler as a service against its bars: taking reports, keeping them, opening and mixing them.
+
+    .venv/bin/python benchmarks/service.py [requests] [opening] [closing] [large] [--seconds 8] [--reports 1e7]
+                                           [--database postgresql://…] [--json]
+
+Everything is processor time of the process in question, measured side by side in one run, so that a loaded machine does
+not matter. The servers are processes of their own on loopback. ``large`` reads, sorts, drops repetitions, sorts again
+and writes so many reports with everything but the cipher, which would take 51 µs a report; its memory is that of a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from alone import peak_megabytes
+
+from shuffledp import KRR, Plan, tasks
+from shuffledp.array import Bytes
+from shuffledp.service import opening
+from shuffledp.service.batch_mixing import Mix
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.envelope import PrivateKey, _suite
+from shuffledp.service.ingest import REPORTS_TYPE
+from shuffledp.service.key_file import AnalystKey, ShufflerKey
+from shuffledp.service.notice import Notice
+from shuffledp.service.place import Place
+from shuffledp.service.round import Keeper
+from shuffledp.service.sealed_report import sealed_reports
+from shuffledp.service.serve import address, bound, settings
+from shuffledp.service.store import Accepted, Piece
+
+Served = tuple[int, int]
+"""Process id and port."""
+CONNECTIONS, BATCH, TURNS = 64, 100, 4
+TICKS = os.sysconf("SC_CLK_TCK")
+BARS: dict[str, tuple[str, float]] = {
+    "single request / empty ASGI app": ("≤", 2.2),
+    "single-report requests a core-second": ("≥", 12_000),
+    "batched reports a core-second": ("≥", 500_000),
+    "server's resident MB": ("≤", 80),
+    "stored bytes / wire bytes": ("≤", 1.03),
+    "bare decrypt / opening": ("≥", 0.9),
+    "closing without opening / opening": ("≤", 0.10),
+    "MB to close without the cipher": ("≤", 400),
+}
+
+
+def campaign_of(users: int) -> tuple[Campaign, ShufflerKey]:
+    plan = Plan(tasks.Frequency(16), KRR(1.0, 16), users=users, epsilon=2.0, delta=1e-6, bound="stronger-clone")
+    shuffler = ShufflerKey.new()
+    made = Campaign.create(
+        plan, AnalystKey.new(), shuffler.identity, url="http://127.0.0.1", operators=("A", "B"), window=3600
+    )
+    return made, shuffler
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+async def empty(scope: Any, receive: Any, send: Any) -> None:
+    """The least that an application can do: it reads the body and says 201."""
+    if scope["type"] != "http":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        return
+    more = True
+    while more:
+        more = (await receive()).get("more_body", False)
+    await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def serve_empty() -> None:
+    """Under the same server with the same settings."""
+    import uvicorn
+
+    with bound("127.0.0.1:0") as listening:
+        print(f"Listening at {address(listening)}; empty.", flush=True)
+        uvicorn.Server(uvicorn.Config(empty, **settings())).run(sockets=[listening])
+
+
+@contextmanager
+def server(*command: str) -> Iterator[Served]:
+    """A server while the block runs."""
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    try:
+        port = int(process.stdout.readline().split(";")[0].rpartition(":")[2])
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            time.sleep(0.1)
+        yield process.pid, port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        process.stdout.close()
+
+
+def seconds_of(pid: int) -> float:
+    """Processor time of all threads of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def megabytes_of(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
+
+def load(port: int, request: bytes, seconds: float) -> int:
+    """Ask over and over again on all connections; the number of answers, each of which must be a 201."""
+    done, until = 0, time.monotonic() + seconds
+    with selectors.DefaultSelector() as waiting:
+        for _ in range(CONNECTIONS):
+            connection = socket.create_connection(("127.0.0.1", port))
+            connection.sendall(request)
+            waiting.register(connection, selectors.EVENT_READ)
+        busy = CONNECTIONS
+        while busy:
+            for key, _ in waiting.select():
+                connection = key.fileobj
+                assert isinstance(connection, socket.socket)
+                answer = connection.recv(1 << 16)
+                assert answer.startswith(b"HTTP/1.1 201"), answer
+                done += 1
+                if time.monotonic() < until:
+                    connection.sendall(request)
+                else:
+                    waiting.unregister(connection)
+                    connection.close()
+                    busy -= 1
+    return done
+
+
+@contextmanager
+def shuffler_server(campaign: Campaign, key: ShufflerKey, room: Path, database: str | None) -> Iterator[Served]:
+    """A shuffler that has just opened a campaign's round."""
+    place = Place.of(room, None, database)
+    place.make(key)
+    with closing(place.store()) as store:
+        Keeper(place, store).accept(Accepted(campaign, None), int(time.time()))
+    shared = ["--database", database] if database else []
+    with server("-m", "shuffledp", "serve", "--state", str(room), "--listen", "127.0.0.1:0", *shared) as found:
+        yield found
+
+
+def requests(arguments: argparse.Namespace) -> dict[str, float]:
+    """One report, and many, a request; against an application that does nothing, in turns."""
+    campaign, key = campaign_of(1000)
+    head = f"POST /v1/campaigns/{campaign.id}/rounds/1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\n"
+
+    def request(reports: int) -> bytes:
+        size = reports * campaign.report_bytes
+        return f"{head}Content-Length: {size}\r\n\r\n".encode() + os.urandom(size)
+
+    with tempfile.TemporaryDirectory() as room:
+        spent, asked, memory = _asked(campaign, key, Path(room), request, arguments)
+        stored = (
+            {} if arguments.database else {"stored bytes / wire bytes": stored_over_wire(Path(room, "b"), campaign)}
+        )
+    each = {name: spent[name] / asked[name] for name in spent}
+    return {
+        "empty ASGI requests a core-second": 1 / each["empty"],
+        "single request / empty ASGI app": each["single"] / each["empty"],
+        "single-report requests a core-second": 1 / each["single"],
+        "batched reports a core-second": BATCH / each["many"],
+        "server's resident MB": memory,
+        **stored,
+    }
+
+
+def _asked(
+    campaign: Campaign, key: ShufflerKey, room: Path, request: Callable[[int], bytes], arguments: argparse.Namespace
+) -> tuple[dict[str, float], dict[str, int], float]:
+    """Seconds and requests of each kind, and the memory of the server."""
+    with ExitStack() as stack:
+        begin, database = stack.enter_context, arguments.database
+        kinds = {
+            "empty": (begin(server(__file__, "--empty")), request(1)),
+            "single": (begin(shuffler_server(campaign, key, room / "a", database)), request(1)),
+            "many": (begin(shuffler_server(campaign, key, room / "b", database)), request(BATCH)),
+        }
+        spent, asked = dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 0)
+        for turn in range(TURNS + 1):
+            for name, ((pid, port), content) in kinds.items():
+                begun = seconds_of(pid)
+                answers = load(port, content, arguments.seconds / TURNS)
+                if turn:
+                    asked[name] += answers
+                    spent[name] += seconds_of(pid) - begun
+        memory = megabytes_of(kinds["single"][0][0])
+    return spent, asked, memory
+
+
+def stored_over_wire(state: Path, campaign: Campaign) -> float:
+    """Bytes in the database, once its log is written back, over those that came."""
+    with closing(Place.of(state).store()) as store:
+        return (state / "reports.sqlite").stat().st_size / store.size(campaign.id, 1)
+
+
+# --- opening and closing ----------------------------------------------------------------------------------------------
+
+
+def processor(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def open_all(_: argparse.Namespace) -> dict[str, float]:
+    """Against the cipher alone, on the same envelopes, in turns."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    private, info = PrivateKey.new(), b"info"
+    rows = private.public.seal_rows(info, np.zeros((2000, 49), dtype=np.uint8))
+    contents, opener = [row.tobytes() for row in rows], opening.Opener(private, info)
+    suite, key = _suite(), X25519PrivateKey.from_private_bytes(private.secret)
+
+    def bare() -> None:
+        for content in contents:
+            suite.decrypt(content, key, info)
+
+    pairs = [(processor(bare), processor(lambda: opener(rows))) for _ in range(12)]
+    bare_seconds, ours = (sum(times) for times in zip(*pairs, strict=True))
+    return {"opened a core-second": 12 * len(rows) / ours, "bare decrypt / opening": bare_seconds / ours}
+
+
+def close_all(_: argparse.Namespace) -> dict[str, float]:
+    """A whole round, and how much of it is opening."""
+    users = 20_000
+    campaign, shuffler = campaign_of(users)
+    key = PrivateKey.new()
+    notice = Notice(campaign.id, 1, 0, 1, key.public)
+    wire = campaign.plan.mechanism.pack(campaign.plan.mechanism.encode(np.arange(users) % 16))
+    reports = sealed_reports(campaign, notice, wire)
+    spent, opened = 0.0, opening.Opener.__call__
+
+    def timed(self: opening.Opener, rows: Bytes) -> tuple[Bytes, int]:
+        nonlocal spent
+        begun = time.process_time()
+        found = opened(self, rows)
+        spent += time.process_time() - begun
+        return found
+
+    opening.Opener.__call__ = timed  # type: ignore[method-assign]
+    with tempfile.TemporaryDirectory() as room:
+        place = Place.of(Path(room))
+        place.make(shuffler)
+        with closing(place.store()) as store:
+            Keeper(place, store).accept(Accepted(campaign, None), 0)
+            for start in range(0, users, BATCH):
+                store.append([Piece(campaign.id, 1, reports[start : start + BATCH].tobytes())], 0)
+            (place.keys / f"{campaign.id}-1").write_bytes(key.secret)
+            total = processor(lambda: Keeper(place, store).turn(3600))
+            assert store.size(campaign.id, 1) == 0
+    opening.Opener.__call__ = opened  # type: ignore[method-assign]
+    return {"closing without opening / opening": (total - spent) / spent}
+
+
+def close_large(arguments: argparse.Namespace) -> dict[str, float]:
+    """In a process of its own."""
+    command = [sys.executable, __file__, "--large", arguments.reports]
+    return dict(json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout))
+
+
+def close_one_large(count: int) -> dict[str, float]:
+    """Random reports, a few of them twice, through everything but the cipher."""
+    campaign, shuffler = campaign_of(1000)
+    generator, width, chunk = np.random.default_rng(1), campaign.report_bytes, 50_000
+    opening.Opener.__call__ = lambda self, rows: (np.ascontiguousarray(rows[:, 48:]), 0)  # type: ignore[method-assign]
+    with tempfile.TemporaryDirectory() as room:
+        place = Place.of(Path(room, "state"))
+        place.make(shuffler)
+        with closing(place.store()) as store:
+            Keeper(place, store).accept(Accepted(campaign, None), 0)
+            for start in range(0, count, chunk):
+                rows = generator.bytes(min(chunk, count - start) * width)
+                store.append([Piece(campaign.id, 1, rows), Piece(campaign.id, 1, rows[: 10 * width])], 0)
+            before, size = peak_megabytes(), store.size(campaign.id, 1)
+            stored = (place.state / "reports.sqlite").stat().st_size / size
+            mix, work = Mix(campaign, 1, PrivateKey.new()), Path(room, "work")
+            work.mkdir()
+            out = Path(room, "out")
+            out.mkdir()
+            spent = processor(lambda: mix.write(store.reports(campaign.id, 1), size, out, work))
+            assert (mix.users, mix.repeated) == (count, 10 * -(-count // chunk))
+    return {
+        "reports closed without the cipher": count,
+        "µs a report without the cipher": 1e6 * spent / count,
+        "stored bytes / wire bytes, large": stored,
+        "MB before": before,
+        "MB to close without the cipher": peak_megabytes(),
+    }
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, float]]] = {
+    "requests": requests, "opening": open_all, "closing": close_all, "large": close_large,
+}  # fmt: skip
+
+
+def verdict(name: str, value: float) -> str:
+    if name not in BARS:
+        return ""
+    sign, bar = BARS[name]
+    return f"{sign} {bar:g}: {'met' if (value <= bar if sign == '≤' else value >= bar) else 'MISSED'}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each kind of request")
+    parser.add_argument("--reports", default="1e7")
+    parser.add_argument("--database")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--empty", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--large", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.empty:
+        serve_empty()
+    elif arguments.large:
+        print(json.dumps(close_one_large(int(float(arguments.large)))))
+    else:
+        found = {name: value for part in arguments.parts or PARTS for name, value in PARTS[part](arguments).items()}
+        if arguments.json:
+            print(json.dumps(found))
+        for name, value in () if arguments.json else found.items():
+            print(f"{name:40} {value:12,.3f}  {verdict(name, value)}")
+
+
+if __name__ == "__main__":
+    main()

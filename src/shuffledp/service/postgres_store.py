@@ -1,0 +1,121 @@
+"""The store in a PostgreSQL database, which servers on several machines share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from shuffledp.collection.postgres_session import PostgresSession
+from shuffledp.service.campaign import Campaign
+from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable, segments_of
+
+SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS shuffledp_campaigns (
+      id text PRIMARY KEY, place bigint GENERATED ALWAYS AS IDENTITY, content bytea NOT NULL, ledger text)""",
+    """CREATE TABLE IF NOT EXISTS shuffledp_rounds (
+      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, campaign text NOT NULL, number bigint NOT NULL,
+      state text NOT NULL, closes bigint NOT NULL, extended bigint NOT NULL, notice bytea NOT NULL, statement bytea,
+      UNIQUE (campaign, number))""",
+    "CREATE TABLE IF NOT EXISTS shuffledp_segments (round bigint NOT NULL, content bytea NOT NULL)",
+    # What is sealed cannot be compressed.
+    "ALTER TABLE shuffledp_segments ALTER COLUMN content SET STORAGE EXTERNAL",
+)
+COLUMNS = "campaign, number, state, closes, extended, notice, statement"
+OF_ROUND = "round = (SELECT id FROM shuffledp_rounds WHERE campaign = %s AND number = %s)"
+# Whoever ends the round waits for this row, and whoever waited for the end finds it closed.
+APPEND = (
+    "INSERT INTO shuffledp_segments SELECT id, %b FROM shuffledp_rounds "
+    "WHERE campaign = %s AND number = %s AND state = 'open' AND closes > %s FOR SHARE"
+)
+SEGMENTS_AT_A_TIME = 16
+LOCK = "shuffledp rounds"
+
+
+class PostgresStore(Store):
+    """A connection to the database at ``url``; its tables are made if they are not there."""
+
+    def __init__(self, url: str) -> None:
+        self._session = PostgresSession(url, SCHEMA, "shuffledp_segments", _failed)
+        self._campaigns: dict[bytes, Campaign] = {}
+
+    def _parsed(self, content: bytes) -> Campaign:
+        """Campaigns never change: each is read once."""
+        if content not in self._campaigns:
+            self._campaigns[content] = Campaign.parse(content)
+        return self._campaigns[content]
+
+    def accept(self, accepted: Accepted) -> None:
+        self._session.change(
+            "INSERT INTO shuffledp_campaigns (id, content, ledger) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+            (accepted.campaign.id, accepted.campaign.content, accepted.ledger),
+        )
+
+    def accepted(self) -> list[Accepted]:
+        found = self._session.rows("SELECT content, ledger FROM shuffledp_campaigns ORDER BY place")
+        return [Accepted(self._parsed(content), ledger) for content, ledger in found]
+
+    def campaign(self, id_: str) -> Campaign | None:
+        found = self._session.rows("SELECT content FROM shuffledp_campaigns WHERE id = %s", (id_,))
+        return self._parsed(found[0][0]) if found else None
+
+    def open_round(self, opened: Round) -> bool:
+        return (
+            self._session.change(
+                f"INSERT INTO shuffledp_rounds ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, NULL) "
+                "ON CONFLICT DO NOTHING",
+                (opened.campaign, opened.number, opened.state.value, opened.closes, opened.extended, opened.notice),
+            )
+            == 1
+        )
+
+    def rounds(self, campaign: str) -> list[Round]:
+        found = self._session.rows(
+            f"SELECT {COLUMNS} FROM shuffledp_rounds WHERE campaign = %s ORDER BY number", (campaign,)
+        )
+        return [Round(id_, number, State(state), *rest) for id_, number, state, *rest in found]
+
+    def move(self, before: Round, after: Round) -> bool:
+        return (
+            self._session.change(
+                "UPDATE shuffledp_rounds SET state = %s, closes = %s, extended = %s, notice = %s, statement = %s "
+                "WHERE campaign = %s AND number = %s AND state = %s AND closes = %s",
+                (
+                    *(after.state.value, after.closes, after.extended, after.notice, after.statement),
+                    *(before.campaign, before.number, before.state.value, before.closes),
+                ),
+            )
+            == 1
+        )
+
+    def append(self, pieces: Sequence[Piece], now: float) -> list[bool]:
+        segments = list(segments_of(pieces))
+        changed = self._session.change_all(
+            [(APPEND, (content, campaign, number, now)) for campaign, number, content in segments]
+        )
+        taken = {(campaign, number): rows == 1 for (campaign, number, _), rows in zip(segments, changed, strict=True)}
+        return [taken[piece.campaign, piece.number] for piece in pieces]
+
+    def size(self, campaign: str, number: int) -> int:
+        found = self._session.rows(
+            f"SELECT coalesce(sum(length(content)), 0)::bigint FROM shuffledp_segments WHERE {OF_ROUND}",
+            (campaign, number),
+        )
+        return int(found[0][0])
+
+    def reports(self, campaign: str, number: int) -> Iterator[bytes]:
+        query = f"SELECT content FROM shuffledp_segments WHERE {OF_ROUND}"
+        for (content,) in self._session.stream(query, (campaign, number), SEGMENTS_AT_A_TIME):
+            yield content
+
+    def forget_reports(self, campaign: str, number: int) -> None:
+        self._session.change(f"DELETE FROM shuffledp_segments WHERE {OF_ROUND}", (campaign, number))
+
+    def alone(self) -> AbstractContextManager[None]:
+        return self._session.alone(LOCK)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _failed(words: str) -> Unavailable:
+    return Unavailable(f"shuffler: the database cannot be used now: {words}.")

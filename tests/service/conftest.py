@@ -1,0 +1,25 @@
+"""The stores that a shuffler may have: a file, and a database that several servers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.service.postgres import Postgres, postgres
+
+
+@pytest.fixture(scope="session")
+def database_server() -> Iterator[Postgres]:
+    """One for all tests of a process."""
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> str | None:
+    """None is the file; else the address of a new database."""
+    if request.param == "sqlite":
+        return None
+    server: Postgres = request.getfixturevalue("database_server")
+    return server.new_database()

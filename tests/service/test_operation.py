@@ -1,0 +1,175 @@
+"""What operators rely on: numbers that tell little, servers in front of one shuffler, and copies that are restored."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import urllib.error
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from shuffledp.collection.ledger import Ledger
+from shuffledp.service import journal
+from shuffledp.service.fetch import receive_from
+from shuffledp.service.link import Link
+from shuffledp.service.monitor import Monitor, exposition
+from shuffledp.service.place import Front, Place
+from shuffledp.service.round import Keeper
+from shuffledp.service.send import send
+from shuffledp.service.serve import address, bound
+from shuffledp.service.store import State
+from tests.cli import run
+from tests.service import ANALYST, COLOURS, campaign_of, plan_for
+from tests.service.postgres import Postgres
+from tests.service.server import accepted, end_now, serving, wait_for
+from tests.service.test_round import NOW, USERS, Shuffler
+
+
+def numbers(text: str) -> dict[str, float]:
+    """Name and value of each line; every name has its type before it."""
+    lines = text.splitlines()
+    found = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+    typed = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
+    assert {name.partition("{")[0] for name in found} == typed
+    return found
+
+
+def test_metrics_are_coarse(tmp_path: Path) -> None:
+    """States of rounds, and a power of four: the count of reports is told to nobody while a round is open."""
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30, rounds=2)))
+    seen = []
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+        told = numbers(exposition(shuffler.place.store, NOW))
+        seen.append(told["shuffledp_stored_bytes_at_most"])
+    sizes = [97 * count for count in range(1, USERS + 1)]
+    assert all(size <= most < 4 * size for size, most in zip(sizes, seen, strict=True))
+    assert sorted(set(seen)) == [256, 1024, 4096]
+    assert told['shuffledp_rounds{state="open"}'] == told["shuffledp_store_up"] == 1
+    assert told["shuffledp_overdue_seconds"] == 0
+    assert numbers(exposition(shuffler.place.store, NOW + 3700))["shuffledp_overdue_seconds"] == 100
+    shuffler.turn()
+    told = numbers(exposition(shuffler.place.store, NOW + 3700))
+    assert (told['shuffledp_rounds{state="forgotten"}'], told['shuffledp_rounds{state="open"}']) == (1, 1)
+    assert told["shuffledp_stored_bytes_at_most"] == told["shuffledp_overdue_seconds"] == 0
+    shuffler.store.close()
+
+
+def test_metrics_without_a_store() -> None:
+    """They say so; on a socket of their own, and nothing else is there."""
+    down = Front("postgresql://nobody@127.0.0.1:1/x").store
+    assert numbers(exposition(down, NOW))["shuffledp_store_up"] == 0
+    listening = bound("127.0.0.1:0")
+    url = address(listening)
+    with Monitor(listening, down):
+        with urllib.request.urlopen(f"{url}/metrics") as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            assert "shuffledp_store_up 0\n" in answer.read().decode()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{url}/")
+
+
+def test_the_log_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of what the server below has to say the first line, and of an error its kind."""
+    import logging
+
+    journal.tell("round", state="mixed")
+    try:
+        raise RuntimeError("203.0.113.7")
+    except RuntimeError:
+        import sys
+
+        record = logging.LogRecord("uvicorn.error", 40, "", 1, "it failed\nfor %s", ("203.0.113.7",), sys.exc_info())
+    line = journal.OneLine().format(record)
+    assert line.endswith('"event": "server", "level": "error", "message": "it failed", "error": "RuntimeError"}')
+    assert '"event": "round", "state": "mixed"}\n' in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_servers_in_front(tmp_path: Path, database_server: Postgres) -> None:
+    """They take reports with neither keys nor directories; the one behind them closes, and hands over the batch."""
+    database = database_server.new_database()
+    campaign = campaign_of(plan_for(30))
+    place = accepted(tmp_path / "state", campaign, database=database)
+    (tmp_path / "front").mkdir()
+    token = ANALYST.token(campaign.nonce)
+    with (
+        serving(tmp_path / "front", database=database, front=True) as first,
+        serving(tmp_path / "front", database=database, front=True, workers=2) as second,
+        serving(place.state, database=database) as keeper,
+    ):
+        for number, server in enumerate((first, second, keeper)):
+            done = send(campaign, pa.array(COLOURS * 4), spool=tmp_path / f"spool-{number}", url=server.url)
+            assert done.reports == 12
+        end_now(place, campaign)
+        wait_for(first, campaign, token, "forgotten")
+        with Link(first.url) as link:
+            name = f"/v1/campaigns/{campaign.id}/rounds/1/batch/messages-00000.parquet"
+            assert link.ask("GET", name, headers={"Authorization": f"Bearer {token}"}).status == 404
+        assert receive_from(campaign, ANALYST, out=tmp_path / "opened", url=keeper.url).users == 36
+    assert {path.name for path in (tmp_path / "front").iterdir()} == {"stderr.log"}
+    assert (tmp_path / "front" / "stderr.log").read_bytes() == b""
+
+
+def test_what_a_server_needs() -> None:
+    """A sentence where there is neither a directory nor a database, or the database is none."""
+    assert "--state" in run("serve").err
+    outcome = run("serve", "--database", "mysql://me:secret@host/x", "--listen", "127.0.0.1:0")
+    assert outcome.status == 2
+    assert "postgresql://" in outcome.err
+    assert "secret" not in outcome.err + outcome.out
+
+
+def copied(state: Path, target: Path) -> None:
+    """A backup of the directory, as it stands, without keys."""
+    shutil.copytree(state, target, ignore=shutil.ignore_patterns("keys", "reports.sqlite*"))
+    with (
+        closing(sqlite3.connect(state / "reports.sqlite")) as now,
+        closing(sqlite3.connect(target / "reports.sqlite")) as copy,
+    ):
+        now.backup(copy)  # fmt: skip
+
+
+def test_a_backup_that_is_restored(tmp_path: Path) -> None:
+    """From before a release: its reports stay noise, and no round that was released is asked for again."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30, rounds=3)), ledger.path)
+    reports = shuffler.reports([0] * 30)
+    for report in reports:
+        shuffler.post(report)
+    copied(shuffler.place.state, tmp_path / "backup")
+    assert shuffler.turn() is State.FORGOTTEN
+    for report in shuffler.reports([1] * 30, 2):
+        assert shuffler.post(report, NOW + 3601, 2)
+    shuffler.turn(NOW + 7200)
+    assert shuffler.round(2).state is State.FORGOTTEN
+    before = ledger.standings()[0].entries
+    keys = shuffler.place.keys
+    shuffler.store.close()
+    place = Place.of(tmp_path / "backup", keys)
+    with closing(place.store()) as store:
+        assert store.size(shuffler.campaign.id, 1) == 30 * 97
+        keeper = Keeper(place, store)
+        for later in range(4):
+            keeper.turn(NOW + 7201 + later)
+        found = store.rounds(shuffler.campaign.id)
+        assert [each.state for each in found] == [State.EXPIRED, State.EXPIRED, State.OPEN]
+        assert store.size(shuffler.campaign.id, 1) == 0
+    assert ledger.standings()[0].entries == before
+    assert not list(place.batches.iterdir())
+
+
+def test_a_round_that_is_over_is_not_ended_again(tmp_path: Path) -> None:
+    """Ending it by hand would count its retention anew."""
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+    for report in shuffler.reports([0] * 30):
+        shuffler.post(report)
+    assert shuffler.turn() is State.FORGOTTEN
+    with pytest.raises(ValueError, match="is forgotten, not open"):
+        shuffler.keeper.close_now(shuffler.round(), NOW + 9000)
+    assert shuffler.round().closes == NOW + 3600
+    shuffler.store.close()

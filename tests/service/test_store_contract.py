@@ -1,0 +1,253 @@
+"""One contract, all stores: what is acknowledged is in the round, what is refused is nowhere, and a round ends once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shuffledp.service import store as contract
+from shuffledp.service.place import Place
+from shuffledp.service.postgres_store import PostgresStore
+from shuffledp.service.sqlite_store import SqliteStore
+from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable
+from tests.collection import messages_in
+from tests.service import campaign_of, plan_for
+from tests.service.postgres import Postgres
+from tests.service.test_round import NOW, USERS, Shuffler, batch_bytes
+
+CAMPAIGN, OTHER = campaign_of(plan_for()), campaign_of(plan_for())
+CLOSES = NOW + 100
+Connect = Callable[[], Store]
+
+
+@pytest.fixture
+def connect(tmp_path: Path, database: str | None) -> Iterator[Connect]:
+    """Connections to one store; all are ended with the test."""
+    made: list[Store] = []
+
+    def connected() -> Store:
+        made.append(Place.of(tmp_path, None, database).store())
+        return made[-1]
+
+    yield connected
+    for store in made:
+        store.close()
+
+
+def opened(store: Store, number: int = 1) -> Round:
+    made = Round(CAMPAIGN.id, number, State.OPEN, CLOSES, 0, b"notice\0\xff")
+    assert store.open_round(made)
+    return made
+
+
+def piece(content: bytes, number: int = 1) -> Piece:
+    return Piece(CAMPAIGN.id, number, content)
+
+
+def content_of(store: Store, number: int = 1) -> bytes:
+    return b"".join(store.reports(CAMPAIGN.id, number))
+
+
+def test_campaigns(connect: Connect) -> None:
+    """Each is kept once, as it was first accepted, in order; everybody sees them."""
+    store = connect()
+    for accepted in (Accepted(CAMPAIGN, None), Accepted(OTHER, "a ledger"), Accepted(CAMPAIGN, "another")):
+        store.accept(accepted)
+    for seen in (store, connect()):
+        assert seen.accepted() == [Accepted(CAMPAIGN, None), Accepted(OTHER, "a ledger")]
+        assert seen.campaign(OTHER.id) == OTHER
+        assert seen.campaign("0" * 64) is None
+
+
+def test_rounds(connect: Connect) -> None:
+    """They are opened once, and changed only by whoever knows how they stand."""
+    store, other = connect(), connect()
+    made = opened(store)
+    assert not other.open_round(replace(made, notice=b"other"))
+    second = opened(other, 2)
+    assert store.rounds(CAMPAIGN.id) == [made, second]
+    mixed = replace(made, state=State.MIXED, closes=CLOSES + 1, extended=3, statement=b"\0signed")
+    assert store.move(made, mixed)
+    assert not other.move(made, replace(made, state=State.EXPIRED))
+    assert not other.move(replace(mixed, closes=1), replace(made, state=State.EXPIRED))
+    assert other.round(CAMPAIGN.id, 1) == mixed
+    assert other.round(CAMPAIGN.id, 3) is None
+    assert store.rounds(OTHER.id) == []
+
+
+def test_what_is_refused_is_not_stored(connect: Connect) -> None:
+    """Of requests that are committed together each has its own answer."""
+    store = connect()
+    made = opened(store)
+    opened(store, 2)
+    gone = Piece("0" * 64, 1, b"nowhere")
+    pieces = [piece(b"a"), piece(b"b", 2), gone, piece(b"c"), piece(b"d", 3)]
+    assert store.append(pieces, NOW) == [True, True, False, True, False]
+    assert store.append([piece(b"late")], CLOSES) == [False]
+    assert store.append([piece(b"last")], CLOSES - 0.001) == [True]
+    assert store.move(made, replace(made, state=State.CLOSING))
+    assert store.append([piece(b"e"), piece(b"f", 2)], NOW) == [False, True]
+    assert (content_of(store), content_of(store, 2)) == (b"aclast", b"bf")
+    assert (store.size(CAMPAIGN.id, 1), store.size(CAMPAIGN.id, 3)) == (6, 0)
+    store.forget_reports(CAMPAIGN.id, 1)
+    assert (content_of(store), content_of(store, 2)) == (b"", b"bf")
+
+
+def test_segments_end(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole requests, and not too many in one."""
+    monkeypatch.setattr(contract, "SEGMENT_BYTES", 10)
+    store = connect()
+    opened(store)
+    pieces = [piece(bytes([number]) * 4) for number in range(50)] + [piece(b"x" * 25), piece(b"y")]
+    assert store.append(pieces, NOW) == [True] * 52
+    found = list(store.reports(CAMPAIGN.id, 1))
+    assert [len(segment) for segment in found] == [12] * 16 + [33, 1]
+    assert b"".join(found) == b"".join(each.content for each in pieces)
+
+
+def test_a_round_is_closed_while_others_write(connect: Connect) -> None:
+    """From the moment at which it is closed nothing is added; what was acknowledged is in, what was not is nowhere."""
+    store, chance = connect(), random.Random(3)
+    for number in range(1, 9):
+        made = opened(store, number)
+        taken: list[bytes] = []
+
+        def write(own: Store, mark: bytes, number: int = number, taken: list[bytes] = taken) -> None:
+            for count in range(10_000):
+                content = mark + count.to_bytes(4, "big")
+                if not own.append([piece(content, number)], NOW)[0]:
+                    return
+                taken.append(content)
+
+        workers = [threading.Thread(target=write, args=(connect(), mark)) for mark in (b"a", b"b")]
+        for worker in workers:
+            worker.start()
+        while len(taken) < 3 + chance.randrange(8):
+            time.sleep(0.0005)
+        assert store.move(made, replace(made, state=State.CLOSING))
+        found = content_of(store, number)
+        for worker in workers:
+            worker.join()
+        assert content_of(store, number) == found
+        assert sorted(found[start : start + 5] for start in range(0, len(found), 5)) == sorted(taken)
+
+
+def test_everything_is_there_after_a_restart(connect: Connect) -> None:
+    """A connection that is closed and one that begins."""
+    store = connect()
+    opened(store)
+    assert store.append([piece(b"kept")], NOW) == [True]
+    store.close()
+    assert content_of(connect()) == b"kept"
+
+
+def test_one_at_a_time(tmp_path: Path, database: str | None) -> None:
+    """Whoever changes rounds; the lock of a connection that is gone is free."""
+    place = Place.of(tmp_path, None, database)
+    first, second = place.store(), place.store()
+    with place.alone(), first.alone(), pytest.raises(BlockingIOError), place.alone(), second.alone():
+        pass
+    with place.alone(), second.alone():
+        second.accepted()
+    if database is not None:
+        with first.alone(), pytest.raises(BlockingIOError), second.alone():
+            pass
+        with first.alone():
+            first.close()
+            with pytest.raises(Unavailable, match="lock"):
+                first.accepted()
+    first.close()
+    second.close()
+
+
+def test_the_batch_does_not_depend_on_the_store(tmp_path: Path, database: str | None) -> None:
+    """Nor on the order, the requests or the connections: the same reports and key give the same bytes."""
+    campaign = campaign_of(plan_for(USERS))
+    plain = Shuffler(tmp_path / "plain", campaign)
+    other = Shuffler(tmp_path / "other", campaign, database=database)
+    path = other.place.keys / other.round().name
+    path.write_bytes((plain.place.keys / plain.round().name).read_bytes())
+    reports = plain.reports([0, 1, 2, 0] * 10)
+    for report in reports:
+        assert plain.post(report)
+    second = other.place.store()
+    assert second.append([Piece(campaign.id, 1, b"".join(reversed(reports[7:])) + reports[9])], NOW) == [True]
+    assert other.post(b"".join(reports[:7]))
+    for shuffler in (plain, other):
+        assert shuffler.turn() is State.FORGOTTEN
+    assert messages_in(plain.place.batch(plain.round()), 49)
+    found, wanted = batch_bytes(other), batch_bytes(plain)
+    assert found.pop("_aside.json") != wanted.pop("_aside.json")
+    assert found == wanted
+    assert second.size(campaign.id, 1) == 0
+    for store in (second, plain.store, other.store):
+        store.close()
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """Nothing is acknowledged, and the same connection goes on when there is room."""
+    store = Place.of(tmp_path).store()
+    assert isinstance(store, SqliteStore)
+    opened(store)
+    (pages,) = store._file.execute("PRAGMA page_count").fetchone()
+    store._file.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(Unavailable, match="full"):
+        store.append([piece(b"x" * 100_000)], NOW)
+    store._file.execute("PRAGMA max_page_count = 1000000")
+    assert store.append([piece(b"y")], NOW) == [True]
+    assert content_of(store) == b"y"
+    store.close()
+
+
+def test_a_database_that_is_killed(database_server: Postgres) -> None:
+    """What was acknowledged is there when it is back; meanwhile nothing is."""
+    store = PostgresStore(database_server.new_database())
+    opened(store)
+    acknowledged = []
+    for number in range(30):
+        if number == 20:
+            database_server.kill()
+        try:
+            assert store.append([piece(number.to_bytes(2, "big"))], NOW) == [True]
+            acknowledged.append(number.to_bytes(2, "big"))
+        except Unavailable:
+            assert number >= 20
+    assert len(acknowledged) == 20
+    with pytest.raises(Unavailable, match="a moment ago"):
+        store.accepted()
+    database_server.start()
+    time.sleep(1.1)
+    assert store.append([piece(b"zz")], NOW) == [True]
+    assert content_of(store) == b"".join([*acknowledged, b"zz"])
+    store.close()
+
+
+def test_a_new_connection_keeps_nobody_waiting(database_server: Postgres) -> None:
+    """While one reads a round, others come and write."""
+    url = database_server.new_database()
+    store, writer = PostgresStore(url), PostgresStore(url)
+    opened(store)
+    assert store.append([piece(b"a"), piece(b"b")], NOW) == [True, True]
+    reading = store.reports(CAMPAIGN.id, 1)
+    assert next(reading) == b"ab"
+    assert writer.append([piece(b"c")], NOW) == [True]
+    assert list(reading) == []
+    store.close()
+    writer.close()
+
+
+def test_what_is_no_database(tmp_path: Path) -> None:
+    """A sentence, without the address, which may hold a password."""
+    with pytest.raises(ValueError, match="postgresql://host/name") as failed:
+        Place.of(tmp_path, None, "mysql://me:secret@host/x").store()
+    assert "secret" not in str(failed.value)
+    store = PostgresStore("postgresql://me:secret@127.0.0.1:1/x")
+    with pytest.raises(Unavailable) as down:
+        store.accepted()
+    assert "secret" not in str(down.value)

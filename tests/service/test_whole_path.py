@@ -1,0 +1,74 @@
+"""The whole path with real servers that are killed: who came is who is counted, and the truth is where we say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shuffledp import CancellingNoise, Plan, tasks
+from shuffledp.planner.plan import plan
+from shuffledp.service.whole_path import rehearse
+from tests.cli import run
+
+CLIENTS = 10_000
+WIDEST = 6.0
+"""Standard errors that no estimate is off: 2e-9 for each, and there are a dozen."""
+
+
+def plans() -> dict[str, tuple[Plan, np.ndarray]]:
+    """Three mechanisms, and the values of their clients: ten thousand in all."""
+    chance = np.random.default_rng(11)
+    noisy = next(one for one in CancellingNoise.examples() if one.crowd.by_shuffler)
+    settings = {"epsilon": 1.0, "delta": 1e-6}
+    return {
+        "krr": (
+            plan(tasks.Frequency(4), 6000, mechanism="krr", minimum=5000, colluding=100, **settings).best.plan,
+            chance.integers(0, 4, 6000),
+        ),
+        "piecewise": (
+            plan(tasks.Mean(0, 10), 3000, mechanism="piecewise", **settings).best.plan,
+            chance.beta(2, 5, 3000) * 2 - 1,
+        ),
+        "noise by the shuffler": (
+            Plan(tasks.Frequency(noisy.options), noisy, users=1000, epsilon=20.0, delta=1e-2),
+            chance.integers(0, noisy.options, 1000),
+        ),
+    }
+
+
+@pytest.mark.slow
+def test_the_whole_path(tmp_path: Path) -> None:
+    """n in the report is n in the ledger is the number of clients; ε is that of this n; estimates are within bounds."""
+    clients = 0
+    for name, (chosen, values) in plans().items():
+        room = tmp_path / name
+        room.mkdir()
+        done = rehearse(chosen, values, room)
+        (entry,) = done.ledger.standings()[0].entries
+        guarantee = done.report.guarantee
+        assert guarantee.users == entry.users == done.received.users == len(values)
+        assert entry.epsilon == guarantee.value.upper <= chosen.epsilon
+        assert done.received.noise == ("shuffler" if chosen.mechanism.crowd.by_shuffler else "users")
+        found, truth = done.report.estimate, chosen.mechanism.truth(values)
+        off = np.abs(found.value - truth) / np.sqrt(found.variance)
+        assert off.max() < WIDEST, name
+        assert (off > 0).any()
+        clients += len(values)
+    assert clients == CLIENTS
+
+
+@pytest.mark.slow
+def test_the_demo(tmp_path: Path) -> None:
+    """It says what was promised, what came out, and for whom; a directory that is there is not touched."""
+    outcome = run("demo", "--users", "1500", "--json", "--out", str(tmp_path / "demo"))
+    assert outcome.status == 0, outcome.err
+    told = json.loads(outcome.out)
+    assert (told["guarantee"]["users"], sum(told["truth"])) == (1500, 1500)
+    assert (tmp_path / "demo" / "result" / "report.json").exists()
+    again = run("demo", "--out", str(tmp_path / "demo"))
+    assert (again.status, again.out) == (2, "")
+    assert "give a new directory" in again.err
+    assert "at least 1000" in run("demo", "--users", "10").err
