@@ -1,0 +1,1 @@
+def write(root, staged): pass
