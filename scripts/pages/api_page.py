@@ -10,6 +10,8 @@ from types import ModuleType
 
 from plain_docstring import escaped
 
+from shuffledp import Mechanism
+
 SPACES = ("shuffledp", "shuffledp.bounds", "shuffledp.collection", "shuffledp.metric", "shuffledp.tasks",
           "shuffledp.testing", "shuffledp.tradeoff")  # fmt: skip
 TITLES = {
@@ -78,9 +80,14 @@ def _page(title: str, names: dict[str, tuple[str, object]]) -> str:
     for name, (space, thing) in names.items():
         kind = "class" if inspect.isclass(thing) else "function" if inspect.isfunction(thing) else "data"
         lines += [name, "-" * len(name), "", f".. currentmodule:: {space}", "", f".. auto{kind}:: {name}"]
-        lines += ["   :members:"] if kind == "class" else []
+        # What all mechanisms have stands at their base.
+        lines += ["   :members:"] if kind == "class" and not _is_mechanism(thing) else []
         lines += [""]
     return "\n".join(lines) + "\n"
+
+
+def _is_mechanism(thing: object) -> bool:
+    return inspect.isclass(thing) and issubclass(thing, Mechanism) and thing is not Mechanism
 
 
 def _index(parts: dict[str, dict[str, tuple[str, object]]]) -> str:

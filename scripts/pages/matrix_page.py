@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,10 @@ def table() -> str:
     for name, kind in catalogue.all_mechanisms().items():
         can = support(kind)
         marks = ["●" if can[column] else "" for column in COLUMNS]
-        local = "●" if catalogue.takes_epsilon(kind) or kind.built_from_table else ""
-        cells = [f"[`{name}`](api/{_part(kind)}.rst#shuffledp.{kind.__name__})", kind.task, local, *marks, kind.summary]
+        local = "●" if math.isfinite(kind.examples()[0].local_epsilon) else ""
+        cells = [f"{{py:obj}}`{name} <shuffledp.{kind.__name__}>`", kind.task, local, *marks, kind.summary]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _part(kind: type[Mechanism]) -> str:
-    return ".".join(kind.__module__.split(".")[1:3])
 
 
 def support(kind: type[Mechanism]) -> dict[str, bool]:
