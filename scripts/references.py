@@ -1,7 +1,7 @@
 """Which test touches which definition of the package: by what each test refers to, not by words that look alike.
 
-The source is read, not imported. A name counts where it is resolved, through imports and re-exports, to the file in which
-it is defined. Helpers, fixtures and constants of the same file belong to the tests that use them.
+The source is read, not imported. A name counts where it is resolved, through imports and re-exports, to the file where it
+is defined. Helpers, fixtures and constants of the same file belong to the tests that use them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,7 +30,11 @@ class Touched:
     """Texts that stand where a bound is chosen by its name."""
 
     def add(self, other: Touched) -> None:
-        for mine, yours in ((self.names, other.names), (self.attributes, other.attributes), (self.bounds, other.bounds)):
+        for mine, yours in (
+            (self.names, other.names),
+            (self.attributes, other.attributes),
+            (self.bounds, other.bounds),
+        ):
             mine.update(yours)
 
 
@@ -51,7 +56,17 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-WORTH_A_LOOK = (ast.Attribute, ast.Name, ast.keyword, ast.Subscript, ast.List, ast.Tuple, ast.Call, ast.Import, ast.ImportFrom)
+WORTH_A_LOOK = (
+    ast.Attribute,
+    ast.Name,
+    ast.keyword,
+    ast.Subscript,
+    ast.List,
+    ast.Tuple,
+    ast.Call,
+    ast.Import,
+    ast.ImportFrom,
+)
 
 
 def parts_of(node: ast.AST) -> list[ast.AST]:
@@ -144,12 +159,12 @@ def _chosen_bounds(node: ast.AST) -> Iterator[str]:
             yield from _texts(node.slice)
     elif isinstance(node, ast.List | ast.Tuple | ast.Call):
         words = node.args if isinstance(node, ast.Call) else node.elts
-        for one, other in zip(words, words[1:], strict=False):
+        for one, other in pairwise(words):
             if isinstance(one, ast.Constant) and one.value in ("--bound", "--against"):
                 yield from _texts(other)
-        if isinstance(node, ast.Call) and _chain(node.func)[-1:] == ["parametrize"] and len(node.args) > 1:
-            if BY_NAME & {word for text in _texts(node.args[0]) for word in text.replace(",", " ").split()}:
-                yield from _texts(node.args[1])
+        if isinstance(node, ast.Call) and _chain(node.func)[-1:] == ["parametrize"]:
+            columns = {word for text in _texts(node.args[0]) for word in text.replace(",", " ").split()}
+            yield from _texts(node.args[1]) if BY_NAME & columns else ()
 
 
 def _texts(node: ast.AST) -> set[str]:

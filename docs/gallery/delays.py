@@ -1,7 +1,7 @@
 """Ranges and a distribution
 
-How late flights of January arrived, in steps of ten minutes: a histogram with its distribution function from one collection, by a
-tree of Poisson dummies.
+How late flights of January arrived, in steps of ten minutes: a histogram with its distribution function from one
+collection, by a tree of Poisson dummies.
 """
 
 import csv

@@ -1,6 +1,7 @@
 """Rounds add up
 
-ε of randomized response on 16 options over the weeks of a year with the same 100,000 users: like √weeks, not like weeks.
+ε of randomized response on 16 options over the weeks of a year with the same 100,000 users: like √weeks, not like
+weeks.
 """
 
 import matplotlib.pyplot as plt

@@ -32,7 +32,5 @@ def main() -> int:
     return status
 
 
-
-
 if __name__ == "__main__":
     sys.exit(main())

@@ -92,7 +92,13 @@ def _is_mechanism(thing: object) -> bool:
 
 def _index(parts: dict[str, dict[str, tuple[str, object]]]) -> str:
     title = "Python reference"
-    lines = [title, "=" * len(title), "", "All that is public, from the docstrings; ``sdp`` is ``import shuffledp as sdp``.", ""]
+    lines = [
+        title,
+        "=" * len(title),
+        "",
+        "All that is public, from the docstrings; ``sdp`` is ``import shuffledp as sdp``.",
+        "",
+    ]
     for part, names in parts.items():
         heading = TITLES[part]
         lines += [heading, "-" * len(heading), "", ".. list-table::", "   :widths: 30 70", ""]

@@ -34,7 +34,7 @@ def table() -> str:
     for name, kind in catalogue.all_mechanisms().items():
         can = support(kind)
         marks = ["●" if can[column] else "" for column in COLUMNS]
-        local = "●" if math.isfinite(kind.examples()[0].local_epsilon) else ""
+        local = "●" if math.isfinite(kind.examples()[0].local_epsilon or math.inf) else ""
         cells = [f"{{py:obj}}`{name} <shuffledp.{kind.__name__}>`", kind.task, local, *marks, kind.summary]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

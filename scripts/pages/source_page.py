@@ -43,7 +43,7 @@ PAGE = """<!DOCTYPE html>
 
 
 def write_pages(app: Sphinx, error: Exception | None) -> None:
-    """One for each file, and for each folder a list of its files. Plain ones: the theme takes a tenth of a second each."""
+    """One for each file, and for each folder a list of its files; plain ones, as the theme takes long for each."""
     if error is not None:
         return
     waiting, done = list(LINKED), set()

@@ -22,6 +22,7 @@ PROJECT = {
 """Pages outside of docs/, and where they stand on the site."""
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+TOCTREE = re.compile(r"^[`:]{3}\{toctree\}(.*?)^[`:]{3}$", re.MULTILINE | re.DOTALL)
 OTHERS = "<!-- other pages -->"
 """Where a list of pages takes those that no list names."""
 
@@ -68,11 +69,16 @@ def _relinked(text: str, name: str, place: str, pages: dict[str, str]) -> str:
 def _list_others(staged: Path) -> None:
     """Pages that no table of contents names stand in the list that asks for them: a new page needs no entry."""
     texts = {path: path.read_text("utf-8") for path in staged.rglob("*.md")}
-    named = {word.lstrip("/") for text in texts.values() for block in re.findall(r"^[`:]{3}\{toctree\}(.*?)^[`:]{3}$",
-             text, re.MULTILINE | re.DOTALL) for word in re.findall(r"^(?:.*<)?([\w/.-]+)>?$", block, re.MULTILINE)}  # fmt: skip
+    named = {name for path, text in texts.items() for name in _listed(path.relative_to(staged).parent, text)}
     left = [path.stem for path in sorted(staged.glob("*.md")) if path.stem not in {*named, "index"}]
+    block = ":::{toctree}\n:hidden:\n\n" + "\n".join(f"/{name}" for name in left) + "\n:::" if left else ""
     for path, text in texts.items():
         if OTHERS in text:
-            listed = "\n".join(f"/{name}" for name in left)
-            block = f":::{{toctree}}\n:hidden:\n\n{listed}\n:::" if left else ""
             path.write_text(text.replace(OTHERS, block), "utf-8")
+
+
+def _listed(folder: Path, text: str) -> list[str]:
+    """The pages of a page's tables of contents, from the top."""
+    blocks = TOCTREE.findall(text)
+    words = [word for block in blocks for word in re.findall(r"^(?:.*<)?([\w/.-]+)>?$", block, re.MULTILINE)]
+    return [word.lstrip("/") if word.startswith("/") else (folder / word).as_posix() for word in words]

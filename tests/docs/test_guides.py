@@ -8,7 +8,9 @@ import pytest
 
 from tests.docs.page import DOCS, Page
 
-GUIDES = sorted([*DOCS.glob("tutorial/*.md"), *DOCS.glob("howto/*.md"), DOCS / "choose-epsilon.md", DOCS / "sharp-edges.md"])
+GUIDES = sorted(
+    [*DOCS.glob("tutorial/*.md"), *DOCS.glob("howto/*.md"), DOCS / "choose-epsilon.md", DOCS / "sharp-edges.md"]
+)
 
 
 @pytest.mark.slow

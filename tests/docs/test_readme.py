@@ -134,7 +134,9 @@ def test_links_lead_somewhere(page: Path) -> None:
     # What is made with the site is linked to by its place there.
     made = {ROOT / "docs" / "api" / "index.rst", ROOT / "docs" / "gallery.md"}
     for target in LINK.findall(re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)):
-        assert "://" in target or (page.parent / target).resolve() in made or (page.parent / target).exists(), f"{page.name} links to {target}"
+        assert "://" in target or (page.parent / target).resolve() in made or (page.parent / target).exists(), (
+            f"{page.name} links to {target}"
+        )
 
 
 def test_the_limits_of_the_numerics_page() -> None:

@@ -10,9 +10,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from sphinx.search.en import SearchEnglish
 
 import shuffledp as sdp
 from shuffledp.mechanisms import catalogue
@@ -72,27 +74,28 @@ def test_no_link_inside_the_site_is_dead(site: Path) -> None:
                 assert parts.scheme != "file", f"{page} links to {target}"
                 continue
             file = (page.parent / unquote(parts.path)).resolve() if parts.path else page
-            if not file.exists():
-                dead.append(f"{page.relative_to(site)} → {target}")
-            elif parts.fragment and file in pages and unquote(parts.fragment) not in pages[file].names:
+            known = pages[file].names if file in pages else {unquote(parts.fragment)}
+            if not file.exists() or (parts.fragment and unquote(parts.fragment) not in known):
                 dead.append(f"{page.relative_to(site)} → {target}")
     assert not dead, "\n".join(sorted(dead)[:40])
 
 
-def stem(site: Path, words: str) -> list[set[int]]:
-    """The pages in which each word stands, by the index that the search box reads."""
-    index = json.loads(re.sub(r"^Search\.setIndex\((.*)\)$", r"\1", (site / "searchindex.js").read_text("utf-8"), flags=re.S))
-    from sphinx.search.en import SearchEnglish
+def search_index(site: Path) -> dict[str, Any]:
+    """What the search box reads."""
+    text = (site / "searchindex.js").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    return found
 
+
+def pages_with(index: dict[str, Any], words: str) -> set[str]:
+    """The pages on which all these words stand, stemmed as the search box stems them."""
     language = SearchEnglish({})
     found = []
     for word in re.findall(r"\w+", words.lower()):
-        if word in language.stopwords:
-            continue
-        key = language.stem(word)
-        places = [index[part].get(key, []) for part in ("terms", "titleterms")]
-        found.append({one for place in places for one in (place if isinstance(place, list) else [place])})
-    return found
+        if word not in language.stopwords:
+            places = [index[part].get(language.stem(word), []) for part in ("terms", "titleterms")]
+            found.append({one for place in places for one in (place if isinstance(place, list) else [place])})
+    return {index["filenames"][one] for one in set.intersection(*found)}
 
 
 @pytest.mark.slow
@@ -107,9 +110,7 @@ def stem(site: Path, words: str) -> list[set[int]]:
 )
 def test_the_search_finds_it(site: Path, words: str, page: str) -> None:
     """All its words stand on the page where the answer is."""
-    text = (site / "searchindex.js").read_text("utf-8")
-    names = json.loads(re.sub(r"^Search\.setIndex\((.*)\)$", r"\1", text, flags=re.S))["filenames"]
-    assert names.index(page) in set.intersection(*stem(site, words))
+    assert page in pages_with(search_index(site), words)
 
 
 @pytest.mark.slow
@@ -135,6 +136,17 @@ def test_links_are_moved_with_their_pages() -> None:
     assert relinked("[x](../src/z.py#L3)", "docs/a.md", "a.md", pages) == "[x](repo:src/z.py#L3)"
     assert relinked("[x](https://a.b)", "docs/a.md", "a.md", pages) == "[x](https://a.b)"
     assert relinked("```\n[x](../src/z.py)\n```", "docs/a.md", "a.md", pages) == "```\n[x](../src/z.py)\n```"
+
+
+def test_a_page_that_no_list_names_is_listed(tmp_path: Path) -> None:
+    """Also if another folder has a page of that name."""
+    (tmp_path / "howto").mkdir()
+    (tmp_path / "index.md").write_text("# x\n\n:::{toctree}\nhowto/index\n:::\n\n<!-- other pages -->\n")
+    (tmp_path / "howto" / "index.md").write_text("# x\n\n:::{toctree}\nspark\n/old\n:::\n")
+    for name in ("spark.md", "old.md", "howto/spark.md"):
+        (tmp_path / name).write_text("# x\n")
+    staging._list_others(tmp_path)
+    assert (tmp_path / "index.md").read_text().endswith(":::{toctree}\n:hidden:\n\n/spark\n:::\n")
 
 
 @pytest.mark.parametrize("name", ["krr", "balcer-cheu", "privunit-optimized", "gaussian", "poisson-dump", "laplace"])

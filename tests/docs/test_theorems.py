@@ -82,7 +82,7 @@ def test_every_citation_key_is_explained() -> None:
     assert used <= keys
 
 
-# --- tests that are named: by what really stands in them, where the script reads their source ---------------------------
+# --- tests that are named: by what really stands in them, where the script reads their source -------------------------
 
 
 def named() -> list[tuple[Any, str, Path, str]]:
