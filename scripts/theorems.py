@@ -15,8 +15,10 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
+
+import references
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "shuffledp"
@@ -25,16 +27,11 @@ PAGE = ROOT / "docs" / "theorems.md"
 BEGIN = "<!-- made from docstrings by scripts/theorems.py: begin -->"
 END = "<!-- end -->"
 LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["shuffledp"]["layers"]
+MOST_TESTS = 3
+"""Named for each statement; there may be more."""
+REFUSAL = re.compile("bad_|refus|sentence|no_message|errors$")
+"""Tests of what is not computed stand last."""
 LABEL = re.compile(r"(Theorem|Requires|Returns|Deviates):\s*(.*)")
-
-
-class Source:
-    """The text of a test file, and its words: each file is searched once, not once for each statement."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.words = frozenset(re.findall(r"\w+", text))
-        self.after_dots = frozenset(re.findall(r"\.(\w+)", text))
 
 
 @dataclass(frozen=True)
@@ -48,15 +45,26 @@ class Statement:
     summary: str
     parts: dict[str, str]
 
-    def tests(self, sources: dict[Path, Source]) -> list[Path]:
-        """The test files that mention it: by name, by alias, or a method together with its class."""
-        first, *rest = self.name.split(".")
-        return [
-            path
-            for path, source in sources.items()
-            if (first in source.words and source.after_dots.issuperset(rest))
-            or (self.alias and f'"{self.alias}"' in source.text)
-        ]
+    @cached_property
+    def place(self) -> str:
+        """Its definition, or that of its class, as a dotted name."""
+        return f"{references.module_of(self.file)}.{self.name.split('.')[0]}"
+
+    @cached_property
+    def chosen(self) -> str:
+        """The name by which a bound is chosen; "" for everything else."""
+        return self.alias if self.file.parent.name == "bounds" else ""
+
+    @cached_property
+    def methods(self) -> frozenset[str]:
+        """What of its class it is: nothing for a whole one."""
+        return frozenset(self.name.split(".")[1:])
+
+    def touched_by(self, found: references.Touched) -> bool:
+        """Whether a test refers to it: a bound also by the name that users choose it by, a method also by its own."""
+        if self.chosen and self.chosen in found.bounds:
+            return True
+        return self.place in found.names and self.methods <= found.attributes
 
 
 def parts_of(docstring: str) -> dict[str, str]:
@@ -84,7 +92,7 @@ def first_sentence(docstring: str) -> str:
 def statements() -> tuple[Statement, ...]:
     """Every class, function and method whose docstring has a ``Theorem:`` line, in the order of the layers."""
     files = sorted(PACKAGE.rglob("*.py"), key=lambda path: (_layer(path), path))
-    return tuple(statement for path in files for statement in _walk(path, ast.parse(path.read_text("utf-8")), ""))
+    return tuple(statement for path in files for statement in _walk(path, references.parsed(path), ""))
 
 
 def _layer(path: Path) -> int:
@@ -114,10 +122,59 @@ def _alias(node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 @cache
+def all_tests() -> dict[tuple[Path, str], references.Touched]:
+    """Every test by file and name. Those beside the folders are about the package as a whole and name everything."""
+    files = sorted(TESTS.glob("*/**/test_*.py"))
+    return {(path, name): found for path in files for name, found in references.tests_of(path).items()}
+
+
+@cache
+def about() -> dict[tuple[Path, str], int]:
+    """How many statements each test touches: the fewer, the more it is about each of them."""
+    return {test: sum(one.touched_by(found) for one in statements()) for test, found in all_tests().items()}
+
+
+def tests_for(statement: Statement) -> tuple[str, list[tuple[Path, str]]]:
+    """By way of which other definition ("" if none is needed), and the few tests that are most about it."""
+    direct = [test for test, found in all_tests().items() if statement.touched_by(found)]
+    if direct:
+        return "", _most_about(statement, direct)
+    # What is no name in any test is tested by way of what uses it, best where a method is called by its own name.
+    for methods in (statement.methods, frozenset()):
+        user, through = _by_way_of(statement.place, methods)
+        if through:
+            return user, _most_about(statement, through)
+    return "", []
+
+
+def _by_way_of(place: str, methods: frozenset[str]) -> tuple[str, list[tuple[Path, str]]]:
+    """The nearest definition that uses this one and that tests refer to, and these tests."""
+    waiting, seen = [place], {place}
+    while waiting:
+        users = sorted(user for one in waiting for user in references.users_of().get(one, ()) if user not in seen)
+        for user in users:
+            through = [t for t, found in all_tests().items() if user in found.names and methods <= found.attributes]
+            if through:
+                return user, through
+        seen.update(users)
+        waiting = users
+    return "", []
+
+
+def _most_about(statement: Statement, tests: list[tuple[Path, str]]) -> list[tuple[Path, str]]:
+    def rank(test: tuple[Path, str]) -> tuple[object, ...]:
+        path, name = test
+        beside = statement.file.stem in path.stem
+        same_layer = path.relative_to(TESTS).parts[0] == statement.file.relative_to(PACKAGE).parts[0]
+        refusal = bool(REFUSAL.search(name))
+        return (refusal, not beside, about()[test], not same_layer, path.as_posix(), name)
+
+    return sorted(tests, key=rank)[:MOST_TESTS]
+
+
+@cache
 def table() -> str:
     """The same for every page: made once in a process."""
-    # Tests of one layer each; those beside the folders are about the package as a whole and name everything.
-    sources = {path: Source(path.read_text("utf-8")) for path in sorted(TESTS.glob("*/**/test_*.py"))}
     lines = ["| statement | what it says | requires | deviates | code | tests |", "|---|---|---|---|---|---|"]
     for statement in statements():
         head, colon, detail = statement.parts["Theorem"].partition(": ")
@@ -127,16 +184,22 @@ def table() -> str:
             statement.summary,
             statement.parts.get("Requires", "–"),
             statement.parts.get("Deviates", "–"),
-            f"`{statement.name}` in [{code}](../src/shuffledp/{code})",
-            "<br>".join(_link(path) for path in statement.tests(sources)) or "–",
+            f"`{statement.name}` in [{code}](../src/shuffledp/{code}#{statement.name.rpartition('.')[2]})",
+            _tests_cell(statement),
         ]
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     return "\n".join(lines)
 
 
-def _link(path: Path) -> str:
-    name = path.relative_to(TESTS).as_posix()
-    return f"[{name}](../tests/{name})"
+def _tests_cell(statement: Statement) -> str:
+    user, tests = tests_for(statement)
+    words = [f"by way of `{user.rpartition('.')[2]}`:"] if user else []
+    return "<br>".join([*words, *(_link(*test) for test in tests)]) or "–"
+
+
+def _link(path: Path, name: str) -> str:
+    file = path.relative_to(TESTS).as_posix()
+    return f"[{file}::{name}](../tests/{file}#{name})"
 
 
 def _cell(text: str) -> str:

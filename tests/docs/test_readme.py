@@ -1,6 +1,6 @@
-"""What README.md and the pages of docs/ show is what the package does.
+"""What README.md and the page of the commands show is what the package does; no link of any page is dead.
 
-``python -m tests.docs.test_readme`` writes the real output below each command of README.md.
+``python -m tests.docs.test_readme`` writes the real output below each command of both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from tests.cli.toured import toured
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS = ROOT / "docs" / "reference" / "commands.md"
+SHOWING = README + COMMANDS.read_text("utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MOST_LINES, MOST_BYTES = 110, 120_000
+"""Two screens, and one picture."""
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.]*\w)")
@@ -30,24 +34,25 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)#]+)\)")
 
 
 def blocks(kind: str) -> list[str]:
-    return [text for name, text in BLOCK.findall(README) if name == kind]
+    return [text for name, text in BLOCK.findall(SHOWING) if name == kind]
 
 
 def examples() -> list[tuple[str, str]]:
-    """The ``./run`` command of every console block with the output shown below it."""
+    """The command of every console block with the output shown below it; each once."""
     parts = [block.partition("\n") for block in blocks("console")]
-    return [(command.removeprefix("$ "), output) for command, _, output in parts]
+    found = {" ".join(arguments_of(command.removeprefix("$ "))): (command, output) for command, _, output in parts}
+    return [(command.removeprefix("$ "), output) for command, output in found.values()]
 
 
 def plain_commands() -> list[str]:
-    """Every ``./run`` command of a sh block, whose output is not shown."""
+    """Every command of a sh block, whose output is not shown."""
     lines = [line.partition("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
-    return [line for line in lines if line.startswith("./run")]
+    return [line for line in lines if line.split()[:1] in (["./run"], ["shuffledp"])]
 
 
 def arguments_of(command: str) -> list[str]:
     program, *arguments = shlex.split(command)
-    assert program == "./run"
+    assert program in ("./run", "shuffledp")
     return arguments
 
 
@@ -109,6 +114,13 @@ def test_commands_without_output_work(
     assert outcome.status == 0
 
 
+def test_it_fits_two_screens_and_has_one_picture() -> None:
+    """Which is there, and small."""
+    assert len(README.splitlines()) <= MOST_LINES
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    assert 10_000 < (ROOT / picture).stat().st_size <= MOST_BYTES
+
+
 def test_there_are_examples() -> None:
     """The patterns above find something."""
     assert blocks("python")
@@ -119,8 +131,12 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link is to a file that exists."""
-    for target in LINK.findall(page.read_text("utf-8")):
-        assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
+    # What is made with the site is linked to by its place there.
+    made = {ROOT / "docs" / "api" / "index.rst", ROOT / "docs" / "gallery.md"}
+    for target in LINK.findall(re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)):
+        assert "://" in target or (page.parent / target).resolve() in made or (page.parent / target).exists(), (
+            f"{page.name} links to {target}"
+        )
 
 
 def test_the_limits_of_the_numerics_page() -> None:
@@ -133,7 +149,7 @@ def test_the_limits_of_the_numerics_page() -> None:
 
 
 def renewed(text: str) -> str:
-    """README.md with the real output below each command; the one line of JSON is broken at its keys."""
+    """A page with the real output below each command; the one line of JSON is broken at its keys."""
 
     def renew(block: re.Match[str]) -> str:
         kind, (command, _, _) = block[1], block[2].partition("\n")
@@ -149,4 +165,5 @@ def renewed(text: str) -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "README.md").write_text(renewed(README), "utf-8")
+    for shown in (ROOT / "README.md", COMMANDS):
+        shown.write_text(renewed(shown.read_text("utf-8")), "utf-8")

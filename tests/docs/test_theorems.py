@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
-import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,17 +19,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "theorems.md"
 
 
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("theorems", ROOT / "scripts" / "theorems.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-theorems = load_script()
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(ROOT / "scripts")
+    theorems = importlib.import_module("theorems")
+    references = importlib.import_module("references")
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -85,3 +80,127 @@ def test_every_citation_key_is_explained() -> None:
         for key in re.findall(r"\[([A-Z]{2,}\d*)\b", text)
     }
     assert used <= keys
+
+
+# --- tests that are named: by what really stands in them, where the script reads their source -------------------------
+
+
+def named() -> list[tuple[Any, str, Path, str]]:
+    """Statement, by way of what, file and name of each test that the table names."""
+    return [
+        (statement, user, path, name)
+        for statement in theorems.statements()
+        for user, tests in [theorems.tests_for(statement)]
+        for path, name in tests
+    ]
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code and that of what is defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
+
+
+def flat(thing: Any) -> Iterator[Any]:
+    """What marks, lists and dictionaries hold."""
+    if isinstance(thing, list | tuple | set | frozenset):
+        for one in thing:
+            yield from flat(one)
+    elif isinstance(thing, dict):
+        yield from flat([*thing, *thing.values()])
+    elif isinstance(thing, pytest.Mark):
+        yield from flat([thing.args, thing.kwargs])
+    else:
+        yield thing
+
+
+@cache
+def words_and_things(function: Any) -> tuple[set[str], list[Any]]:
+    """All names and texts in the code that a test may run in its own file, and what the names stand for there."""
+    words: set[str] = set()
+    things: list[Any] = list(flat(getattr(function, "pytestmark", [])))
+    waiting, seen = [function], set()
+    while waiting:
+        now = waiting.pop()
+        # A fixture is an object around its function.
+        now = getattr(now, "_fixture_function", now)
+        if now in seen or not isinstance(now, FunctionType):
+            continue
+        seen.add(now)
+        used = {name for code in codes(now.__code__) for name in (*code.co_names, *code.co_varnames)}
+        words |= used | {text for code in codes(now.__code__) for text in flat(code.co_consts) if isinstance(text, str)}
+        for name in used & now.__globals__.keys():
+            thing = now.__globals__[name]
+            things += flat(thing)
+            if getattr(thing, "__module__", "") == function.__module__ or hasattr(thing, "_fixture_function"):
+                waiting.append(thing)
+    return words, things
+
+
+def refers(function: Any, module: str, name: str) -> bool:
+    """Whether a test knows the thing itself, or names it: as a part of a module, or in an import of its own."""
+    thing = getattr(importlib.import_module(module), name)
+    words, things = words_and_things(function)
+    modules = [one for one in things if isinstance(one, ModuleType)]
+    return (
+        any(one is thing or type(one) is thing or getattr(one, "__func__", None) is thing for one in things)
+        or any(vars(one).get(word) is thing for one in modules for word in words)
+        or {module, name} <= words
+    )
+
+
+def test_every_statement_names_tests_that_exist() -> None:
+    """At least one; its file defines it, and has the statement's name, or that of what it is tested by way of."""
+    without = {statement.name for statement in theorems.statements()}
+    for statement, user, path, name in named():
+        without.discard(statement.name)
+        text = path.read_text("utf-8")
+        assert re.search(rf"^def {name}\(", text, re.MULTILINE), f"{path.name}::{name}"
+        spoken = (user or statement.place).rpartition(".")[2]
+        assert re.search(rf"\b{spoken}\b", text) or (statement.chosen and f'"{statement.chosen}"' in text)
+    assert not without
+
+
+def test_the_tests_of_a_bound_touch_it() -> None:
+    """In the compiled code of each named test stands the bound, its name, or the list of all bounds."""
+    tests = [(statement, user, path, name) for statement, user, path, name in named() if statement.chosen]
+    assert {statement.chosen for statement, *_ in tests} == set(BOUND_OF)
+    for statement, user, path, name in tests:
+        function = getattr(importlib.import_module(references.module_of(path)), name)
+        words, things = words_and_things(function)
+        chosen = statement.chosen in {*words, *(one for one in things if isinstance(one, str))}
+        place = user or statement.place
+        assert chosen or refers(function, *place.rsplit(".", 1)), f"{path.name}::{name} for {statement.name}"
+
+
+def test_the_script_is_not_misled_by_words(tmp_path: Path) -> None:
+    """A local name that is spelled like a bound is none; an import, a re-export and a bound by its name are."""
+    text = """
+import shuffledp as sdp
+from shuffledp.bounds.clone import CloneBound as Alike
+
+def helper():
+    return Alike()
+
+def test_by_a_helper():
+    helper()
+
+def test_by_name():
+    sdp.amplify(sdp.KRR(1.0, 2), 10, bound="clone")
+
+def test_of_words():
+    KRR, CloneBound = "clone", 1
+"""
+    path = tmp_path / "test_words.py"
+    path.write_text(text, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(references, "ROOT", tmp_path)
+        found = references.tests_of(path)
+    clone, krr = "shuffledp.bounds.clone.CloneBound", "shuffledp.mechanisms.frequency.krr.KRR"
+    assert clone in found["test_by_a_helper"].names
+    assert krr in found["test_by_name"].names
+    assert found["test_by_name"].bounds == {"clone"}
+    assert not found["test_of_words"].names & {clone, krr}
+    assert not found["test_of_words"].bounds
