@@ -162,7 +162,7 @@ def _chosen_bounds(node: ast.AST) -> Iterator[str]:
         for one, other in pairwise(words):
             if isinstance(one, ast.Constant) and one.value in ("--bound", "--against"):
                 yield from _texts(other)
-        if isinstance(node, ast.Call) and _chain(node.func)[-1:] == ["parametrize"]:
+        if isinstance(node, ast.Call) and _chain(node.func)[-1:] == ["parametrize"] and len(node.args) > 1:
             columns = {word for text in _texts(node.args[0]) for word in text.replace(",", " ").split()}
             yield from _texts(node.args[1]) if BY_NAME & columns else ()
 

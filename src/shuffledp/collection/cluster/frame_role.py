@@ -15,7 +15,8 @@ from shuffledp.collection.engine import spark_session
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.given_data import named
 from shuffledp.collection.lot import SHUFFLER, noise_of
-from shuffledp.collection.report import CONFIDENCE, PARTIES_APART, Report
+from shuffledp.collection.manner import CONFIDENCE, Manner
+from shuffledp.collection.report import PARTIES_APART, Report
 from shuffledp.planner.plan_file import Plan
 from shuffledp.sampling.random import KEY_BYTES, SystemSource
 from shuffledp.tasks.rules import STRICT, Rules
@@ -89,12 +90,15 @@ def estimate(
     allow_weaker: bool = False,
     round_number: int = 1,
     options: Any = None,
+    confidence: float = CONFIDENCE,
+    post: str | None = None,
 ) -> Report:
     """Estimates and guarantee from the shuffled messages of a data frame.
 
     ``users``: of how many people they are, where that cannot be told from their number. ``allow_weaker``,
-    ``round_number`` and ``options`` as for ``shuffledp.collect``. Messages of another plan or round are refused, as are
-    fewer users than the plan's target needs; rows that are no messages are counted and set aside. No ledger is kept.
+    ``round_number``, ``options``, ``confidence`` and ``post`` as for ``shuffledp.collect``. Messages of another plan or
+    round are refused, as are fewer users than the plan's target needs; rows that are no messages are counted and set
+    aside. No ledger is kept.
     """
     chosen = Plan.of(plan)
     _demand_frame("estimate", frame)
@@ -103,6 +107,7 @@ def estimate(
         raise ValueError("estimate: the messages were made for another plan or round than the one given.")
     if not label["shuffled"]:
         raise ValueError("estimate: expected messages that were shuffled; call shuffledp.spark.shuffle on them first.")
+    manner = Manner.of("estimate", confidence, post, chosen.task, whole=options is None)
     asking = Asking.of("estimate", chosen, options)
     found = message_frame.total(frame, mechanism, asking.reading)
     if found is None or not found.messages:
@@ -112,8 +117,10 @@ def estimate(
     guarantee.demand(allow_weaker)
     result = asking.reading.finish(found.statistic, came)
     counts = {"messages": found.messages, "refused": found.refused}
-    quantities = asking.quantities(result, CONFIDENCE)
-    return Report(guarantee, result, quantities, PARTIES_APART, "spark", counts=counts, asked=asking.count)
+    return Report(
+        guarantee, result, manner.quantities(asking, result), PARTIES_APART, "spark", counts=counts,
+        asked=asking.count, manner=manner,
+    )  # fmt: skip
 
 
 def _without_gaps(rules: Rules) -> Rules:
