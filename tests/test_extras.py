@@ -168,7 +168,7 @@ def test_a_collection_without_matplotlib_has_no_picture(planned: Path) -> None:
     """It does not fail at its last step, and its report shows no picture that is not there."""
     status, out, err = python(("matplotlib",), COMMAND_LINE, *COLLECT, folder=planned)
     assert (status, err) == (0, "")
-    assert "Report and estimates are in result." in " ".join(out.split())
+    assert "Report and estimates were written to result." in " ".join(out.split())
     assert (planned / "result" / "estimates.csv").exists()
     assert not (planned / "result" / "estimates.png").exists()
     assert "estimates.png" not in (planned / "result" / "report.md").read_text("utf-8")
