@@ -18,6 +18,7 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.statement.condition import conditions
+from shuffledp.statement.exposure import caution
 from shuffledp.statement.statement import Statement, facts_of
 
 SPELLINGS = {"local-epsilon": LOCAL, "epsilon-local": LOCAL}
@@ -76,11 +77,11 @@ def command(
         document = _document(found, target) | {"conditions": list(needed)}
         if report is not None:
             report_option.write("calibrate", _statement(found, target, needed), report)
-    show.caution(delta, found.schedule.people)
+    cautions = caution(delta, found.schedule.people)
     if json:
-        typer.echo(json_text(document))
+        typer.echo(json_text(document | ({"warnings": cautions} if cautions else {})))
     else:
-        _print(found, target)
+        _print(found, target, "\n".join(cautions))
         show.conditions(needed)
 
 
@@ -135,7 +136,7 @@ def _document(found: Calibration, target: Target) -> dict[str, Any]:
     return document
 
 
-def _print(found: Calibration, target: Target) -> None:
+def _print(found: Calibration, target: Target, warning: str) -> None:
     value = found.epsilon
     shown = f"{found.value:,}" if isinstance(found.value, int) else repr(found.value)
     pairs = [
@@ -154,4 +155,4 @@ def _print(found: Calibration, target: Target) -> None:
         pairs.append(("mechanism", f"{found.mechanism.name}: {settings}"))
     if found.limit:
         pairs.append(("limit", found.limit))
-    show.rows("The most useful setting that meets the target", pairs)
+    show.rows("The most useful setting that meets the target", pairs, warning)

@@ -65,7 +65,8 @@ def create(
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
     )  # fmt: skip
     made.save(out)
-    shown.written("campaign", out)
+    if not json:
+        shown.written("campaign", out)
     _tell(made, json)
 
 
