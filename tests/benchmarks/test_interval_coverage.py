@@ -11,7 +11,7 @@ from shuffledp.mechanisms.mechanism import Mechanism
 
 USERS, RUNS, SEED = 400, 120, 7
 LEAST = float(binom.ppf(1e-7, RUNS, 0.93) / RUNS)
-"""Runs that cover 93% on average do not cover less but with probability 1e-7, even if a run's labels all fall together."""
+"""Runs that cover 93% on average cover no less but with probability 1e-7, even if a run's labels all fall together."""
 TRIED = [
     pytest.param(study, mechanism, id=f"{study.name}-{mechanism.name}")
     for study in STUDIES

@@ -95,7 +95,7 @@ def test_what_rests_on_the_shuffler_alone_must_be_asked_for(tmp_path: Path) -> N
     assert (told["plan"], told["best"], told["best_by_shuffler"]) == (None, None, "pure-dump")
     written = run(*asked, "--rests-on", "shuffler", "--out", str(path))
     assert (written.status, written.err) == (0, "")
-    assert f"The plan with pure-dump is in {path}" in " ".join(written.out.split())
+    assert f"The plan with pure-dump was written to {path}" in " ".join(written.out.split())
     assert Plan.load(path).mechanism.local_epsilon is None
 
 

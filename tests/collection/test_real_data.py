@@ -1,8 +1,7 @@
-"""Real data that nobody here chose, from the file to the result in two commands, `plan` and `collect`, and no other tool.
+"""Real data that nobody here chose, from the file to the result in two commands, `plan` and `collect`, no more.
 
-Estimates are compared with what pandas counts in the same file. Collections draw fresh randomness: an estimate is
-farther than 8 standard errors from the truth with probability below 1e-14, and what has no standard error is asked for
-with intervals of confidence 1 − 1e-10.
+Estimates are compared with what pandas counts in the same file. Collections draw fresh randomness, so that intervals of
+confidence 1 − 1e-10 are asked for: each of the hundreds of truths must lie within its own.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import pytest
 
 from tests.cli import run
 
-FAR = 8.0
 SURE = "99.99999999%"
 Truth = dict[tuple[str, str], float]
 """What is true of each quantity and label."""
@@ -180,8 +178,6 @@ def demand_near(real: Real, room: Path, name: str) -> None:
         seen += 1
         assert row.confidence == pytest.approx(1 - 1e-10, abs=1e-12)
         assert row.low <= wanted <= row.high, (row.quantity, row.label)
-        if not math.isnan(row.standard_error):
-            assert abs(row.estimate - wanted) <= FAR * row.standard_error, (row.quantity, row.label)
     assert seen >= min(len(found), len(truth)) * 0.5
     assert set(found["label"]) >= {label for quantity, label in truth if quantity in set(found["quantity"])}
 

@@ -23,6 +23,7 @@ from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
 from shuffledp.statement.condition import conditions
+from shuffledp.statement.exposure import caution
 from shuffledp.statement.statement import Statement, facts_of
 
 VISIBLY = 1e-3
@@ -113,11 +114,12 @@ def command(
             rows.insert(1, ("quick answer", f"{show.upper(quick.upper)} ({quick.bound})"))
     with argument.said_by("amplify", "sweep"):
         wanted.write(choice, subject, schedule, delta, bound, colluding)
-    show.caution(delta, schedule.people)
+    cautions = caution(delta, schedule.people)
     if json:
-        typer.echo(json_text(document))
+        typer.echo(json_text(document | ({"warnings": cautions} if cautions else {})))
     else:
-        show.rows("Privacy of the shuffled messages", rows, curve.note)
+        show.rows("Privacy of the shuffled messages", rows, "\n".join(filter(None, [curve.note, *cautions])))
+        show.written("certificate", certificate)
         show.conditions(needed)
 
 
@@ -210,7 +212,6 @@ def _save(claim: Claim, path: Path) -> None:
         claim.save(path)
     except OSError as error:
         raise ValueError(f"amplify: cannot write {path}: {error.strerror}.") from None
-    show.written("certificate", path)
 
 
 def _certificate(value: BoundValue) -> str:

@@ -18,6 +18,7 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.statement.condition import conditions
+from shuffledp.statement.exposure import caution
 from shuffledp.statement.statement import Statement, facts_of
 
 SPELLINGS = {"local-epsilon": LOCAL, "epsilon-local": LOCAL}
@@ -78,11 +79,11 @@ def command(
             if not found.epsilon.guarantee:
                 raise ValueError(f"calibrate: --report states a guarantee, and {bound} is none.")
             report_option.write("calibrate", _statement(found, target, needed), report)
-    show.caution(delta, found.schedule.people)
+    cautions = caution(delta, found.schedule.people)
     if json:
-        typer.echo(json_text(document))
+        typer.echo(json_text(document | ({"warnings": cautions} if cautions else {})))
     else:
-        _print(found, target)
+        _print(found, target, "\n".join(cautions))
         show.conditions(needed)
 
 
@@ -137,7 +138,7 @@ def _document(found: Calibration, target: Target) -> dict[str, Any]:
     return document
 
 
-def _print(found: Calibration, target: Target) -> None:
+def _print(found: Calibration, target: Target, warning: str) -> None:
     value = found.epsilon
     shown = f"{found.value:,}" if isinstance(found.value, int) else repr(found.value)
     standing = "guaranteed" if value.guarantee else "as printed, NOT a guarantee"
@@ -157,4 +158,4 @@ def _print(found: Calibration, target: Target) -> None:
         pairs.append(("mechanism", f"{found.mechanism.name}: {settings}"))
     if found.limit:
         pairs.append(("limit", found.limit))
-    show.rows("The most useful setting that meets the target", pairs)
+    show.rows("The most useful setting that meets the target", pairs, warning)

@@ -80,7 +80,8 @@ def create(
         question=question, admission=None if issuer_key is None else _admission(issuer, issuer_key),
     )  # fmt: skip
     made.save(out)
-    shown.written("campaign", out)
+    if not json:
+        shown.written("campaign", out)
     _tell(made, json)
 
 

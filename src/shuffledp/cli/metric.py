@@ -148,7 +148,8 @@ def amplify(
     if plot is not None:
         title = f"{metric.amplification.name}, {metric.users:,} users, δ = {figures.scientific(delta)}"
         _draw(plot, drawn, style, title)
-        show.written("figure", plot)
+        if not json:
+            show.written("figure", plot)
     if json:
         typer.echo(json_text(document))
         return

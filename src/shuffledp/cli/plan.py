@@ -157,7 +157,8 @@ def command(
     chosen = None if best is None else replace(best.plan, ledger=quoted, read_from_data=read)
     if plot is not None:
         plot_to(ranking, plot)
-        show.written("figure", plot)
+        if not json:
+            show.written("figure", plot)
     if out is not None and chosen is not None:
         chosen.save(out)
     warnings = [] if seen is None else [seen.words()]

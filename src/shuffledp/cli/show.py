@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from shuffledp.document import BEYOND
-from shuffledp.statement import exposure
 from shuffledp.statement.citation import sources_of
 
 
@@ -54,21 +53,16 @@ def note(sentence: str) -> None:
     Console(stderr=True, soft_wrap=True).print(Text(sentence))
 
 
-def written(what: str, path: Path) -> None:
-    """Where a file is that was asked for."""
-    note(f"The {what} was written to {path}.")
+def written(what: str, path: Path | None) -> None:
+    """Where a file is, if one was asked for."""
+    if path is not None:
+        note(f"The {what} was written to {path}.")
 
 
 def papers(theorem: str) -> list[tuple[str, str]]:
     """A row with the full citation of every key in a theorem's name, where it has any."""
     found = sources_of(theorem)
     return [("papers", "\n".join(found))] if found else []
-
-
-def caution(delta: float | None, users: int) -> None:
-    """A sentence on stderr where a δ that was given is not far below one over the users."""
-    for sentence in exposure.caution(delta, users):
-        note(sentence)
 
 
 def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:

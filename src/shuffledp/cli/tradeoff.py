@@ -89,7 +89,8 @@ def command(
         document = report.document(points)
         if plot is not None:
             draw(curves(), plot, title=report.subject.capitalize(), log=log)
-            show.written("figure", plot)
+            if not json:
+                show.written("figure", plot)
     if json:
         typer.echo(json_text(document))
     else:
