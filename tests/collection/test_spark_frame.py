@@ -296,7 +296,7 @@ def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tm
     again = run_command(*arguments)
     assert again.status == 2
     assert "expected a new or empty directory" in again.err
-    assert "needs --engine spark" in run_command(*arguments[:8], "--out", str(tmp_path / "o")).err
+    assert "needs --engine spark" in run_command(*arguments[:7], "--out", str(tmp_path / "o")).err
 
 
 def test_a_job_that_is_unknown_to_an_address_is_not_overwritten(frames: dict[str, DataFrame], tmp_path: Path) -> None:
