@@ -109,7 +109,7 @@ def killer(workers: tuple[int, ...], marks: Path) -> threading.Thread:
 def same(engine: Spark, plan: Plan, frame: DataFrame, shared: Path, workers: tuple[int, ...]) -> dict[str, Any]:
     """The files of the same rows in other orders and partitions, with attempts side by side, and with a kill."""
     found: dict[str, Any] = {}
-    frames = {"plain": frame, "divided": frame.repartition(7), "killed": frame.sort(F.desc("id"))}
+    frames = {"plain": frame, "killed": frame.repartition(7).sort(F.desc("id"))}
     for name, one in frames.items():
         marks = shared / f"marks-{plan.mechanism.name}-{name}"
         marks.mkdir()
