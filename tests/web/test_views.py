@@ -144,6 +144,25 @@ def test_a_plan(visit: Visit, tmp_path: Path) -> None:
     assert json.loads(saved.read_text("utf-8")) == half["plan"]
 
 
+def test_mechanisms_are_ranked(visit: Visit) -> None:
+    """Progress, then the table; the answer is a short plan's, as calibrating all mechanisms takes half a minute."""
+    status, found = visit.server.ask("plan", {"task": "frequency", "domain": 4, "users": 1000, "epsilon": 1,
+                                              "delta": 1e-6, "mechanism": "krr"})  # fmt: skip
+    assert status == 200
+    lines = json.dumps({"progress": {"step": "calibrating", "done": 1, "total": 24}}) + "\n" + json.dumps(found) + "\n"
+    page = visit.open("plan?domain=4&users=1000&delta=1e-6")
+    visit.exact("#error")
+    page.route("**/api/plan", lambda route: route.fulfill(status=200, content_type="application/x-ndjson", body=lines))
+    page.click("#rank")
+    page.wait_for_selector("tbody tr.best:has-text('krr')")
+    offer = found["answer"]["mechanisms"][0]
+    assert page.get_attribute("tbody tr.best [data-exact]", "data-exact") == json.dumps(offer["standard_error"])
+    cells = page.locator("tbody tr.best td").all_inner_texts()
+    assert cells[-1] == offer["rests_on"]
+    page.fill("#f-epsilon", "0.5")
+    page.wait_for_selector("text=This was computed for other settings")
+
+
 def test_mixed_crowds(visit: Visit) -> None:
     """A user of each group has her own ε."""
     page = visit.open("crowd?groups=1%3A500%3B2%3A500&options=4&delta=1e-6")

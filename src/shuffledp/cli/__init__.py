@@ -11,8 +11,8 @@ EXTRAS = {
     "typer": f"the command line needs typer and rich; {installing('cli')}.",
     "rich": f"the command line needs typer and rich; {installing('cli')}.",
     "pyarrow": f"collections need pyarrow; {installing('collect')}.",
-    "starlette": f"a shuffler that listens needs starlette and uvicorn; {installing('service')}.",
-    "uvicorn": f"a shuffler that listens needs starlette and uvicorn; {installing('service')}.",
+    "starlette": f"a shuffler that listens, or the page, needs starlette and uvicorn; {installing('web')}.",
+    "uvicorn": f"a shuffler that listens, or the page, needs starlette and uvicorn; {installing('web')}.",
     "matplotlib": f"figures need matplotlib; {installing('plot')}.",
 }
 """What to say where a module is not installed."""

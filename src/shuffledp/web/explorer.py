@@ -37,7 +37,7 @@ ENDED = {"connection": "close"}
 BUSY = "web: many questions are waiting already; try again in a moment."
 
 
-class Refusal(Exception):
+class Declined(Exception):
     """A status and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -66,7 +66,7 @@ class Explorer:
             Route("/api/tasks", _tasks, methods=["GET"]),
             *(Route(f"/api/{name}", self._asker(each), methods=["POST"]) for name, each in OPERATIONS.items()),
         ]
-        handlers: dict[Any, Any] = {Refusal: _refuse, HTTPException: _refuse_other, Exception: _fail}
+        handlers: dict[Any, Any] = {Declined: _refuse, HTTPException: _refuse_other, Exception: _fail}
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._running)
 
     @asynccontextmanager
@@ -87,7 +87,7 @@ class Explorer:
 
         path = PAGE / request.path_params.get("file", "index.html")
         if path.parent != PAGE or path.suffix not in KINDS or not path.is_file():
-            raise Refusal(404, "web: there is nothing at this address.")
+            raise Declined(404, "web: there is nothing at this address.")
         return FileResponse(path, media_type=KINDS[path.suffix], headers={"cache-control": "no-cache"})
 
     async def _watched(self, _: Request) -> Response:
@@ -106,7 +106,7 @@ class Explorer:
             try:
                 inquiry = operation.inquiry(given)
             except ValueError as error:
-                raise Refusal(422, str(error)) from None
+                raise Declined(422, str(error)) from None
             if LINES in request.headers.get("accept", ""):
                 told = self._lines(operation, inquiry, given, _gone(request))
                 return StreamingResponse(told, media_type=LINES, headers=_fresh())
@@ -126,11 +126,11 @@ class Explorer:
         try:
             found = await self._pool.lane(operation.is_long).ask(inquiry, heard)
         except Busy:
-            raise Refusal(503, BUSY) from None
+            raise Declined(503, BUSY) from None
         except OverBudget as error:
-            raise Refusal(422, str(error)) from None
+            raise Declined(422, str(error)) from None
         if "refused" in found:
-            raise Refusal(422, found["refused"])
+            raise Declined(422, found["refused"])
         python = lines.of(operation.name, given)
         content = json_text({"command": lines.command(inquiry), "python": python, **found}).encode()
         if len(content) <= LONGEST_KEPT:
@@ -142,7 +142,7 @@ class Explorer:
     async def _lines(
         self, operation: Operation, inquiry: Inquiry, given: Mapping[str, Any], gone: Coroutine[Any, Any, None]
     ) -> AsyncIterator[bytes]:
-        """How far it is, a line each, and at last the document or the refusal; who stops reading stops the work."""
+        """How far it is, a line each, and at last the document; who stops reading stops the work."""
         queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         work = asyncio.create_task(self._answer(operation, inquiry, given, queue.put_nowait))
         work.add_done_callback(lambda _: queue.put_nowait({}))
@@ -156,8 +156,8 @@ class Explorer:
                 return
             try:
                 yield await work + b"\n"
-            except Refusal as refusal:
-                yield json.dumps({"error": refusal.sentence, "status": refusal.status}).encode() + b"\n"
+            except Declined as declined:
+                yield json.dumps({"error": declined.sentence, "status": declined.status}).encode() + b"\n"
         finally:
             work.cancel()
             left.cancel()
@@ -176,23 +176,23 @@ def _fresh() -> dict[str, str]:
 async def _body(request: Request, operation: Operation) -> Any:
     """The JSON of a request, of which no more is read than may be sent."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise Refusal(415, f"{operation.name}: expected a body of type application/json.")
+        raise Declined(415, f"{operation.name}: expected a body of type application/json.")
     content = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for piece in request.stream():
                 content += piece
                 if len(content) > MOST_BYTES:
-                    raise Refusal(
+                    raise Declined(
                         413,
                         f"{operation.name}: a request may have {MOST_BYTES >> 20} MB; run the command in a terminal.",
                     )
     except TimeoutError:
-        raise Refusal(408, f"{operation.name}: the request did not come whole.") from None
+        raise Declined(408, f"{operation.name}: the request did not come whole.") from None
     try:
         return json.loads(bytes(content), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise Refusal(400, f"{operation.name}: expected JSON, got something else, or nested too deeply.") from None
+        raise Declined(400, f"{operation.name}: expected JSON, got something else, or nested too deeply.") from None
 
 
 def _no_constant(name: str) -> Any:
@@ -213,11 +213,11 @@ async def _tasks(_: Request) -> Response:
     return JSONResponse({"tasks": told, "questions": list(NAMES)}, headers={"cache-control": "no-cache"})
 
 
-async def _refuse(_: Request, refusal: Refusal) -> Response:
+async def _refuse(_: Request, declined: Declined) -> Response:
     from starlette.responses import JSONResponse
 
-    more = {503: {"retry-after": "1"}, 408: ENDED, 413: ENDED}.get(refusal.status, {})
-    return JSONResponse({"error": refusal.sentence}, refusal.status, headers=_fresh() | more)
+    more = {503: {"retry-after": "1"}, 408: ENDED, 413: ENDED}.get(declined.status, {})
+    return JSONResponse({"error": declined.sentence}, declined.status, headers=_fresh() | more)
 
 
 async def _fail(request: Request, error: Exception) -> Response:

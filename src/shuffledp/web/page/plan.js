@@ -43,7 +43,7 @@ export const plan = {
     rehearse = settled((found) => tried.run({ plan: found, repeat: REPEATS }), 900);
     latest = new Latest((given, superseded) => preview(frame, given, superseded));
     usable(frame).then(() => frame.rebuild());
-    return [live, card("One simulated collection beside the truth", tried.place), h("section", { cls: "card" }, h("div", { cls: "head" }, h("h2", { text: "All mechanisms, by error" }), start), ranked.place), take];
+    return [live, card("One simulated collection beside the truth", tried.place), h("section", { cls: "card dense" }, h("div", { cls: "head" }, h("h2", { text: "All mechanisms, by error" }), start), ranked.place), take];
   },
   changed(frame) {
     ranked.outdate(question(frame));

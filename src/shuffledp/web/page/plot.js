@@ -123,6 +123,7 @@ export function lines({ label, file, csv, x, y, series, asked, area, tall }) {
     const inside = ([at, value]) => Number.isFinite(value) && (!y.log || value > 0) && (!x.log || at > 0);
     if (area) svg.append(s("path", { cls: "area", d: path(series[0].points.filter(inside), X, Y) + `L${X(over.to)},${room.bottom}L${X(over.from)},${room.bottom}Z` }));
     if (asked) svg.append(s("line", { cls: "asked", x1: X(asked.x), x2: X(asked.x), y1: room.top, y2: room.bottom }));
+    const names = [];
     for (const one of series) {
       const points = one.points.filter(inside);
       if (!points.length) continue;
@@ -130,10 +131,12 @@ export function lines({ label, file, csv, x, y, series, asked, area, tall }) {
       const [at, value] = points[Math.min(points.length - 1, Math.round((one.at ?? 0.7) * (points.length - 1)))];
       // Beside the line, not on it: above a falling one is room to the right, below it to the left.
       const falls = points.at(-1)[1] < points[0][1], above = (one.dy ?? -10) < 0;
-      const wide = 7 * one.name.length, wanted = X(at) + (falls === above ? 8 : -8 - wide);
+      const name = width < 480 ? one.short ?? one.name : one.name;
+      const wide = 7 * name.length, wanted = X(at) + (falls === above ? 8 : -8 - wide);
       const left = Math.max(room.left + 4, Math.min(room.right - wide, wanted));
-      svg.append(s("text", { cls: `name ${one.cls ?? ""}`, x: left, y: Y(value) + (one.dy ?? -10), text: one.name }));
+      names.push(s("text", { cls: `name ${one.cls ?? ""}`, x: left, y: Y(value) + (one.dy ?? -10), text: name }));
     }
+    svg.append(...names);
     const dot = s("circle", { cls: "dot", r: 5 });
     const near = asked && nearest(series[0].points.filter(inside), asked.x);
     if (near) {

@@ -52,9 +52,9 @@ function shown(frame, { answer: told, command, python }, alone) {
     label: `Share caught against false alarms for ${up(told.users, 6)} users`, file: "trade-off", area: true, tall: 360,
     csv: () => "fpr,fnr\n" + told.curve.fpr.map((x, at) => `${x},${told.curve.fnr[at]}`).join("\n") + "\n",
     x: { name: "false alarms", reach: one }, y: { name: "caught", reach: one }, asked: { x: level, text: `${plain(100 * level)}% false alarms` },
-    series: [{ name: "shuffled: at most", points: roc(told), at: 0.62, dy: 26 },
-      ...(other ? [{ name: "one message, not shuffled", cls: "other", points: roc(other), at: 0.25, dy: -10 }] : []),
-      { name: "guessing", cls: "faint", points: [[0, 0], [0.85, 0.85], [1, 1]], at: 0.5, dy: 34 }],
+    series: [{ name: "shuffled: at most", short: "shuffled", points: roc(told), at: 0.7, dy: 34 },
+      ...(other ? [{ name: "one message, not shuffled", short: "one message alone", cls: "other", points: roc(other), at: 0.45, dy: -12 }] : []),
+      { name: "guessing", cls: "faint", points: [[0, 0], [0.3, 0.3], [1, 1]], at: 0.5, dy: 28 }],
   }));
   take.replaceChildren(conditions(told.conditions), home({ command, python, buttons: [linker()] }));
 }
