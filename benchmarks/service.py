@@ -46,6 +46,7 @@ from shuffledp.service.store import Accepted, Piece
 
 Served = tuple[int, int]
 """Process id and port."""
+KINDS = ("empty", "single", "many")
 CONNECTIONS, BATCH, TURNS = 64, 100, 4
 TICKS = os.sysconf("SC_CLK_TCK")
 BARS: dict[str, tuple[str, float]] = {
@@ -146,33 +147,46 @@ def load(port: int, request: bytes, seconds: float) -> int:
     return done
 
 
+def request_of(campaign: Campaign, reports: int) -> bytes:
+    """One request with so many reports."""
+    size = reports * campaign.report_bytes
+    head = f"POST /v1/campaigns/{campaign.id}/rounds/1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\n"
+    return f"{head}Content-Length: {size}\r\n\r\n".encode() + os.urandom(size)
+
+
 @contextmanager
-def shuffler_server(campaign: Campaign, key: ShufflerKey, room: Path, database: str | None) -> Iterator[Served]:
-    """A shuffler that has just opened a campaign's round."""
+def shuffler_server(room: Path, database: str | None, reports: int) -> Iterator[tuple[Served, Campaign, bytes]]:
+    """A shuffler that has just opened a campaign's round, and a request for it."""
+    campaign, key = campaign_of(1000)
     place = Place.of(room, None, database)
     place.make(key)
     with closing(place.store()) as store:
         Keeper(place, store).accept(Accepted(campaign, None), int(time.time()))
     shared = ["--database", database] if database else []
     with server("-m", "shuffledp", "serve", "--state", str(room), "--listen", "127.0.0.1:0", *shared) as found:
-        yield found
+        yield found, campaign, request_of(campaign, reports)
 
 
 def requests(arguments: argparse.Namespace) -> dict[str, float]:
     """One report, and many, a request; against an application that does nothing, in turns."""
-    campaign, key = campaign_of(1000)
-    head = f"POST /v1/campaigns/{campaign.id}/rounds/1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {REPORTS_TYPE}\r\n"
-
-    def request(reports: int) -> bytes:
-        size = reports * campaign.report_bytes
-        return f"{head}Content-Length: {size}\r\n\r\n".encode() + os.urandom(size)
-
+    spent, asked = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0)
     with tempfile.TemporaryDirectory() as room:
-        spent, asked, memory = _asked(campaign, key, Path(room), request, arguments)
-        stored = (
-            {} if arguments.database else {"stored bytes / wire bytes": stored_over_wire(Path(room, "b"), campaign)}
-        )
-    each = {name: spent[name] / asked[name] for name in spent}
+        kept = Path(room, "many")
+        with ExitStack() as stack:
+            begin, database = stack.enter_context, arguments.database
+            single = begin(shuffler_server(Path(room, "single"), database, 1))
+            many = begin(shuffler_server(kept, database, BATCH))
+            found = [(begin(server(__file__, "--empty")), single[2]), (single[0], single[2]), (many[0], many[2])]
+            for turn in range(TURNS + 1):
+                for name, ((pid, port), content) in zip(KINDS, found, strict=True):
+                    begun = seconds_of(pid)
+                    answers = load(port, content, arguments.seconds / TURNS)
+                    # The first turn warms up.
+                    asked[name] += answers if turn else 0
+                    spent[name] += seconds_of(pid) - begun if turn else 0
+            memory = megabytes_of(single[0][0])
+        stored = {} if database else {"stored bytes / wire bytes": stored_over_wire(kept, many[1])}
+    each = {name: spent[name] / asked[name] for name in KINDS}
     return {
         "empty ASGI requests a core-second": 1 / each["empty"],
         "single request / empty ASGI app": each["single"] / each["empty"],
@@ -181,29 +195,6 @@ def requests(arguments: argparse.Namespace) -> dict[str, float]:
         "server's resident MB": memory,
         **stored,
     }
-
-
-def _asked(
-    campaign: Campaign, key: ShufflerKey, room: Path, request: Callable[[int], bytes], arguments: argparse.Namespace
-) -> tuple[dict[str, float], dict[str, int], float]:
-    """Seconds and requests of each kind, and the memory of the server."""
-    with ExitStack() as stack:
-        begin, database = stack.enter_context, arguments.database
-        kinds = {
-            "empty": (begin(server(__file__, "--empty")), request(1)),
-            "single": (begin(shuffler_server(campaign, key, room / "a", database)), request(1)),
-            "many": (begin(shuffler_server(campaign, key, room / "b", database)), request(BATCH)),
-        }
-        spent, asked = dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 0)
-        for turn in range(TURNS + 1):
-            for name, ((pid, port), content) in kinds.items():
-                begun = seconds_of(pid)
-                answers = load(port, content, arguments.seconds / TURNS)
-                if turn:
-                    asked[name] += answers
-                    spent[name] += seconds_of(pid) - begun
-        memory = megabytes_of(kinds["single"][0][0])
-    return spent, asked, memory
 
 
 def stored_over_wire(state: Path, campaign: Campaign) -> float:

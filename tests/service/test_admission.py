@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+import shuffledp
 from shuffledp.array import Bytes
 from shuffledp.service.admission import PrivateTokens
 from shuffledp.service.campaign import Campaign
@@ -137,6 +139,23 @@ def test_reports_need_a_token(tmp_path: Path, issuer: Issuer) -> None:
         Campaign.of(shuffler.campaign.document | {"admission": {"kind": "guess"}})
     for store in (shuffler.store, plain.store):
         store.close()
+
+
+def test_the_example_of_the_page(tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client with a function that gets its token."""
+    monkeypatch.chdir(tmp_path)
+    campaign = campaign_with(issuer)
+    campaign.save("campaign.json")
+    page = (Path(__file__).parents[2] / "docs" / "shuffler.md").read_text("utf-8")
+    (example,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    room = {"sdp": shuffledp, "issuer": issuer}
+    exec(example, room)
+    client = room["client"]
+    assert isinstance(client, shuffledp.Client)
+    token = client._token(1)
+    assert token is not None
+    assert campaign.admission is not None
+    assert campaign.admission.admitted(token, campaign.id, 1).tolist() == [True]
 
 
 def test_a_campaign_names_its_issuer(tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,18 @@ def test_proxies_forget(name: str) -> None:
     assert not re.search(r"proxy_set_header\s+(X-Forwarded|X-Real-IP|User-Agent|Cookie|Forwarded)", text)
 
 
+def test_the_commands_that_need_a_database_or_an_issuer() -> None:
+    """Other tests run what they stand for; here, that the page spells them right."""
+    lines = [shlex.split(line)[1:] for line in re.findall(r"^    (shuffledp .*)$", PAGE, re.MULTILINE)]
+    assert len(lines) == 3
+    for words in lines:
+        command = get_command(app)
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {name for parameter in command.params for name in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known
+
+
 def test_the_page_names_them() -> None:
     """Whoever reads it finds the files."""
     for path in DEPLOY.iterdir():

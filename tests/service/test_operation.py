@@ -115,6 +115,25 @@ def test_servers_in_front(tmp_path: Path, database_server: Postgres) -> None:
     assert (tmp_path / "front" / "stderr.log").read_bytes() == b""
 
 
+def test_shufflers_that_share_a_database(tmp_path: Path, database_server: Postgres) -> None:
+    """Each closes its own rounds: one that has not the key of a round would give it up."""
+    from shuffledp.service.key_file import ShufflerKey
+
+    database = database_server.new_database()
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)), database=database)
+    for report in shuffler.reports([0] * 30):
+        assert shuffler.post(report)
+    other = Place.of(tmp_path / "other", None, database)
+    other.make(ShufflerKey.new())
+    with closing(other.store()) as store:
+        keeper = Keeper(other, store)
+        assert not keeper.is_due(NOW + 9999)
+        keeper.turn(NOW + 9999)
+    assert shuffler.round().state is State.OPEN
+    assert shuffler.turn() is State.FORGOTTEN
+    shuffler.store.close()
+
+
 def test_what_a_server_needs() -> None:
     """A sentence where there is neither a directory nor a database, or the database is none."""
     assert "--state" in run("serve").err

@@ -165,7 +165,7 @@ def _keeping(place: Place) -> Iterator[Keeper]:
 
 def _found(keeper: Keeper, id_: str) -> tuple[Accepted, Round]:
     """A campaign and its last round, by the beginning of its id."""
-    known = [each for each in keeper.store.accepted() if each.campaign.id.startswith(id_)]
+    known = [each for each in keeper.own() if each.campaign.id.startswith(id_)]
     if len(known) != 1:
         raise ValueError(f"campaign: expected the id of one campaign of this shuffler, or its beginning, got {id_!r}.")
     return known[0], keeper.store.rounds(known[0].campaign.id)[-1]

@@ -65,7 +65,7 @@ class Keeper:
     def turn(self, now: int) -> None:
         """Every step that is due. What fails in one campaign does not keep the others waiting."""
         failed: Exception | None = None
-        for accepted in self.store.accepted():
+        for accepted in self.own():
             try:
                 self._turn(accepted, now)
             except (ShuffledpError, ValueError, OSError) as error:
@@ -73,9 +73,14 @@ class Keeper:
         if failed is not None:
             raise failed
 
+    def own(self) -> list[Accepted]:
+        """The campaigns of this very shuffler: others that share the store have the keys of theirs."""
+        mine = self.place.identity.identity
+        return [accepted for accepted in self.store.accepted() if accepted.campaign.identity == mine]
+
     def is_due(self, now: int) -> bool:
         """Whether ``turn`` has anything to do."""
-        for accepted in self.store.accepted():
+        for accepted in self.own():
             rounds = self.store.rounds(accepted.campaign.id)
             if self._next_of(accepted, rounds) or any(self._step(accepted, each, now) for each in rounds):
                 return True
