@@ -1,9 +1,9 @@
 """Runs a page as a reader would: every command and every block of Python, from top to bottom, in one folder.
 
-``console`` blocks hold ``$ shuffledp …`` with output below; ``…`` stands for anything, and a block without output only has
-to work. ``python`` blocks share one session; ``print(…)  # text`` prints that text, or a ``text`` block below is what was
-printed. ``sh`` blocks are commands whose output is not shown. What only a network or a person can do is listed here, and
-nothing else is left out.
+``console`` blocks hold ``$ shuffledp …`` with output below; ``…`` stands for anything, and a block without output only
+has to work. ``python`` blocks share one session; ``print(…)  # text`` prints that text, or a ``text`` block below is
+what was printed. ``sh`` blocks are commands whose output is not shown. What only a network or a person can do is listed
+here, and nothing else is left out.
 """
 
 from __future__ import annotations
