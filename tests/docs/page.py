@@ -82,6 +82,6 @@ def commands(text: str) -> list[tuple[str, str]]:
 def demand(shown: str, real: str, where: str) -> None:
     """What is shown is there, in this order, however lines are broken; … is anything, and so is the slack."""
     words, found = " ".join(shown.split()), " ".join(real.split())
-    pattern = re.escape(words).replace("…", ".*?")
+    pattern = re.sub(r"(?:\\ )?…(?:\\ )?", ".*?", re.escape(words))
     pattern = re.sub(r"(numerical\\ slack\\ )\S+?(?=\\ )", r"\1\\S+", pattern)
     assert re.search(pattern, found, re.DOTALL), f"{where} shows\n{words}\nbut there is\n{found}"

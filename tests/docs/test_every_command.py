@@ -24,7 +24,9 @@ def commands(page: Path) -> list[str]:
     """The lines that begin with the program's name, in blocks of code."""
     text = page.read_text("utf-8").replace("\\\n", " ")
     blocks = re.findall(r"^```(?:sh|console)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [OPEN.sub("", line).strip() for block in blocks for line in LINE.findall(block)]
+    lines = [OPEN.sub("", line).strip() for block in blocks for line in LINE.findall(block)]
+    # Its two words are made one before they are parsed.
+    return [re.sub(r"(--range \S+) \S+", r"\1", line) if line.startswith("ask ") else line for line in lines]
 
 
 def demand_parsed(words: list[str]) -> None:
