@@ -52,4 +52,5 @@ html_theme_options = {
     "pygments_light_style": "default",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {"index": []}
+# Pages that stand alone have no neighbours to list.
+html_sidebars = {"index": [], "catalogue": [], "gallery": []}

@@ -1,7 +1,7 @@
 """Which test touches which definition of the package: by what each test refers to, not by words that look alike.
 
-The source is read, not imported. A name counts where it is resolved, through imports and re-exports, to the file where it
-is defined. Helpers, fixtures and constants of the same file belong to the tests that use them.
+The source is read, not imported. A name counts where it is resolved, through imports and re-exports, to the file where
+it is defined. Helpers, fixtures and constants of the same file belong to the tests that use them.
 """
 
 from __future__ import annotations

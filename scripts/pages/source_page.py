@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from pathlib import Path
 
 from docutils import nodes
@@ -10,6 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.util.osutil import relative_uri
 
 ROOT = Path(__file__).resolve().parents[2]
+DEFINED = re.compile(r"\s*(?:def|class) (\w+)")
 LINKED: dict[str, None] = {}
 """What was linked to, in the order found."""
 
@@ -67,8 +69,15 @@ def _list(here: str, inside: list[str]) -> str:
 
 
 def _listing(path: Path) -> str:
-    lines = html.escape(path.read_text("utf-8"), quote=False).splitlines()
-    shown = (f'<a id="L{number}" href="#L{number}">{number:4}</a> {line}' for number, line in enumerate(lines, 1))
+    """Numbered lines; what is defined in one can be linked to by its name, too, the first of a name."""
+    shown, seen = [], set()
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        found = DEFINED.match(line)
+        name = found[1] if found and found[1] not in seen else ""
+        seen.add(name)
+        text = html.escape(line, quote=False)
+        text = f'<span id="{name}">{text}</span>' if name else text
+        shown.append(f'<a id="L{number}" href="#L{number}">{number:4}</a> {text}')
     return f"<pre>{chr(10).join(shown)}</pre>"
 
 

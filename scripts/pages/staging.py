@@ -56,10 +56,10 @@ def _relinked(text: str, name: str, place: str, pages: dict[str, str]) -> str:
         if not target or ":" in target:
             return link[0]
         file = os.path.normpath(PurePosixPath(name).parent / target)
-        if file in pages:
-            return f"{link[1]}{os.path.relpath(pages[file], PurePosixPath(place).parent)}{mark}{anchor}{link[3]}"
-        if file.startswith("docs/"):
-            return link[0]
+        # Pictures of docs/ stand where they stood.
+        there = pages.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
+        if there:
+            return f"{link[1]}{os.path.relpath(there, PurePosixPath(place).parent)}{mark}{anchor}{link[3]}"
         return f"{link[1]}repo:{file}{mark}{anchor}{link[3]}"
 
     parts = FENCE.split(text)

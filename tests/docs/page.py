@@ -1,9 +1,9 @@
 """Runs a page as a reader would: every command and every block of Python, from top to bottom, in one folder.
 
-``console`` blocks hold ``$ shuffledp …`` with output below; ``…`` stands for anything, and a block without output only has
-to work. ``python`` blocks share one session; ``print(…)  # text`` prints that text, or a ``text`` block below is what was
-printed. ``sh`` blocks are commands whose output is not shown. What only a network or a person can do is listed here, and
-nothing else is left out.
+``console`` blocks hold ``$ shuffledp …`` with output below; ``…`` stands for anything, and a block without output only
+has to work. ``python`` blocks share one session; ``print(…)  # text`` prints that text, or a ``text`` block below is
+what was printed. ``sh`` blocks are commands whose output is not shown. What only a network or a person can do is listed
+here, and nothing else is left out.
 """
 
 from __future__ import annotations
@@ -82,6 +82,6 @@ def commands(text: str) -> list[tuple[str, str]]:
 def demand(shown: str, real: str, where: str) -> None:
     """What is shown is there, in this order, however lines are broken; … is anything, and so is the slack."""
     words, found = " ".join(shown.split()), " ".join(real.split())
-    pattern = re.escape(words).replace("…", ".*?")
+    pattern = re.sub(r"(?:\\ )?…(?:\\ )?", ".*?", re.escape(words))
     pattern = re.sub(r"(numerical\\ slack\\ )\S+?(?=\\ )", r"\1\\S+", pattern)
     assert re.search(pattern, found, re.DOTALL), f"{where} shows\n{words}\nbut there is\n{found}"
