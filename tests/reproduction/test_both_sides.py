@@ -1,4 +1,4 @@
-"""What a paper says and what comes out, both computed here; formulas of this file or of tests/oracle, no bound of ours."""
+"""What a paper says and what comes out, both computed here, by formulas of this file or of tests/oracle."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_separate_cohorts(options: int, local: float) -> None:
 
 
 def test_keeps_growing() -> None:
-    """The error of a random half-space, (B² − 1)/(m·d) with B = (e^ε+1)/(e^ε−1)·√π·Γ((d+1)/2)/Γ(d/2), falls at first."""
+    """A random half-space's error, (B² − 1)/(m·d) with B = √π·Γ((d+1)/2)/(Γ(d/2)·tanh(ε/2)), falls at first."""
     d, total = 1024, 8.0
 
     def error(runs: int) -> float:
