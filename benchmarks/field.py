@@ -71,7 +71,6 @@ def cell(place: int, data: Any) -> dict[str, Any] | None:
     client, messages = timed(lambda: mechanism.encode(values, rng=np.random.default_rng(1)))
     server, estimate = timed(lambda: mechanism.estimate(messages))
     truth, users = np.ravel(mechanism.truth(values)), len(values)
-    unit = 1.0 if data.task == "frequency" else float(users)
     # Means and counts alike as shares of the users, or of the range of a number.
     width = 1.0 if protocol.name == "laplace" or data.task == "frequency" else 2.0
     off = (np.ravel(estimate.value) - truth) / (users if data.task == "frequency" else width)
@@ -83,7 +82,7 @@ def cell(place: int, data: Any) -> dict[str, Any] | None:
         "error": float(np.sqrt(np.mean(off**2))), "stated_error": float(np.sqrt(np.mean(stated**2))),
         "messages": mechanism.messages_per_user, "bits": mechanism.messages_per_user * mechanism.message_bits,
         "client_microseconds": 1e6 * client / users, "server_microseconds": 1e6 * server / users,
-        "liar_moves": None if mechanism.influence is None else mechanism.influence / unit,
+        "liar_moves": mechanism.influence,
     }  # fmt: skip
 
 
@@ -211,14 +210,15 @@ def page(result: dict[str, Any]) -> str:
         "# The field, measured\n\n"
         "Made by `benchmarks/run`, which also writes "
         "[benchmarks/result.json](../benchmarks/result.json). One accountant for all: every protocol is calibrated by "
-        f"the same certified bounds to (ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users. Times are processor times "
+        f"the same certified bounds to (ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users, with default "
+        "settings. Times are processor times "
         f"of one run on {result['machine']['cores']} cores that were busy with other work (load "
         f"{result['machine']['load']:.1f}); "
         "only ratios within a table mean anything elsewhere.\n",
         "## Protocols on data\n\n"
         "*Error*: root mean square over all options as a share of the users, or of a mean as a share of the range, in "
-        "one run; *stated*: what the mechanism says beforehand. *Liar*: by how many users, or times the range over n, one "
-        "person who sends anything at all moves an estimate. Local ε “–”: the message is in the clear and hides "
+        "one run; *stated*: what the mechanism says beforehand. *Liar*: how many honest users one liar counts for "
+        "at the most. Local ε “–”: the message is in the clear and hides "
         "only among dummies.\n",
     ]
     for name in dict.fromkeys(row["data"] for row in result["protocols"]):
