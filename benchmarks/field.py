@@ -19,12 +19,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from algorithm_1 import Algorithm1
-from field_data import DELTA, EPSILON, PROTOCOLS, USERS, calibrated, data_sets
+from field_data import DELTA, EPSILON, OPTIONS, PROTOCOLS, USERS, calibrated, data_sets
 from mechanisms import COMPARED, compare, rivals_of
 
 import shuffledp as sdp
@@ -42,7 +43,7 @@ response = dp.m.make_randomized_response(list(range(OPTIONS)), prob=0.02)
 start = time.process_time()
 for _ in range(2000):
     response(5)
-print(json.dumps({"seconds": (time.process_time() - start) / 2000, "version": dp.__version__ if hasattr(dp, "__version__") else ""}))
+print(json.dumps({"seconds": (time.process_time() - start) / 2000}))
 """
 
 
@@ -63,26 +64,25 @@ def cell(place: int, data: Any) -> dict[str, Any] | None:
     """One protocol on one data set; None where it cannot reach the target there."""
     protocol = PROTOCOLS[place]
     try:
-        found = calibrated(place, data.options)
+        found = calibrated(place)
     except sdp.NotApplicable:
         return None
     mechanism, values = found.mechanism, protocol.scale(data.values)
     client, messages = timed(lambda: mechanism.encode(values, rng=np.random.default_rng(1)))
     server, estimate = timed(lambda: mechanism.estimate(messages))
     truth, users = np.ravel(mechanism.truth(values)), len(values)
-    unit = 1.0 if data.task == "frequency" else float(users)
     # Means and counts alike as shares of the users, or of the range of a number.
     width = 1.0 if protocol.name == "laplace" or data.task == "frequency" else 2.0
     off = (np.ravel(estimate.value) - truth) / (users if data.task == "frequency" else width)
     stated = np.sqrt(np.ravel(mechanism.variance(values))) / (users if data.task == "frequency" else width)
     return {
-        "task": data.task, "data": data.name, "protocol": protocol.name, "options": data.options,
+        "task": data.task, "data": data.name, "protocol": protocol.name,
         "setting": found.setting, "value": found.value, "epsilon": found.epsilon.upper, "bound": found.epsilon.bound,
         "local_epsilon": mechanism.local_epsilon,
         "error": float(np.sqrt(np.mean(off**2))), "stated_error": float(np.sqrt(np.mean(stated**2))),
         "messages": mechanism.messages_per_user, "bits": mechanism.messages_per_user * mechanism.message_bits,
         "client_microseconds": 1e6 * client / users, "server_microseconds": 1e6 * server / users,
-        "liar_moves": None if mechanism.influence is None else mechanism.influence / unit,
+        "liar_moves": mechanism.influence,
     }  # fmt: skip
 
 
@@ -108,17 +108,21 @@ def accounting() -> list[dict[str, Any]]:
     ratio = math.e
     for users in SIZES:
         say(f"accounting, n = {users:.0e}")
-        ours = [timed(lambda: sdp.amplify(sdp.VariationRatio.of_ldp(1.0), users, bound="stronger-clone").epsilon(0.01 / users))
-                for _ in range(5)]  # fmt: skip
-        seconds = statistics.median(one for one, _ in ours)
+        ours = [timed(partial(certified, users)) for _ in range(3)]
+        seconds, value = statistics.median(one for one, _ in ours), ours[0][1]
         theirs: float | None = None
         if users <= WHOLE:
             literal = Algorithm1(ratio, (ratio - 1) / (ratio + 1), ratio, users)
-            theirs, epsilon = timed(lambda: literal.epsilon(0.01 / users))
-            assert abs(epsilon - ours[0][1].upper) <= 2 * literal.resolution
-        rows.append({"users": users, "epsilon": ours[0][1].upper, "slack": ours[0][1].slack, "seconds": seconds,
+            theirs, epsilon = timed(partial(literal.epsilon, 0.01 / users))
+            assert abs(epsilon - value.upper) <= 2 * literal.resolution
+        rows.append({"users": users, "epsilon": value.upper, "slack": value.slack, "seconds": seconds,
                      "algorithm_1_seconds": theirs, "ratio": None if theirs is None else theirs / seconds})  # fmt: skip
     return rows
+
+
+def certified(users: int) -> Any:
+    """ε of any 1-LDP randomizer."""
+    return sdp.amplify(sdp.VariationRatio.of_ldp(1.0), users, bound="stronger-clone").epsilon(0.01 / users)
 
 
 def rounds() -> list[dict[str, Any]]:
@@ -127,11 +131,20 @@ def rounds() -> list[dict[str, Any]]:
     for count in (1, 100, 1000):
         say(f"{count} rounds")
         curve = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 10_000, bound="stronger-clone")
-        mine, value = timed(lambda: sdp.compose(curve, count).epsilon(1e-6))
-        theirs, other = timed(lambda: curve.to_pld().self_compose(count).get_epsilon_for_delta(1e-6))
+        mine, value = timed(partial(composed, curve, count))
+        theirs, other = timed(partial(composed_there, curve, count))
         rows.append({"rounds": count, "epsilon": value.upper, "slack": value.slack, "seconds": mine,
-                     "dp_accounting_epsilon": other, "dp_accounting_seconds": theirs, "ratio": theirs / mine})  # fmt: skip
+                     "dp_accounting_epsilon": other, "dp_accounting_seconds": theirs,
+                     "ratio": theirs / mine})  # fmt: skip
     return rows
+
+
+def composed(curve: Any, count: int) -> Any:
+    return sdp.compose(curve, count).epsilon(1e-6)
+
+
+def composed_there(curve: Any, count: int) -> float:
+    return float(curve.to_pld().self_compose(count).get_epsilon_for_delta(1e-6))
 
 
 # --- encoding, aggregating, collecting ------------------------------------------------------------------------------
@@ -139,13 +152,14 @@ def rounds() -> list[dict[str, Any]]:
 
 def libraries(interpreter: str | None) -> dict[str, Any]:
     """Encoding and aggregating beside other libraries; ratios are theirs over ours in the same run."""
-    choice = argparse.Namespace(users=100_000, epsilon=1.0, repetitions=3)
+    choice = argparse.Namespace(users=20_000, epsilon=1.0, repetitions=1)
     rows: list[dict[str, Any]] = []
     with rivals_of(interpreter) as rivals:
         for name in COMPARED:
             say(f"encode and aggregate: {name}")
             rows += [{"mechanism": row.mechanism, "options": row.options, "step": row.step, "seconds": row.system,
-                      "rivals": row.rivals, "ratio": row.ratio} for row in compare(name, 128, choice, rivals)]  # fmt: skip
+                      "rivals": row.rivals, "ratio": row.ratio}
+                     for row in compare(name, 128, choice, rivals)]  # fmt: skip
         versions = {} if rivals is None else rivals.versions
     if interpreter is not None:
         asked = subprocess.run(
@@ -195,21 +209,22 @@ def page(result: dict[str, Any]) -> str:
     parts = [
         "# The field, measured\n\n"
         "Made by `benchmarks/run`, which also writes "
-        "[benchmarks/result.json](../benchmarks/result.json). One accountant for all: every protocol is calibrated by the "
-        f"same certified bounds to (ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users. Times are processor times of one "
-        f"run on {result['machine']['cores']} cores that were busy with other work (load {result['machine']['load']:.1f}); "
+        "[benchmarks/result.json](../benchmarks/result.json). One accountant for all: every protocol is calibrated by "
+        f"the same certified bounds to (ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users, with default "
+        "settings. Times are processor times "
+        f"of one run on {result['machine']['cores']} cores that were busy with other work (load "
+        f"{result['machine']['load']:.1f}); "
         "only ratios within a table mean anything elsewhere.\n",
         "## Protocols on data\n\n"
-        "*Error*: root mean square over all options as a share of the users, or of a mean as a share of the range, in one "
-        "run; *stated*: what the mechanism says beforehand. *Liar*: by how many users, or times the range over n, one "
-        "person who sends anything at all moves an estimate. Local ε “–”: the message is in the clear and hides "
+        "*Error*: root mean square over all options as a share of the users, or of a mean as a share of the range, in "
+        "one run; *stated*: what the mechanism says beforehand. *Liar*: how many honest users one liar counts for "
+        "at the most. Local ε “–”: the message is in the clear and hides "
         "only among dummies.\n",
     ]
     for name in dict.fromkeys(row["data"] for row in result["protocols"]):
         mine = sorted((row for row in result["protocols"] if row["data"] == name), key=lambda row: row["stated_error"])
-        first = mine[0]
-        size = f", {first['options']} options" if first["options"] else ""
-        parts.append(f"### {name} ({first['task']}{size})\n")
+        size = f", {OPTIONS} options" if mine[0]["task"] == "frequency" else ""
+        parts.append(f"### {name} ({mine[0]['task']}{size})\n")
         parts.append(table(
             ("protocol", "local ε", "error", "stated", "messages", "bits", "client, µs", "server, µs a user", "liar"),
             [(row["protocol"], number(row["local_epsilon"], 4), f"{row['error']:.2e}", f"{row['stated_error']:.2e}",
@@ -218,7 +233,8 @@ def page(result: dict[str, Any]) -> str:
     parts.append("## A certified ε against literal Algorithm 1\n\nAny 1-LDP randomizer, δ = 0.01/n.\n")
     parts.append(table(("n", "ε", "slack", "ours, ms", "Algorithm 1, s", "ratio"), [
         (f"{row['users']:.0e}", f"{row['epsilon']:.6g}", f"{row['slack']:.1e}", number(1000 * row["seconds"]),
-         number(row["algorithm_1_seconds"]), number(row["ratio"])) for row in result["accounting"]]) + "\n")  # fmt: skip
+         number(row["algorithm_1_seconds"]), number(row["ratio"]))
+        for row in result["accounting"]]) + "\n")  # fmt: skip
     parts.append("## Rounds against dp_accounting\n\nε0 = 2, n = 10,000, δ = 1e-6; theirs is not certified.\n")
     parts.append(table(("rounds", "ε", "slack", "ours, s", "their ε", "theirs, s", "ratio"), [
         (str(row["rounds"]), f"{row['epsilon']:.6g}", f"{row['slack']:.1e}", number(row["seconds"]),
@@ -227,8 +243,8 @@ def page(result: dict[str, Any]) -> str:
     known = (
         ", ".join(f"{name} {version}" for name, version in result["libraries"]["versions"].items()) or "none was given"
     )
-    parts.append(f"## Encoding and aggregating beside other libraries\n\nNanoseconds a user, 128 options, ε = 1. {known}; "
-                 "opendp's randomized response is called once a user, and has no aggregator.\n")  # fmt: skip
+    parts.append("## Encoding and aggregating beside other libraries\n\nNanoseconds a user, 128 options, ε = 1. "
+                 f"{known}; opendp's randomized response is called once a user, and has no aggregator.\n")  # fmt: skip
     parts.append(table(("mechanism", "step", "ours", "theirs", "ratio to the fastest"), [
         (row["mechanism"], row["step"], number(1e9 * row["seconds"]),
          ", ".join(f"{name} {number(1e9 * seconds)}" for name, seconds in row["rivals"].items()) or "–",
@@ -248,24 +264,36 @@ def main() -> None:
     parser.add_argument("--rivals", metavar="PYTHON", help="interpreter that has pure-ldp, multi-freq-ldpy and opendp")
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--no-spark", action="store_true")
+    parser.add_argument("--parts", nargs="+", help="only these, the others as they are in the result", default=[])
     parser.add_argument("--page-only", action="store_true", help="write the page anew from the result")
     choice = parser.parse_args()
     if not choice.page_only:
-        begun = time.monotonic()
-        result = {
-            "version": sdp.__version__,
-            "machine": {"python": platform.python_version(), "numpy": importlib.metadata.version("numpy"),
-                        "cores": os.cpu_count(), "load": os.getloadavg()[0]},
-            "target": {"epsilon": EPSILON, "delta": DELTA, "users": USERS},
-            "protocols": cells(),
-            "accounting": accounting(),
-            "rounds": rounds(),
-            "libraries": libraries(choice.rivals),
-            "collections": list(collections(choice.rows, not choice.no_spark)),
-        }  # fmt: skip
+        measure(choice)
+    PAGE.write_text(page(json.loads(RESULT.read_text("utf-8"))), "utf-8")
+
+
+def measure(choice: argparse.Namespace) -> None:
+    """Everything, one part after the other; what is done stands in the file already."""
+    begun = time.monotonic()
+    result: dict[str, Any] = {
+        "version": sdp.__version__,
+        "machine": {"python": platform.python_version(), "numpy": importlib.metadata.version("numpy"),
+                    "cores": os.cpu_count(), "load": os.getloadavg()[0]},
+        "target": {"epsilon": EPSILON, "delta": DELTA, "users": USERS},
+    }  # fmt: skip
+    parts: dict[str, Callable[[], Any]] = {
+        "accounting": accounting,
+        "rounds": rounds,
+        "protocols": cells,
+        "libraries": lambda: libraries(choice.rivals),
+        "collections": lambda: list(collections(choice.rows, not choice.no_spark)),
+    }
+    if choice.parts:
+        result = {**json.loads(RESULT.read_text("utf-8")), "machine": result["machine"]}
+    for name in choice.parts or parts:
+        result[name] = parts[name]()
         result["seconds"] = time.monotonic() - begun
         RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    PAGE.write_text(page(json.loads(RESULT.read_text("utf-8"))), "utf-8")
 
 
 if __name__ == "__main__":

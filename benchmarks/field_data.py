@@ -15,8 +15,10 @@ from shuffledp.cli import example_data
 USERS = 50_000
 EPSILON, DELTA = 1.0, 1e-8
 SEED = 20_260_101
-CELLS = 6
-"""A map has so many rows and columns."""
+OPTIONS = 104
+"""Of every data set of categories, so that a protocol is calibrated once: as many as flights have destinations."""
+ROWS, COLUMNS = 8, 13
+"""Cells of a map."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,6 @@ class DataSet:
     name: str
     task: str
     values: Any
-    options: int = 0
 
 
 def _flights(rng: np.random.Generator) -> list[DataSet]:
@@ -34,20 +35,20 @@ def _flights(rng: np.random.Generator) -> list[DataSet]:
     chosen = table.sample(USERS, random_state=1)
     names = {name: place for place, name in enumerate(example_data.destinations())}
     low, high = example_data.EARLIEST, example_data.LATEST
-    columns = [
+    places = [
         (chosen[axis] - table[axis].min()) / (table[axis].max() - table[axis].min())
         for axis in ("latitude", "longitude")
     ]
     return [
-        DataSet("flights: destination", "frequency", chosen["destination"].map(names).to_numpy(), len(names)),
+        DataSet("flights: destination", "frequency", chosen["destination"].map(names).to_numpy()),
         DataSet("flights: delay", "mean", ((chosen["delay"] - low) / (high - low)).to_numpy()),
-        DataSet("places: where flights go", "frequency", _cells(*(column.to_numpy() for column in columns)), CELLS**2),
+        DataSet("places: where flights go", "frequency", _cells(*(axis.to_numpy() for axis in places))),
     ]
 
 
-def _cells(rows: Any, columns: Any) -> Any:
-    places = [np.minimum((axis * CELLS).astype(np.int64), CELLS - 1) for axis in (rows, columns)]
-    return places[0] * CELLS + places[1]
+def _cells(across: Any, up: Any) -> Any:
+    numbers = [np.minimum((axis * many).astype(np.int64), many - 1) for axis, many in ((across, ROWS), (up, COLUMNS))]
+    return numbers[0] * COLUMNS + numbers[1]
 
 
 def _words(rng: np.random.Generator) -> DataSet:
@@ -55,27 +56,27 @@ def _words(rng: np.random.Generator) -> DataSet:
     try:
         from wordfreq import top_n_list, word_frequency
     except ImportError:
-        return DataSet("words: by Zipf's law", "frequency", _zipf(256, 1.0, rng), 256)
-    shares = np.array([word_frequency(word, "en") for word in top_n_list("en", 256)])
-    return DataSet("words: wordfreq", "frequency", rng.choice(256, USERS, p=shares / shares.sum()), 256)
+        return DataSet("words: by Zipf's law", "frequency", _zipf(1.0, rng))
+    shares = np.array([word_frequency(word, "en") for word in top_n_list("en", OPTIONS)])
+    return DataSet("words: wordfreq", "frequency", rng.choice(OPTIONS, USERS, p=shares / shares.sum()))
 
 
-def _zipf(options: int, power: float, rng: np.random.Generator) -> Any:
-    shares = np.arange(1, options + 1.0) ** -power
-    return rng.choice(options, USERS, p=shares / shares.sum())
+def _zipf(power: float, rng: np.random.Generator) -> Any:
+    shares = np.arange(1, OPTIONS + 1.0) ** -power
+    return rng.choice(OPTIONS, USERS, p=shares / shares.sum())
 
 
 @cache
 def data_sets() -> tuple[DataSet, ...]:
     rng = np.random.default_rng(SEED)
-    ages = np.clip(rng.gamma(3.2, 12.0, USERS), 0, 99).astype(np.int64)
+    ages = np.clip(rng.gamma(3.2, 12.0, USERS), 0, OPTIONS - 1).astype(np.int64)
     salaries = np.clip(rng.lognormal(10.6, 0.6, USERS) / 200_000, 0, 1)
     return (
         *_flights(rng),
         _words(rng),
-        DataSet("census-like: age", "frequency", ages, 100),
-        DataSet("census-like: mean age", "mean", ages / 99),
-        DataSet("Zipf, power 1.5", "frequency", _zipf(64, 1.5, rng), 64),
+        DataSet("census-like: age", "frequency", ages),
+        DataSet("census-like: mean age", "mean", ages / (OPTIONS - 1)),
+        DataSet("Zipf, power 1.5", "frequency", _zipf(1.5, rng)),
         DataSet("salaries-like: mean", "mean", salaries),
     )
 
@@ -88,11 +89,11 @@ class Protocol:
     task: str
     kind: Callable[..., Any]
     find: str | None = None
-    scale: Callable[[Any], Any] = staticmethod(lambda values: values)
+    scale: Callable[[Any], Any] = np.asarray
 
-    def settings(self, data: DataSet) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         bins = {"bins": 61} if self.kind is sdp.BallsIntoBins else {}
-        return {"options": data.options, **bins} if self.task == "frequency" else EXTRA.get(self.name, {})
+        return {"options": OPTIONS, **bins} if self.task == "frequency" else EXTRA.get(self.name, {})
 
 
 EXTRA: dict[str, dict[str, Any]] = {"duchi": {"dimension": 1}, "harmony": {"dimension": 1}}
@@ -129,11 +130,10 @@ PROTOCOLS = (
 
 
 @cache
-def calibrated(place: int, options: int) -> Any:
-    """The protocol at this place, calibrated to the target by the quick bounds, for a domain of this size."""
+def calibrated(place: int) -> Any:
+    """The protocol at this place, calibrated to the target by the quick bounds."""
     protocol = PROTOCOLS[place]
-    given = protocol.settings(DataSet("", protocol.task, None, options))
-    found = sdp.calibrate(
-        protocol.kind, users=USERS, epsilon=EPSILON, delta=DELTA, find=protocol.find, effort="quick", **given
-    )
-    return found
+    return sdp.calibrate(
+        protocol.kind, users=USERS, epsilon=EPSILON, delta=DELTA, find=protocol.find, effort="quick",
+        **protocol.settings(),
+    )  # fmt: skip

@@ -77,14 +77,14 @@ def make(progress: Progress) -> Sheet:
                 len(tighter) == len(rows)),
         Verdict(
             "not_the_curve",
-            f"“The curve of the pair”: Theorem 4.2 is {100 * min(looser):.2g} to {100 * max(looser):.2g}% above the ε of "
-            "the exact curve, which is as cheap (FD-3).",
+            f"“The curve of the pair”: Theorem 4.2 is {100 * min(looser):.2g} to {100 * max(looser):.2g}% above the ε "
+            "of the exact curve, which is as cheap (FD-3).",
             max(looser) < 1e-6,
         ),
         Verdict(
             "corollary_4_3",
-            f"Corollary 4.3 as printed gives δ = {printed:.3g} for n = {FEW}, ε0 = {LITTLE:g}, ε = {ASKED:g}, where the "
-            f"theorem's curve has {true:.3g} (FD-4).",
+            f"Corollary 4.3 as printed gives δ = {printed:.3g} for n = {FEW}, ε0 = {LITTLE:g}, ε = {ASKED:g}, where "
+            f"the theorem's curve has {true:.3g} (FD-4).",
             printed >= true * (1 - 1e-9),
         ),
     ]  # fmt: skip

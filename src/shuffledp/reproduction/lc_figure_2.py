@@ -64,7 +64,7 @@ def make(progress: Progress) -> Sheet:
         Verdict(
             "keeps_growing",
             f"“The error continues to increase as we split more”: not for PrivHS, whose error over d falls from "
-            f"{spaces[1]:.3f} to {spaces[least]:.3f} at {least} runs and then rises.",
+            f"{spaces[1]:.3f} to {spaces[least]:.3f} at {least:g} runs and then rises.",
             least == 1,
         ),
     ]

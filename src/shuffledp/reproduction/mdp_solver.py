@@ -9,7 +9,7 @@ from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.solver import LocalMetricSolver, largest_uniform_distance
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import COLUMNS, Item, Panel, Sheet, Verdict
+from shuffledp.reproduction.sheet import PRINTED, PUBLISHED, SOUND, Item, Panel, Sheet, Verdict
 
 USERS, DELTA = 10_000, 1e-6
 LINE = np.array([[0.0], [0.153], [0.306]])
@@ -43,10 +43,10 @@ def make(progress: Progress) -> Sheet:
             rows.append((what, None, float(found.raw.matrix[a, b]), sound, float(left[a, b])))
     names = [str(row[0]) for row in rows]
     lines = {
-        "published output": [(float(row[2]), float(i)) for i, row in enumerate(rows)],  # type: ignore[arg-type]
+        "raw output": [(float(row[2]), float(i)) for i, row in enumerate(rows)],  # type: ignore[arg-type]
         "a metric, certified": [(float(row[3]), float(i)) for i, row in enumerate(rows) if row[3] is not None],  # type: ignore[arg-type]
     }
-    most = max(broken(found.raw.matrix) for found in outputs.values())
+    most = max(broken(outputs[name].raw.matrix) for name, _ in algorithms)
     verdicts = [
         Verdict(
             "solver_sizes",
@@ -63,7 +63,7 @@ def make(progress: Progress) -> Sheet:
         ),
     ]
     panel = Panel("Local distances, n = 10,000, δ = 1e-6", "local privacy distance", "", lines, names)
-    return Sheet(("what", *COLUMNS), rows, verdicts, [panel])
+    return Sheet(("what", PRINTED, PUBLISHED, SOUND, "amplified"), rows, verdicts, [panel])
 
 
 ITEM = Item("mdp-solver", "MDP", "Algorithms 1 and 3", "Local distances for a target", make)
