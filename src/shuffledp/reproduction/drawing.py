@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure as figures
-from shuffledp.reproduction.sheet import Panel
+from shuffledp.reproduction.sheet import Chart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ ACROSS = 2
 WIDTH, HEIGHT, ROW = 4.6, 3.1, 0.24
 
 
-def draw(panels: Sequence[Panel], title: str, path: Path) -> None:
+def draw(panels: Sequence[Chart], title: str, path: Path) -> None:
     """All panels, with one legend for the lines that they share."""
     from matplotlib.figure import Figure
 
@@ -41,7 +41,7 @@ def draw(panels: Sequence[Panel], title: str, path: Path) -> None:
         figures.save("reproduce", figure, path)
 
 
-def _panel(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
+def _panel(axes: Axes, panel: Chart, names: Sequence[str]) -> None:
     for name, points in panel.lines.items():
         if not points:
             continue

@@ -11,7 +11,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import ATTACK, PUBLISHED, SOUND, Panel, Sheet
+from shuffledp.reproduction.sheet import ATTACK, PUBLISHED, SOUND, Chart, Sheet
 
 EARLIER: dict[str, Sequence[str]] = {
     "EFMRTT19": ("efmrtt19",),
@@ -70,7 +70,7 @@ def figure(
         mine = [row for row in rows if row[:2] == (users, options)]
         lines = {label: [(row[2], math.log2(row[2] / row[place])) for row in mine if row[place]]
                  for place, label in enumerate(columns) if place >= 3}  # fmt: skip
-        panels.append(Panel(f"n = {users:,}, d = {options}", "local ε0", "log2(ε0/ε)", lines))
+        panels.append(Chart(f"n = {users:,}, d = {options}", "local ε0", "log2(ε0/ε)", lines))
     best = [(min(x for x in row[3:8] if x is not None), row[7], row[8], row[10]) for row in rows]
     savings = Savings(
         [1 - new / old for old, _, new, _ in best],

@@ -8,7 +8,7 @@ from typing import Any
 
 from shuffledp.bounds.amplify import amplify
 from shuffledp.errors import NotApplicable
-from shuffledp.reproduction.sheet import ATTACK, PRINTED, PUBLISHED, SOUND, Panel
+from shuffledp.reproduction.sheet import ATTACK, PRINTED, PUBLISHED, SOUND, Chart
 
 TARGETS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 """ε' of the protocol's own analysis."""
@@ -40,14 +40,14 @@ def _of(mechanism: Any, users: int, delta: float, bound: str) -> float | None:
         return None
 
 
-def panels(rows: Sequence[Sequence[Any]]) -> list[Panel]:
+def panels(rows: Sequence[Sequence[Any]]) -> list[Chart]:
     """log2 of ε'/ε against ε', one panel for each setting."""
     found = []
     for setting in dict.fromkeys(row[0] for row in rows):
         mine = [row for row in rows if row[0] == setting]
         lines = {NAMES[name]: [(row[4], math.log2(row[4] / row[place])) for row in mine if row[place]]
                  for place, name in enumerate(COLUMNS) if place >= FIRST}  # fmt: skip
-        found.append(Panel(setting, "ε' of the protocol's own analysis", "log2(ε'/ε)", lines, log="x"))
+        found.append(Chart(setting, "ε' of the protocol's own analysis", "log2(ε'/ε)", lines, log="x"))
     return found
 
 

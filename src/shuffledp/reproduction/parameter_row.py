@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.reproduction.sheet import Panel
+from shuffledp.reproduction.sheet import Chart
 
 Rows = Sequence[Sequence[Fraction]]
 NEAR = 2e-3
@@ -63,7 +63,7 @@ COLUMNS = ("mechanism", "instance", "printed", "published", "sound", "attack", "
 """The last column but one is the total variation that enumerating the mechanism attains."""
 
 
-def panel(title: str, rows: Sequence[ParameterRow]) -> Panel:
+def panel(title: str, rows: Sequence[ParameterRow]) -> Chart:
     """β as printed, as ours and as attained, a row for each mechanism."""
     lines = {
         "printed formula": [(row.published, float(place)) for place, row in enumerate(rows)],
@@ -72,4 +72,4 @@ def panel(title: str, rows: Sequence[ParameterRow]) -> Panel:
             (row.attained, float(i)) for i, row in enumerate(rows) if row.attained is not None
         ],
     }
-    return Panel(title, "total variation β", "", lines, [row.name for row in rows])
+    return Chart(title, "total variation β", "", lines, [row.name for row in rows])

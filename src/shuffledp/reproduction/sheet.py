@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """One claim of a paper, and what came out."""
 
     key: str
@@ -31,7 +31,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Panel:
+class Chart:
     """One pair of axes: lines by name, or dots for named rows where ``rows`` says which."""
 
     title: str
@@ -49,8 +49,8 @@ class Sheet:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    verdicts: Sequence[Verdict]
-    panels: Sequence[Panel]
+    verdicts: Sequence[Judgement]
+    panels: Sequence[Chart]
 
     def save(self, path: Path) -> None:
         """As CSV; numbers hold every digit, what does not apply is empty."""

@@ -10,7 +10,7 @@ from shuffledp.mechanisms.combined.range_queries import RangeQueries
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.progress import Progress
 from shuffledp.reproduction.earlier_bound import percent
-from shuffledp.reproduction.sheet import ATTACK, PUBLISHED, SOUND, Item, Panel, Sheet, Verdict
+from shuffledp.reproduction.sheet import ATTACK, PUBLISHED, SOUND, Chart, Item, Judgement, Sheet
 
 SETTINGS = ((64, 10_000), (64, 100_000), (2048, 10_000), (2048, 100_000))
 LOCALS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
@@ -50,19 +50,19 @@ def make(progress: Progress) -> Sheet:
         mine = [one for one in rows if one[:2] == (options, users)]
         lines = {name: [(one[2], math.log2(one[2] / one[place])) for one in mine if one[place]]
                  for place, name in enumerate(COLUMNS) if place >= 3}  # fmt: skip
-        panels.append(Panel(f"d = {options:,}, n = {users:,}", "local ε0", "log2(ε0/ε)", lines))
+        panels.append(Chart(f"d = {options:,}, n = {users:,}", "local ε0", "log2(ε0/ε)", lines))
     basic = [1 - one[8] / one[3] for one in rows]
     worst = {d: [1 - one[8] / one[6] for one in rows if one[0] == d] for d in (64, 2048)}
     best = [1 - one[8] / one[5] for one in rows]
     attacked = [1 - one[9] / one[3] for one in rows if one[9]]
     verdicts = [
-        Verdict(
+        Judgement(
             "seventy_five_percent",
             f"“75% saved over basic composition”: {percent(basic)}; attacks show that no sound bound saves more than "
             f"{100 * max(attacked):.0f}% (CO-1, CO-2).",
             max(basic) >= 0.745,
         ),
-        Verdict(
+        Judgement(
             "separate_cohorts",
             f"“80–95% saved over separate cohorts”: {percent(worst[2048])} for d = 2048 against the worst level, "
             f"{percent(worst[64])} for d = 64; against the best level {percent(best)}.",
