@@ -162,17 +162,23 @@ def command(
     if out is not None and chosen is not None:
         chosen.save(out)
     warnings = [] if seen is None else [seen.words()]
-    warnings += caution(delta, asked_of.people)
     warnings += [] if kept is None or chosen is None else kept.warnings(chosen, ahead=True)
     warn(warnings)
+    cautions = caution(delta, asked_of.people)
     if json:
         needed = [] if chosen is None else list(chosen.conditions())
-        document = {"plan": None if chosen is None else chosen.document(), "warnings": warnings, "conditions": needed}
+        document = {
+            "plan": None if chosen is None else chosen.document(),
+            "warnings": warnings + cautions,
+            "conditions": needed,
+        }
         typer.echo(json_text(ranking.document() | document))
         return
     show_ranking(ranking)
     if chosen is not None:
         show.conditions(chosen.conditions(), f"\nWhat {chosen.mechanism.name} promises holds if")
+    for sentence in cautions:
+        typer.echo(f"\n{sentence}")
     if out is not None:
         typer.echo(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
 
