@@ -71,4 +71,4 @@ def test_the_same_bytes_whatever_happens(found: dict[str, Any]) -> None:
     told = found["same"]
     assert told["plain"] == told["killed"]
     assert "messages-00000.parquet" in told["plain"]
-    assert told["plain again"] + told["killed again"] > 0
+    assert told["killed again"] > 0

@@ -47,8 +47,8 @@ def encode(
     names the column, or columns, that tell rows apart, or the rows are those of files (or of the driver) without a
     join, sort or repartition in between, and their place there is who they are. Other data frames are refused.
     ``column``, ``rules``, ``round_number`` and ``drawn`` as for ``shuffledp.collect``. ``secret``, 32 bytes, is what
-    the randomness comes from: it is drawn here, and kept nowhere else, unless it is given. A stream gives a stream: its
-    rows are known by their place in the source.
+    the randomness comes from: it is drawn here, and kept nowhere else, unless it is given; one that was used for other
+    rows must not be given again. A stream gives a stream: its rows are known by their place in the source.
 
     Requires: a session that keeps the secret, and PySpark on the driver, shuffledp on the workers.
     """
