@@ -253,7 +253,7 @@ def page(result: dict[str, Any]) -> str:
         "## Whole collections\n\nKRR, 1,024 options: check, encode, shuffle, aggregate, report; wall-clock time.\n"
     )
     parts.append(table(("engine", "rows", "seconds", "rows a second", "peak memory, MB", "of it imports"), [
-        (row["engine"], f"{row['rows']:,}", *(("failed",) * 4 if "failed" in row else (
+        (row["engine"], f"{row['rows']:,}", *(("not measured",) * 4 if "failed" in row else (
             number(row["seconds"]), number(row["rows_per_second"]), number(row["megabytes"]),
             number(row["megabytes_of_imports"])))) for row in result["collections"]]) + "\n")  # fmt: skip
     return "\n".join(parts)
