@@ -211,8 +211,8 @@ def page(result: dict[str, Any]) -> str:
         "Made by `benchmarks/run`, which also writes "
         "[benchmarks/result.json](../benchmarks/result.json). One accountant for all: every protocol is calibrated by "
         f"the same certified bounds to (ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users, with default "
-        "settings. Times are processor times "
-        f"of one run on {result['machine']['cores']} cores that were busy with other work (load "
+        "settings. Times are processor times, each table "
+        f"of one run, on {result['machine']['cores']} cores that were busy with other work (load "
         f"{result['machine']['load']:.1f}); "
         "only ratios within a table mean anything elsewhere.\n",
         "## Protocols on data\n\n"
