@@ -211,8 +211,8 @@ def page(result: dict[str, Any]) -> str:
         "Made by `benchmarks/run`, which also writes "
         "[benchmarks/result.json](../benchmarks/result.json). One accountant for all: every protocol is calibrated by "
         f"the same certified bounds to (ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users, with default "
-        "settings. Times are processor times "
-        f"of one run on {result['machine']['cores']} cores that were busy with other work (load "
+        "settings. Times are processor times, each table "
+        f"of one run, on {result['machine']['cores']} cores that were busy with other work (load "
         f"{result['machine']['load']:.1f}); "
         "only ratios within a table mean anything elsewhere.\n",
         "## Protocols on data\n\n"
@@ -253,7 +253,7 @@ def page(result: dict[str, Any]) -> str:
         "## Whole collections\n\nKRR, 1,024 options: check, encode, shuffle, aggregate, report; wall-clock time.\n"
     )
     parts.append(table(("engine", "rows", "seconds", "rows a second", "peak memory, MB", "of it imports"), [
-        (row["engine"], f"{row['rows']:,}", *(("failed",) * 4 if "failed" in row else (
+        (row["engine"], f"{row['rows']:,}", *(("not measured",) * 4 if "failed" in row else (
             number(row["seconds"]), number(row["rows_per_second"]), number(row["megabytes"]),
             number(row["megabytes_of_imports"])))) for row in result["collections"]]) + "\n")  # fmt: skip
     return "\n".join(parts)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.integrate import quad
 
 from shuffledp.metric.noise import AnyNoise, LaplaceNoise, Noise, PlanarLaplaceNoise, WitchHatNoise
 from shuffledp.progress import Progress
@@ -23,6 +22,8 @@ Law = Callable[[float], float]
 
 def laplace(distance: float) -> float:
     """½∫|f(y) − f(y−d)| of Laplace noise."""
+    from scipy.integrate import quad
+
     found = quad(lambda y: abs(math.exp(-abs(y)) - math.exp(-abs(y - distance))) / 4, -40, 40 + distance,
                  points=[0, distance / 2, distance], limit=200)[0]  # fmt: skip
     return float(found)
@@ -30,6 +31,7 @@ def laplace(distance: float) -> float:
 
 def planar(distance: float) -> float:
     """The mass of planar Laplace noise in a strip of half the distance on each side of its centre."""
+    from scipy.integrate import quad
 
     def column(x: float) -> float:
         return 2 * float(quad(lambda y: math.exp(-math.hypot(x, y)) / (2 * math.pi), 0, 60, limit=200)[0])
