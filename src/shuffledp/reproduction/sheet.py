@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """One claim of a paper, and what came out."""
 
     key: str
@@ -49,7 +49,7 @@ class Sheet:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[Judgement]
     panels: Sequence[Panel]
 
     def save(self, path: Path) -> None:
