@@ -73,7 +73,7 @@ def make(progress: Progress) -> Sheet:
     looser = [row[5] / row[4] - 1 for row in rows]
     true = amplify(VariationRatio.of_ldp(LITTLE), FEW, bound="mixture").delta(ASKED).upper
     verdicts = [
-        Judgement("tighter_than_clones", f"Theorem 4.2 is tighter than [FMT21] at {len(tighter)} of {len(rows)} points.",
+        Judgement("tighter_than_clones", f"Theorem 4.2 is below [FMT21] at {len(tighter)} of {len(rows)} points.",
                 len(tighter) == len(rows)),
         Judgement(
             "not_the_curve",
