@@ -21,6 +21,12 @@ class ComparedPair:
     ``first``, ``second``: the numbers of the two inputs. ``local``: their distance. ``values``: one for each theorem,
     by its name. ``lower``: what no theorem for all randomizers can be below; None, and ``why`` says the reason, where
     the distances leave no randomizer to attack.
+
+    >>> import shuffledp as sdp
+    >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0]])
+    >>> (found,) = sdp.metric.compare_pairs(places, users=10_000, delta=1e-6)
+    >>> found.local, found.best, found.lower < found.values["clone"].upper
+    (1.0, 'all-crowds', True)
     """
 
     first: int

@@ -23,7 +23,7 @@ from shuffledp.reproduction import (
     vr_table_4,
 )
 from shuffledp.reproduction.drawing import draw
-from shuffledp.reproduction.sheet import Item as Item, Ruling as Ruling, Sheet as Sheet
+from shuffledp.reproduction.sheet import Item as Item, Judgement as Judgement, Sheet as Sheet
 
 ITEMS: tuple[Item, ...] = (
     vr_table_1.ITEM,

@@ -7,7 +7,7 @@ from scipy.special import ndtr, ndtri
 
 from shuffledp.array import Floats
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Judgement, Sheet
 from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.mixture import mixed, subsampled
 from shuffledp.tradeoff.trade_off import PiecewiseTradeOff
@@ -55,18 +55,18 @@ def make(progress: Progress) -> Sheet:
         rows.append(("Lemma 6.3", float(x), None, float(crossed), float(crossed), float(best)))
     off, better = float(np.max(np.abs(shown - common))), float(np.max(advanced - common))
     verdicts = [
-        Ruling(
+        Judgement(
             "example_lemma_3_1",
             f"The printed pieces are those of Lemma 3.1 at one common threshold, to {off:.1e}.",
             off < FINE,
         ),
-        Ruling(
+        Judgement(
             "example_lemma_6_3",
             f"“Lemma 6.3 is slightly tighter”: by up to {better:.3f} in the type II error; the exact curve is another "
             f"{float(np.max(truth - advanced)):.3f} above it.",
             better > 0,
         ),
-        Ruling("example_below", "Both are below the exact curve, as lower bounds are.",
+        Judgement("example_below", "Both are below the exact curve, as lower bounds are.",
                 bool(np.all(np.maximum(advanced, common) <= truth + FINE))),
     ]  # fmt: skip
     lines = {

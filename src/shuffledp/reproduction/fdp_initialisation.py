@@ -8,7 +8,7 @@ import numpy as np
 
 from shuffledp.array import Floats
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Judgement, Sheet
 from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.noisy_step import LeastSquares, Logistic, NoisyStep, OwnGradient
 
@@ -44,13 +44,13 @@ def make(progress: Progress) -> Sheet:
         panels.append(Chart(name, "type I error", "type II error", lines))
     gained = [row[1] / row[5] for row in rows]
     verdicts = [
-        Ruling(
+        Judgement(
             "hidden_start",
             f"“A random start helps”: the advantage is {', '.join(f'{row[5]:.3f}' for row in rows)} against "
             f"{', '.join(f'{row[1]:.3f}' for row in rows)} of the plain step.",
             min(gained) > 1,
         ),
-        Ruling(
+        Judgement(
             "logistic_gradient",
             f"Example D.3's gradient lacks the factor |yx| (FD-9): as printed the advantage is {printed_logistic:.3f} "
             f"for features up to 2, where it is {rows[-1][5]:.3f}.",

@@ -10,7 +10,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import ATTACK, PUBLISHED, SOUND, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import ATTACK, PUBLISHED, SOUND, Chart, Item, Judgement, Sheet
 from shuffledp.tradeoff.clone_error import CloneErrors
 
 SETTINGS = ((1_000, 1e-5), (10_000, 1e-6), (100_000, 1e-8))
@@ -73,15 +73,15 @@ def make(progress: Progress) -> Sheet:
     looser = [row[5] / row[4] - 1 for row in rows]
     true = amplify(VariationRatio.of_ldp(LITTLE), FEW, bound="mixture").delta(ASKED).upper
     verdicts = [
-        Ruling("tighter_than_clones", f"Theorem 4.2 is tighter than [FMT21] at {len(tighter)} of {len(rows)} points.",
+        Judgement("tighter_than_clones", f"Theorem 4.2 is below [FMT21] at {len(tighter)} of {len(rows)} points.",
                 len(tighter) == len(rows)),
-        Ruling(
+        Judgement(
             "not_the_curve",
             f"“The curve of the pair”: Theorem 4.2 is {100 * min(looser):.2g} to {100 * max(looser):.2g}% above the ε "
             "of the exact curve, which is as cheap (FD-3).",
             max(looser) < 1e-6,
         ),
-        Ruling(
+        Judgement(
             "corollary_4_3",
             f"Corollary 4.3 as printed gives δ = {printed:.3g} for n = {FEW}, ε0 = {LITTLE:g}, ε = {ASKED:g}, where "
             f"the theorem's curve has {true:.3g} (FD-4).",

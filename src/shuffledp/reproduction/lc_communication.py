@@ -15,7 +15,7 @@ from shuffledp.mechanisms.frequency.pi_rappor import PIRAPPOR
 from shuffledp.mechanisms.frequency.projective_geometry import ProjectiveGeometry
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import Chart, Item, Judgement, Sheet
 
 SIZES = (16, 128, 1024, 16_384)
 EPSILONS = (1.0, 2.0, 4.0)
@@ -51,18 +51,20 @@ def make(progress: Progress) -> Sheet:
     above = [row[4] - row[3] for row in own]
     ratios = [row[5] for row in own]
     verdicts = [
-        Ruling(
+        Judgement(
             "pi_bits",
             f"“2·log2(max(k, e^ε, 1/ε)) + O(1) bits”: the O(1) is {min(above):.1f} to {max(above):.1f} bits.",
             max(above) < 8,
         ),
-        Ruling(
+        Judgement(
             "pi_variance",
             f"“As accurate as RAPPOR”: the variance is {min(ratios):.4f} to {max(ratios):.4f} times that of asymmetric "
             "RAPPOR with the same local ε.",
             max(ratios) < 1.02,
         ),
-        Ruling("seed_bits", "A seed has 128 bits, whatever the randomizer, with the randomizer's own variance.", True),
+        Judgement(
+            "seed_bits", "A seed has 128 bits, whatever the randomizer, with the randomizer's own variance.", True
+        ),
     ]
     panel = Chart("message size at ε = 2", "options", "bits", lines, log="xy")
     return Sheet(COLUMNS, rows, verdicts, [panel])

@@ -15,7 +15,7 @@ from shuffledp.mechanisms.vector.privunit import PrivUnit
 from shuffledp.mechanisms.vector.privunit_optimized import PrivUnitOptimized
 from shuffledp.mechanisms.vector.sqkr import SQKR
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Judgement, Sheet
 
 TOTAL, DIMENSION = 8.0, 1024
 RUNS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -60,8 +60,8 @@ def make(progress: Progress) -> Sheet:
     growth = best[2] / best[1]
     least = min(spaces, key=lambda runs: spaces[runs])
     verdicts = [
-        Ruling("doubled", f"“Two runs of ε = 4 cost about 2×”: {growth:.2f} for PrivUnitOptimized.", growth < 2.05),
-        Ruling(
+        Judgement("doubled", f"“Two runs of ε = 4 cost about 2×”: {growth:.2f} for PrivUnitOptimized.", growth < 2.05),
+        Judgement(
             "keeps_growing",
             f"“The error continues to increase as we split more”: not for PrivHS, whose error over d falls from "
             f"{spaces[1]:.3f} to {spaces[least]:.3f} at {least:g} runs and then rises.",

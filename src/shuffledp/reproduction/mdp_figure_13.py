@@ -11,7 +11,7 @@ from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.lower import lower_bound
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import ATTACK, SOUND, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import ATTACK, SOUND, Chart, Item, Judgement, Sheet
 
 CROWDS = (1_000, 100_000)
 DISTANCES = (0.1, 1.0, 3.0, 5.0)
@@ -54,8 +54,8 @@ def make(progress: Progress) -> Sheet:
     gaps = [one[7] / one[8] for one in rows]
     loose = [one[3] / one[8] for one in rows]
     verdicts = [
-        Ruling("metric_order", f"All bounds are above the lower bound at {len(rows)} points.", not below),
-        Ruling(
+        Judgement("metric_order", f"All bounds are above the lower bound at {len(rows)} points.", not below),
+        Judgement(
             "metric_gap",
             f"Theorem 1 is {min(loose):.2f} to {max(loose):.1f} times the lower bound; certified distances are "
             f"{min(gaps):.3f} to {max(gaps):.2f} times it.",

@@ -9,7 +9,7 @@ from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.solver import LocalMetricSolver, largest_uniform_distance
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import PRINTED, PUBLISHED, SOUND, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import PRINTED, PUBLISHED, SOUND, Chart, Item, Judgement, Sheet
 
 USERS, DELTA = 10_000, 1e-6
 LINE = np.array([[0.0], [0.153], [0.306]])
@@ -48,14 +48,14 @@ def make(progress: Progress) -> Sheet:
     }
     most = max(broken(outputs[name].raw.matrix) for name, _ in algorithms)
     verdicts = [
-        Ruling(
+        Judgement(
             "solver_sizes",
             "If all distances were equal, a target of 0.306 would allow "
             + ", ".join(f"{value:.2f} ({name})" for name, value in equal.items())
             + ".",
             True,
         ),
-        Ruling(
+        Judgement(
             "solver_triangle",
             f"Outputs of the algorithms are no metrics (MD-4): one side of three places on a line is {most:.2f} longer "
             "than the other two together; their shortest paths are, and meet the target too.",

@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Ruling:
+class Judgement:
     """One claim of a paper, and what came out."""
 
     key: str
@@ -49,7 +49,7 @@ class Sheet:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    verdicts: Sequence[Ruling]
+    verdicts: Sequence[Judgement]
     panels: Sequence[Chart]
 
     def save(self, path: Path) -> None:

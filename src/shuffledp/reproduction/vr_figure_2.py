@@ -9,7 +9,7 @@ from shuffledp.mechanisms.frequency.local_hash import LocalHash
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.progress import Progress
 from shuffledp.reproduction import earlier_bound
-from shuffledp.reproduction.sheet import Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import Item, Judgement, Sheet
 from shuffledp.sampling.linear_hash import prime_at_most
 
 
@@ -28,13 +28,13 @@ def printed(local: float, mechanism: LocalHash) -> VariationRatio:
 def make(progress: Progress) -> Sheet:
     sheet, saved = earlier_bound.figure(hashed, printed, progress, "Figure 2")
     verdicts = [
-        Ruling(
+        Judgement(
             "thirty_percent_hash",
             f"“About 30% saved”: {earlier_bound.percent(saved.over_earlier)} over the best earlier bound, "
             f"{earlier_bound.percent(saved.over_clones)} over stronger clones.",
             max(saved.over_earlier) >= 0.295,
         ),
-        Ruling(
+        Judgement(
             "hash_tight",
             f"“Tight, matching the lower bounds” for l > 2: up to {100 * max(saved.gaps):.0f}% above the best attack, "
             "because the printed β leaves out that the hash is part of the message (ME-2).",

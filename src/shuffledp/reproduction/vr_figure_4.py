@@ -8,7 +8,7 @@ from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP
 from shuffledp.progress import Progress
 from shuffledp.reproduction.earlier_bound import percent
 from shuffledp.reproduction.extra_ratio import COLUMNS, TARGETS, panels, row, saved
-from shuffledp.reproduction.sheet import SOUND, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import SOUND, Item, Judgement, Sheet
 
 BINS = (16, 128)
 """d/s, on which alone everything depends where no two options share a bin: the same as pureDUMP on d/s options."""
@@ -23,12 +23,12 @@ def make(progress: Progress) -> Sheet:
         rows.append(row(setting, f"{bins} bins an option", PureDUMP(bins), users, delta, target))
     lost = [one for one in rows if one[7] and one[7] > one[4]]
     verdicts = [
-        Ruling(
+        Judgement(
             "balls_savings",
             f"“About 75% saved”: {percent(saved(rows, SOUND))}, certified and attained: the attack is as large.",
             min(saved(rows, SOUND)) > 0.7,
         ),
-        Ruling(
+        Judgement(
             "theorem_4_8",
             f"“Both closed forms are tighter than the protocol's own analysis”: Theorem 4.8 is looser at ε' ≤ "
             f"{max(one[4] for one in lost):g} ({100 * (max(one[7] / one[4] for one in lost) - 1):.1f}% more at 0.01)."
@@ -36,7 +36,7 @@ def make(progress: Progress) -> Sheet:
             else "Both closed forms are tighter than the protocol's own analysis.",
             not lost,
         ),
-        Ruling(
+        Judgement(
             "balls_analytic",
             f"“More than 50% saved” by Theorem 4.7: {percent(saved(rows, 'theorem_4_7'))}.",
             min(saved(rows, "theorem_4_7")) > 0.5,

@@ -10,7 +10,7 @@ from shuffledp.mechanisms.combined.range_queries import RangeQueries
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.progress import Progress
 from shuffledp.reproduction.earlier_bound import percent
-from shuffledp.reproduction.sheet import ATTACK, PUBLISHED, SOUND, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import ATTACK, PUBLISHED, SOUND, Chart, Item, Judgement, Sheet
 
 SETTINGS = ((64, 10_000), (64, 100_000), (2048, 10_000), (2048, 100_000))
 LOCALS = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
@@ -56,13 +56,13 @@ def make(progress: Progress) -> Sheet:
     best = [1 - one[8] / one[5] for one in rows]
     attacked = [1 - one[9] / one[3] for one in rows if one[9]]
     verdicts = [
-        Ruling(
+        Judgement(
             "seventy_five_percent",
             f"“75% saved over basic composition”: {percent(basic)}; attacks show that no sound bound saves more than "
             f"{100 * max(attacked):.0f}% (CO-1, CO-2).",
             max(basic) >= 0.745,
         ),
-        Ruling(
+        Judgement(
             "separate_cohorts",
             f"“80–95% saved over separate cohorts”: {percent(worst[2048])} for d = 2048 against the worst level, "
             f"{percent(worst[64])} for d = 64; against the best level {percent(best)}.",

@@ -24,7 +24,7 @@ from shuffledp.mechanisms.vector.harmony import Harmony
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.progress import Progress
 from shuffledp.reproduction.parameter_row import COLUMNS, ParameterRow, panel, total_variation
-from shuffledp.reproduction.sheet import Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import Item, Judgement, Sheet
 
 E = exp(1.0)
 """All instances have ε = 1."""
@@ -97,9 +97,9 @@ def make(progress: Progress) -> Sheet:
         word: [row.name for row in rows if row.compared == word] for word in ("right", "sound, not tight", "too small")
     }
     verdicts = [
-        Ruling("parameters", f"{len(said['right'])} of {len(rows)} printed β are those of the mechanism.", True),
-        Ruling("too_small", f"Too small as printed: {', '.join(said['too small'])}.", not said["too small"]),
-        Ruling("not_tight", f"Sound, but not tight: {', '.join(said['sound, not tight'])}.", True),
+        Judgement("parameters", f"{len(said['right'])} of {len(rows)} printed β are those of the mechanism.", True),
+        Judgement("too_small", f"Too small as printed: {', '.join(said['too small'])}.", not said["too small"]),
+        Judgement("not_tight", f"Sound, but not tight: {', '.join(said['sound, not tight'])}.", True),
     ]
     panels = [panel("Table 1, ε = 1", one), panel("Tables 5 and 6, ε = 1", two)]
     return Sheet(

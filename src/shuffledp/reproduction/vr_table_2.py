@@ -10,7 +10,7 @@ import numpy as np
 
 from shuffledp.metric.noise import AnyNoise, LaplaceNoise, Noise, PlanarLaplaceNoise, WitchHatNoise
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Judgement, Sheet
 
 DISTANCES = (0.5, 1.0, 2.0, 4.0)
 HALF_WIDTH, HEIGHT, SCALE = 4.0, 3.0, 1.0
@@ -79,8 +79,10 @@ def make(progress: Progress) -> Sheet:
     right = [row for row in rows if row[0] != "WitchHat" and abs(row[3] - row[4]) < NEAR]
     wrong = [row for row in rows if row[0] == "WitchHat" and abs(row[3] - row[5]) > 1e-3]
     verdicts = [
-        Ruling("metric_parameters", f"{len(right)} of 12 values of the other three rows are right.", len(right) == 12),
-        Ruling(
+        Judgement(
+            "metric_parameters", f"{len(right)} of 12 values of the other three rows are right.", len(right) == 12
+        ),
+        Judgement(
             "witch_hat",
             f"WitchHat's printed β is wrong at {len(wrong)} of {len(DISTANCES)} distances (MD-7): it falls with the "
             "distance, down to below 0.",

@@ -12,7 +12,7 @@ from shuffledp.mechanisms.multimessage.mix_dump import MixDUMP
 from shuffledp.mechanisms.multimessage.pure_dump import PureDUMP
 from shuffledp.progress import Progress
 from shuffledp.reproduction.parameter_row import largest, largest_ratio
-from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Judgement, Sheet
 
 FLIP = 0.25
 PROTOCOLS = (
@@ -55,11 +55,13 @@ def make(progress: Progress) -> Sheet:
     }, [row[0] for row in shown])  # fmt: skip
     told = "; ".join(f"{row[0]}: {row[1]} is {row[5]:.4g}, not {row[2]:.4g}" for row in off)
     verdicts = [
-        Ruling(
+        Judgement(
             "protocols", f"{len(rows) - len(off)} of {len(rows)} printed parameters are those of the messages.", True
         ),
-        Ruling("collisions", f"{told}: balls that collide tell nothing, so that the print is sound, not tight.", True),
-        Ruling(
+        Judgement(
+            "collisions", f"{told}: balls that collide tell nothing, so that the print is sound, not tight.", True
+        ),
+        Judgement(
             "cheu", "The pair of Cheu–Zhilyaev's parameters is no upper bound (VR-4), though they are right.", False
         ),
     ]

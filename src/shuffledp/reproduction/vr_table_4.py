@@ -10,7 +10,7 @@ from shuffledp.bounds.amplify import amplify
 from shuffledp.mechanisms.frequency.krr import KRR
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.progress import Progress
-from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Ruling, Sheet
+from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Judgement, Sheet
 
 PRINT: dict[tuple[float, int, int], tuple[str, float]] = {
     (0.1, 10**4, 20): ("0.00280", 3.0), (0.1, 10**4, 10): ("0.00284", 1.3),
@@ -76,16 +76,16 @@ def make(progress: Progress) -> Sheet:
     halves = [(t, miss) for (_, _, t), miss in zip(PRINT, off, strict=True)]
     coarse, fine = ([miss for t, miss in halves if t == wanted] for wanted in (10, 20))
     verdicts = [
-        Ruling(
+        Judgement(
             "table_4", f"T = 10: {coarse.count(0)} of 12 printed ε to the last digit, rounded up.", set(coarse) == {0}
         ),
-        Ruling(
+        Judgement(
             "table_4",
             f"T = 20: {fine.count(0)} of 12 printed ε to the last digit; the others, all at n ≥ 10^6, are 1 to "
             f"{max(fine)} units of the last digit above what Algorithm 1 gives in exact arithmetic.",
             set(fine) == {0},
         ),
-        Ruling(
+        Judgement(
             "times",
             f"A certified ε took {1000 * max(one[1] for one in exact.values()):.0f} ms of processor time at the most, "
             "whatever n is; printed times grow to 117.5 s at n = 10^8.",
