@@ -68,5 +68,9 @@ def run(script: Path, pictures: Path) -> str:
 def _command(text: str) -> None:
     from shuffledp.cli import main
 
-    with mock.patch.object(sys, "argv", shlex.split(text)), contextlib.suppress(SystemExit):
-        main()
+    said = io.StringIO()
+    with mock.patch.object(sys, "argv", shlex.split(text)), contextlib.redirect_stderr(said):
+        try:
+            main()
+        except SystemExit as end:
+            assert not end.code, said.getvalue()

@@ -35,7 +35,7 @@ def stage(root: Path, staged: Path) -> None:
     pages |= {name: place for name, place in PROJECT.items() if (root / name).is_file()}
     for name, place in pages.items():
         _write(staged / place, _relinked((root / name).read_text("utf-8"), name, place, pages))
-    for name in ("_static",):
+    for name in ("_static", "images"):
         shutil.copytree(root / "docs" / name, staged / name)
     api_page.write(staged)
     matrix_page.write(staged)
