@@ -73,4 +73,5 @@ def _command(text: str) -> None:
         try:
             main()
         except SystemExit as end:
-            assert not end.code, said.getvalue()
+            if end.code:
+                raise RuntimeError(said.getvalue()) from end
