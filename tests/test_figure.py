@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,18 @@ def test_numbers_as_in_print(value: float, text: str) -> None:
 
 
 def test_the_legend_names_every_bound_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Best first; the attack last; the title says what is drawn."""
+    """Best first, what is no guarantee and the attack last; the others are grey; the title says what is drawn."""
     monkeypatch.setattr("shuffledp.cli.compare.POINTS", 2)
     path = tmp_path / "bounds.svg"
     words = ("--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--users", "1000", "--delta", "1e-5")
     assert run("compare", *words, "--plot", str(path)).status == 0
     text = path.read_text(encoding="utf-8")
     assert "krr (options=4), 1,000 users" in text
-    assert 0 < text.index(">optimal<") < text.index(">clone-analytic<") < text.index(">attack: no more is possible<")
-    assert text.count(">stronger-clone<") == 1
+    printed = ">variation-ratio-published (no guarantee)<"
+    assert 0 < text.index(">optimal<") < text.index(printed) < text.index(">attack: no more is possible<")
+    assert text.count(">optimal<") == 1
+    assert ">clone-analytic<" not in text
+    assert re.search(r">grey: \d+ other bounds<", text)
 
 
 def test_a_matrix_is_drawn_as_dots(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ class Outcome:
     out: str
     err: str
 
+    @property
+    def complaints(self) -> str:
+        """What it said besides which files it has written."""
+        return "".join(line for line in self.err.splitlines(keepends=True) if " was written to " not in line)
+
 
 def plain_environment() -> dict[str, str]:
     """The environment of a pipe: no colours, 80 columns."""

@@ -74,7 +74,7 @@ def test_labels_of_the_domain(room: Path, mechanism: sdp.Mechanism) -> None:
         (("--range", "5", "64"), "ask: expected a whole number from 0 to 63, got '64'."),
         (("--range", "5"), "ask: --range takes the first and the last value, got 5."),
         (("--quantile", "1.5"), "ask: a quantile must be"),
-        (("--confidence", "2", "--range", "1", "2"), "ask: confidence must be"),
+        (("--confidence", "2", "--range", "1", "2"), "expected a share below the whole, such as 95% or 0.95"),
         ((), "ask: expected --range FIRST LAST or --quantile SHARE, got neither."),
     ],
 )

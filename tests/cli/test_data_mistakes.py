@@ -197,6 +197,6 @@ def _is_one_sentence(arguments: list[str], part: str, mess: Path, monkeypatch: p
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.count("\n") == 1
     assert part in outcome.err
-    assert outcome.err.rstrip("\n").endswith(".")
+    assert outcome.err.rstrip("\n").endswith((".", "?"))
     assert not any(secret in outcome.err for secret in SECRETS)
     assert everything_under(mess) == before

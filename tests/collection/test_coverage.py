@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from shuffledp.collection import kernel, message, shuffling
 from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.report import CONFIDENCE
+from shuffledp.collection.manner import CONFIDENCE
 from tests.collection import COLOURS, data_of, plan_of, write_messages, write_table
 
 ROWS = 2000

@@ -167,7 +167,7 @@ def test_a_campaign_names_its_issuer(tmp_path: Path, issuer: Issuer, monkeypatch
     Path("shuffler.json").write_text(json.dumps(SHUFFLER.public), "utf-8")
     made = ("campaign", "create", "plan.json", "--analyst-key", "analyst.key", "--shuffler", "shuffler.json")
     outcome = run(*made, "--issuer", "issuer.example", "--issuer-key", "issuer.der", "--out", "campaign.json")
-    assert (outcome.status, outcome.err) == (0, "")
+    assert (outcome.status, outcome.complaints) == (0, "")
     assert "once a round" in outcome.out
     assert Campaign.load("campaign.json").admission == PrivateTokens("issuer.example", issuer.key)
     assert run(*made, "--issuer-key", "plan.json", "--out", "other.json").status == 2

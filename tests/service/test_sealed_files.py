@@ -133,7 +133,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
     def done(*arguments: str) -> str:
         outcome = run(*arguments)
-        assert (outcome.status, outcome.err) == (0, "")
+        assert (outcome.status, outcome.complaints) == (0, "")
         return outcome.out
 
     assert json.loads(done("keys", "new", at["analyst.key"]))["kem"] == 32
