@@ -136,12 +136,12 @@ def test_compare() -> None:
 @pytest.mark.slow
 def test_tradeoff() -> None:
     """Attacks on all rounds of samples, and on one whose drawing is known."""
-    schedule = ("--users", "500", "--of", "5e3", "--rounds", "3", "--bound", "variation-ratio")
-    document = answer("tradeoff", *LOCAL, *schedule, "--points", "3")
-    assert (document["of"], document["rounds"], document["users"]) == (5000, 3, 500)
+    schedule = ("--users", "100", "--of", "1e3", "--rounds", "2", "--bound", "variation-ratio", "--points", "3")
+    document = answer("tradeoff", *LOCAL, *schedule)
+    assert (document["of"], document["rounds"], document["users"]) == (1000, 2, 100)
     assert document["advantage"]["upper"] < 0.3 * document["if_known"]["advantage"]
     text = " ".join(run("tradeoff", *LOCAL, *schedule).out.split())
-    assert "500 of 5,000, secretly, each round anew" in text
+    assert "100 of 1,000, secretly, each round anew" in text
     assert "if it is known: advantage at most" in text
 
 
