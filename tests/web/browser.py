@@ -39,6 +39,8 @@ class PageServer:
             text=True,
             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])},
             start_new_session=True,
+            # Tests that run in the background ignore Ctrl-C, and what they start would, too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         assert self.process.stdout is not None
         found = re.search(r"http://\S+", self.process.stdout.readline())
