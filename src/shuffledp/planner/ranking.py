@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,8 @@ MOST_AGAIN, IN_REACH = 3, 1.25
 """How many are calibrated by all bounds, and up to which error: these may change places."""
 TRIALS_OF_A_WORKER = 8
 """Starting a process takes as long as a trial or two."""
+THREADS = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""What libraries of linear algebra ask how many threads they may start."""
 
 
 def trials(goal: Goal, only: str | None = None, settings: Mapping[str, Any] | None = None) -> list[Trial]:
@@ -80,10 +83,27 @@ def run(waiting: Sequence[Work[Result]], workers: int = 1) -> Iterator[Result]:
     # Processes are started afresh: a copy of this one could be caught holding a lock.
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
     try:
-        for done in as_completed([pool.submit(one.run) for one in away]):
+        with _a_thread_each():
+            sent = [pool.submit(one.run) for one in away]
+        for done in as_completed(sent):
             yield from done.result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _a_thread_each() -> Iterator[None]:
+    """Processes that are started here compute by one thread: there are as many of them as processors."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _travels(one: object) -> bool:
