@@ -134,3 +134,13 @@ def test_tiny_targets_stay_sound() -> None:
         value = sdp.amplify(mechanism, 10**6, bound="noisy-crowd").epsilon(delta)
         plain = sdp.amplify(mechanism, 10**6, bound="optimal").epsilon(delta)
         assert 0 < value.upper <= plain.upper * 1.001
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
+def test_epsilon_and_delta_are_two_views_of_one_curve(delta: float) -> None:
+    """The ε that is given has a δ that is proved, and nothing below its slack has."""
+    curve = sdp.amplify(sdp.MixDUMP(64, flip=0.05, dummies=1), 20_000, bound="noisy-crowd")
+    found = curve.epsilon(delta)
+    assert curve.delta(found.upper).upper <= delta
+    below = found.upper - found.slack
+    assert curve.delta(below).upper >= delta * (1 - 1e-6)
