@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shuffledp as sdp
@@ -17,7 +19,7 @@ from shuffledp.errors import NotApplicable
 from shuffledp.mechanisms.catalogue import all_mechanisms
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.tuning import Tuning
-from shuffledp.privacy.curve import PrivacyCurve, Source
+from shuffledp.privacy.curve import NumericCurve, PrivacyCurve, Source
 from shuffledp.privacy.value import BoundValue
 from tests.cli.test_catalogue_commands import SETTINGS
 from tests.oracle.floating import epsilon_published_float
@@ -321,3 +323,27 @@ def test_the_certified_epsilon_has_the_last_word() -> None:
     found = Search(curve_at, math.log, tuning, Target(1.0, 1e-6)).run()
     assert found.curve.epsilon(1e-6).upper <= 1.0
     assert found.value == pytest.approx(1.0, rel=3e-5)
+
+
+@dataclass(frozen=True)
+class _Blurred(NumericCurve):
+    """A curve whose quick look is wide."""
+
+    @classmethod
+    def like(cls, curve: PrivacyCurve) -> _Blurred:
+        assert isinstance(curve, NumericCurve)
+        return cls(**{field.name: getattr(curve, field.name) for field in dataclasses.fields(curve)})
+
+    def _profile(self, epsilons: Any) -> Any:
+        upper, lower = super()._profile(epsilons)
+        return np.minimum(1.0, 1.3 * upper), 0.8 * lower
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99, 1.000001, 1.2, 2.0])
+def test_a_quick_look_never_decides_what_it_cannot_tell(share: float) -> None:
+    """On which side of the target a curve is, what is certified says; a wide bracket around it is not believed."""
+    curve = sdp.amplify(sdp.VariationRatio(math.e, 0.3, math.e), 1000, bound="variation-ratio")
+    level = curve.delta(0.1).upper * share
+    wanted = curve.delta(0.1).upper <= level
+    for one in (curve, _Blurred.like(curve)):
+        assert (Target(0.1, level).excess(one).size <= 0) == wanted

@@ -12,7 +12,13 @@ from mpmath import mp
 from scipy import stats
 
 import shuffledp as sdp
-from shuffledp.mechanisms.parts.flood_design import flood_within, rate_for, rough_delta, smallest_flood
+from shuffledp.mechanisms.parts.flood_design import (
+    _geometric_sums,
+    flood_within,
+    rate_for,
+    rough_delta,
+    smallest_flood,
+)
 from shuffledp.mechanisms.parts.flooded_noise import FloodedLoss, FloodedNoise
 from shuffledp.mechanisms.parts.noise_share import NoiseShare
 from shuffledp.privacy.near_loss import NearLoss
@@ -297,3 +303,14 @@ def test_the_number_of_users_must_be_said() -> None:
     with pytest.raises(ValueError, match="say how many users there are"):
         mechanism.estimate(sent)
     assert mechanism.estimate(sent, users=100).users == 100
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1e-200, 0.3, 0.999])
+@pytest.mark.parametrize("length", [1, 2, 7, 300])
+def test_sums_that_fade_are_those_of_one_step_after_another(ratio: float, length: int) -> None:
+    terms = np.exp(-0.3 * np.arange(length) ** 1.5 / 10)
+    wanted, held = [], 0.0
+    for term in terms:
+        held = float(term) + ratio * held
+        wanted.append(held)
+    np.testing.assert_allclose(_geometric_sums(terms, ratio), wanted, rtol=1e-13)

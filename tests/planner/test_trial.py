@@ -6,11 +6,13 @@ import dataclasses
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from shuffledp import BalcerCheu, HadamardResponse, NotApplicable, amplify, calibrate, compose
+from shuffledp import KRR, BalcerCheu, HadamardResponse, NotApplicable, amplify, calibrate, compose
 from shuffledp.calibration.target import Target
 from shuffledp.mechanisms import catalogue
 from shuffledp.planner import cost
@@ -271,3 +273,27 @@ def test_costs_are_measured() -> None:
         spent[name] = cost.measure(mechanism, np.arange(1000))
     assert 0 < spent["krr"].client < spent["oue"].client
     assert spent["oue"].server(10**6) > spent["oue"].server(1)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.001, 0.1])
+@pytest.mark.parametrize("each", [1e-8, 1e-6, 1e-4, 0.03])
+def test_a_cost_is_found_in_little_time(start: float, each: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that only reading moves: what a batch costs whatever its size is not what a user costs."""
+    now, read = 0.0, 0
+
+    class Server:
+        def accumulate(self, messages: Any) -> int:
+            nonlocal now, read
+            now, read = now + start + each * len(messages), read + len(messages)
+            return 0
+
+        def finish(self, total: int, users: int) -> None:
+            nonlocal now
+            now += 0.5
+
+    monkeypatch.setattr(cost, "time", SimpleNamespace(process_time=lambda: now))
+    found = cost.measure(KRR(1.0, 4), np.arange(4), Server())  # type: ignore[arg-type]
+    told = read > 1 and (each * read > 0.001)
+    assert found.finishing == pytest.approx(0.5)
+    assert found.reading == pytest.approx(max(each, cost.LEAST_SECONDS), rel=1e-6) or not told
+    assert now < 0.5 + 10 * start + 0.5

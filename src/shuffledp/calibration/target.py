@@ -115,10 +115,17 @@ class Target(CurveTarget):
         if composed:
             value = self.reached(curve)
             return Excess(_signed(_log(value.upper / self.epsilon), value.upper <= self.epsilon), value)
-        delta = curve.delta(self.epsilon).upper
+        delta = self._delta(curve)
         if delta <= 0:
             return Excess(-math.inf)
         return Excess(_signed(_score(self.delta) - _score(delta), delta <= self.delta))
+
+    def _delta(self, curve: PrivacyCurve) -> float:
+        """The certified δ at ε, as sharp as it takes to tell on which side of the target it is."""
+        coarse = curve.profile([self.epsilon])
+        if coarse.lower[0] <= self.delta < coarse.upper[0]:
+            return curve.delta(self.epsilon).upper
+        return float(coarse.upper[0])
 
     def reached(self, curve: PrivacyCurve) -> BoundValue:
         """The certified ε at δ."""

@@ -14,6 +14,8 @@ from shuffledp.mechanisms.parts.reading import Reading
 ENOUGH_SECONDS, TELLING_SECONDS, MOST_SECONDS = 0.01, 0.03, 1.0
 """How long encoding must take to be told from nothing, and reading beyond its first message; and how long either may
 take to be tried again with more."""
+SHORT_STEP, LONG_STEP = 2, 16
+"""How many times as many users are read next, at least and at most."""
 LEAST_SECONDS = 1e-9
 MOST_USERS = 1 << 18
 SEED = 1
@@ -59,8 +61,10 @@ def measure(mechanism: Mechanism, values: Array, reading: Reading | None = None)
             break
         users *= 8
     server = mechanism.reading if reading is None else reading
-    each = _reading(mechanism, server, messages, users)
+    begun = time.process_time()
     total = server.accumulate(messages[: _first(mechanism, 1)])
+    one = time.process_time() - begun
+    each = _reading(mechanism, server, messages, users, one)
     begun = time.process_time()
     server.finish(total, 1)
     finishing = time.process_time() - begun
@@ -72,20 +76,16 @@ def _first(mechanism: Mechanism, users: int) -> int:
     return max(1, round(users * mechanism.messages_per_user))
 
 
-def _reading(mechanism: Mechanism, server: Reading, messages: Array, users: int) -> float:
-    """What one user more costs: what a batch costs whatever its size is taken off.
+def _reading(mechanism: Mechanism, server: Reading, messages: Array, users: int, one: float) -> float:
+    """What one user more costs: what a batch costs whatever its size, ``one`` where it is of one user, is taken off.
 
-    Batches grow until they take at least twice what the first one took, or too long to go on.
+    Batches grow until they take half as long again as the first one took, or too long to go on.
     """
-
-    def seconds(read: int) -> float:
+    enough, read, taken = max(one / 2, TELLING_SECONDS), 1, one
+    while read < users and taken - one <= enough and taken <= MOST_SECONDS:
+        more = max(one if read == 1 else taken - one, enough / LONG_STEP)
+        read = min(round(min(max(SHORT_STEP, 1.5 * enough / more), LONG_STEP) * read), users)
         begun = time.process_time()
         server.accumulate(messages[: _first(mechanism, read)])
-        return time.process_time() - begun
-
-    read, one = 1, seconds(1)
-    taken = one
-    while read < users and taken - one <= max(one, TELLING_SECONDS) and taken <= MOST_SECONDS:
-        read = min(4 * read, users)
-        taken = seconds(read)
+        taken = time.process_time() - begun
     return one if read == 1 else (taken - one) / (read - 1)

@@ -62,8 +62,6 @@ def _taken_alone(rate: float, steps: Floats, masses: Floats, epsilon: float) -> 
 
 def _rough_law(rate: float, shape: float, ratio: float, delta: float) -> tuple[Floats, Floats]:
     """b + log(T(u)/T(u−1)) for u ≥ 1, falling, and (1−q)·T(u) for u ≥ 0."""
-    from scipy.signal import lfilter
-
     q = math.exp(-rate)
     mean, gap = shape * ratio / (1 - ratio), 1 - ratio
     deviation = math.sqrt(shape * ratio) / gap
@@ -71,8 +69,17 @@ def _rough_law(rate: float, shape: float, ratio: float, delta: float) -> tuple[F
     most = math.ceil(mean + deviation * math.sqrt(2 * far) + far / gap + 20 / rate) + 2
     numbers = np.arange(most - 1, dtype=np.float64)
     logs = np.append(0.0, np.cumsum(np.log(ratio * (shape + numbers) / (numbers + 1)))) + shape * math.log(gap)
-    total: Floats = np.maximum(lfilter([1.0], [1.0, -q * q], np.exp(logs)), 1e-300)
+    total = np.maximum(_geometric_sums(np.exp(logs), q * q), 1e-300)
     return rate + np.log(total[1:] / total[:-1]), (1 - q) * total
+
+
+def _geometric_sums(terms: Floats, ratio: float) -> Floats:
+    """Σ_j ratio^j·term(u−j) for each u: the factors 1 + ratio^m·shift^m for m = 1, 2, 4, … one after another."""
+    total, shift, weight = terms.copy(), 1, ratio
+    while shift < len(total) and weight > 0:
+        total[shift:] += weight * total[:-shift]
+        shift, weight = 2 * shift, weight * weight
+    return total
 
 
 def rate_for(deviation: float) -> float:
