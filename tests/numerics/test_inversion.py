@@ -18,6 +18,7 @@ from shuffledp.numerics.inversion import invert
 from shuffledp.privacy.variation_ratio import VariationRatio
 
 from ..oracle.highprecision import delta_published, epsilon_of
+from .exact_law import overlap
 
 
 @dataclass
@@ -176,3 +177,51 @@ def test_the_certified_ends_are_proofs_at_any_n(users: int, level: float) -> Non
     assert family.bracket(found.upper).upper <= level or found.upper == parameters.largest_log_ratio()
     assert family.bracket(found.lower).lower >= level or found.lower == 0.0
     assert found.upper - found.lower <= 1e-7 * found.upper
+
+
+@dataclass
+class Hasty(Known):
+    """The same with quick values, of another width; ``promise`` is a factor by which they are too low."""
+
+    promise: float = 1.0
+    looked: list[float] = field(default_factory=list)
+
+    def quick_bracket(self, x: float) -> Bracket:
+        self.looked.append(x)
+        with precision(128):
+            value = self.value(arb(x)) * self.promise
+            return Bracket((value * (1 - 1e-9)).lower(), (value * (1 + 1e-9)).upper(), "quick")
+
+
+@pytest.mark.parametrize("level", [0.1, 1e-3, 1e-10, 1e-100])
+def test_quick_values_are_searched_and_the_upper_end_is_proved_again(level: float) -> None:
+    function = Hasty(exponential)
+    found = invert(function, level, 700.0, zero_at_high=False)
+    exact = math.log(0.5 / level)
+    assert found.lower <= exact <= found.upper
+    assert found.upper - found.lower < 1e-8
+    assert function.asked == [found.upper]
+    assert len(function.looked) > 1
+
+
+@pytest.mark.parametrize("promise", [1 - 1e-6, 0.9])
+def test_quick_values_that_promise_too_much_are_not_believed(promise: float) -> None:
+    """The upper end holds by the function's own values, however wrong the quick ones are."""
+    function = Hasty(exponential, promise=promise)
+    found = invert(function, 1e-6, 700.0, zero_at_high=False)
+    exact = math.log(0.5 / 1e-6)
+    assert found.lower <= exact <= found.upper
+    assert found.upper - found.lower < 1e-9
+
+
+@pytest.mark.parametrize("users", [100, 1000, 10**5, 10**8, 10**12])
+@pytest.mark.parametrize("local", [0.5, 2.0, 6.0])
+def test_quick_values_of_a_sum_are_as_sharp(users: int, local: float) -> None:
+    """They hold the same number, and are hardly wider than what balls give."""
+    parameters = VariationRatio.of_ldp(local)
+    family = PositivePartMean(lambda epsilon: parameters.pair(epsilon).law(epsilon), users)
+    for z in (0.5, 3.0, 6.0):
+        x = z * family.natural_scale()
+        quick, own = family.quick_bracket(x), family.bracket(x)
+        assert overlap(quick, own)
+        assert quick.relative_width() <= own.relative_width() + 1e-8

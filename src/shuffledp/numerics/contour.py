@@ -305,14 +305,17 @@ def estimate(law: FiniteLaw, count: int, plan: ContourPlan) -> ContourEstimate:
     return ContourEstimate(log_of(mean - excess / 2), log_of(mean), log_of(mean - excess))
 
 
-def bracket(law: FiniteLaw, count: int, plan: ContourPlan, *, in_floats: bool = False) -> Bracket:
+def bracket(
+    law: FiniteLaw, count: int, plan: ContourPlan, *, in_floats: bool = False, rounding: float = math.inf
+) -> Bracket:
     """Certified enclosure of E(S)_+ by the planned sum in balls.
 
     With ``in_floats`` the nodes are summed in floats and the proved bound of their rounding is part of the
-    enclosure: some ten times faster where there are many, and a little wider.
+    enclosure: some ten times faster where there are many, and a little wider. Where that bound is more than a share
+    ``rounding`` of the sum, balls are used.
     """
     with precision(GUARD_BITS + count.bit_length()):
-        return _Certified(law, count, plan).bracket(in_floats)
+        return _Certified(law, count, plan).bracket(in_floats, rounding)
 
 
 class _Certified:
@@ -413,18 +416,18 @@ class _Certified:
             total += height / ((shift * distance).exp() - 1)
         return total
 
-    def nodes_in_floats(self, top: arb) -> tuple[arb, arb]:
+    def nodes_in_floats(self, top: arb, rounding: float) -> tuple[arb, arb]:
         plan = self.plan
         found = relative_sums(self.atoms, self.count, plan.tilt, plan.variance, plan.step, plan.kept)
-        if found is None:
+        if found is None or not float(found[0].rad()) <= rounding * abs(float(found[0].mid())):
             return self.nodes()
         with_square, without = found
         return top * with_square / (self.tau * self.tau), top * without
 
-    def bracket(self, in_floats: bool) -> Bracket:
+    def bracket(self, in_floats: bool, rounding: float) -> Bracket:
         unit = self.step / (2 * arb.pi())
         top = self.moment_power(self.tau)
-        with_square, without = self.nodes_in_floats(top) if in_floats else self.nodes()
+        with_square, without = self.nodes_in_floats(top, rounding) if in_floats else self.nodes()
         tail = top * self.left_out()
         smoothed = unit * with_square
         tail_square = unit * tail / (self.tau * self.tau)

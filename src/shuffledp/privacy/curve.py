@@ -41,8 +41,8 @@ READ_AT = (1e-6, 1e-9)
 POINTS = 80
 LARGEST_EPSILON = 700.0
 """Beyond this a guarantee says nothing, and e^ε leaves the floats."""
-CLEARLY_WORSE = 1e-3
-"""By how much a log δ in floats, right to 1e-5, is above another that is not worth computing exactly."""
+HARDLY_BETTER = 2e-6
+"""A log δ in floats that is no more than this below another is not worth computing exactly."""
 
 
 @dataclass(frozen=True)
@@ -269,11 +269,11 @@ class NumericCurve(PrivacyCurve):
         return max(divergence.natural_scale() for divergence in self._divergences)
 
     def may_beat(self, epsilon: float, delta: float) -> bool:
-        """By the floats that a search goes by: who is clearly worse in one direction is worse."""
+        """By the floats that a search goes by: who is worse in one direction, or the same, is not worth the time."""
         if not (delta > 0 and epsilon < min(self.largest, LARGEST_EPSILON)):
             return True
-        clearly = math.log(delta) + CLEARLY_WORSE
-        return not any(divergence.log_estimate(epsilon) > clearly for divergence in self._divergences)
+        enough = math.log(delta) - HARDLY_BETTER
+        return not any(divergence.log_estimate(epsilon) > enough for divergence in self._divergences)
 
     def _epsilon(self, delta: float) -> BoundValue:
         high = min(self.largest, LARGEST_EPSILON)
