@@ -10,7 +10,7 @@ import pytest
 from shuffledp import VariationRatio
 from shuffledp.numerics import contour
 from shuffledp.numerics.ball import precision
-from shuffledp.numerics.contour_floats import relative_sums
+from shuffledp.numerics.contour_floats import LOG_HALF, log_ratio, relative_sums, tilted_floats
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.numerics.finite_law import FiniteLaw
 
@@ -30,7 +30,7 @@ def divergence(name: str, users: int) -> PositivePartMean:
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-@pytest.mark.parametrize("users", [500, 10**4, 10**6, 10**8, 10**12])
+@pytest.mark.parametrize("users", [1, 2, 5, 25, 63, 64, 500, 10**4, 10**6, 10**8, 10**12])
 @pytest.mark.parametrize("tolerance", [1e-5, 1e-7])
 def test_the_sum_in_balls_is_inside(name: str, users: int, tolerance: float) -> None:
     """The same nodes in balls, some forty digits, lie inside the balls that the floats claim."""
@@ -48,6 +48,31 @@ def test_the_sum_in_balls_is_inside(name: str, users: int, tolerance: float) -> 
             assert found[0].contains(with_square / top * certified.tau * certified.tau)
             assert found[1].contains(without / top)
             assert float(found[0].rad()) < 1e-5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [1, 2, 7, 20, 40, 63])
+def test_few_summands(kind: str, count: int) -> None:
+    """Nodes at which R is small count by their power: the sum in balls is inside, and 2^-n is not lost."""
+    rng, small = Random(f"few {kind}"), 0
+    for _ in range(6):
+        law = random_law(rng, rng.choice([3, 4, 5]), kind)
+        if not law.has_positive_value:
+            continue
+        plan = contour.make_plan(law.finite, count, 1e-5)
+        with precision(300):
+            certified = contour._Certified(law.finite, count, plan)
+            found = relative_sums(certified.atoms, count, plan.tilt, plan.variance, plan.step, plan.kept)
+            tilted = tilted_floats(certified.atoms, plan.tilt)
+            assert found is not None
+            assert tilted is not None
+            top = certified.moment_power(certified.tau)
+            with_square, without = certified.nodes()
+            assert found[0].contains(with_square / top * certified.tau * certified.tau)
+            assert found[1].contains(without / top)
+            small += int((log_ratio(tilted[0], tilted[1], plan.step * plan.kept)[0] < LOG_HALF).sum())
+            assert float(found[0].rad()) < 1e-6
+    assert small
 
 
 @pytest.mark.parametrize("name", PARAMETERS)

@@ -12,7 +12,9 @@ where its argument is large (their authors claim a quarter of that).
   most (290 + 7J)·e·m. The product with n adds 20e·n·m, because |log R| ≤ 15m.
 - The Gaussian factor, the sum of both exponents, exp and the division by (1 + iu/τ)² add at most
   16e·(v·u²/2 + v·τ·u) + 16e·n·m + 64e.
-- Where |R| < ½ the term is below 2^-n, and is counted as an error of that size.
+- Where |R| < ½ and there are many summands the term is below 2^-n, and is counted as an error of that size. Where there
+  are few, R itself is raised to its power by products, each off by at most a relative √8·e: with ρ' = ρ + e, as 1 is
+  added to R − 1, R^n is off by at most n·ρ'·(|R| + ρ')^(n−1) + 3n·e·|R|^n.
 """
 
 from __future__ import annotations
@@ -30,8 +32,10 @@ LEAST_ACCURACY = 60
 MOST_DOUBT = 0.05
 """Relative doubt about one node beyond which balls are used."""
 LOG_HALF = -0.6931
-FEWEST = 64
+FEW = 64
 """Below this many summands 2^-n is no small error."""
+NEAR_HALF = 0.52
+"""More than |R| + ρ' where |R| was found to be below ½, as n·ρ' is below ``MOST_DOUBT``/4."""
 NOTHING = 1e-200
 """A tilted weight below this is left out, and counted as doubt about R."""
 SMALLEST = 1e-300
@@ -46,14 +50,13 @@ def relative_sums(
 
     Each is a ball that contains the exact sum; None where floats are not sure enough. ``kept`` begins with 0.
     """
-    if count < FEWEST:
-        return None
     law = tilted_floats(atoms, tau)
     if law is None:
         return None
     values, weights, _ = law
     u = step * kept.astype(np.float64)
-    size, turn = log_ratio(values, weights, u)
+    real, imaginary = _less_one(values, weights, u)
+    size, turn = _logarithm(real, imaginary)
     small = size < LOG_HALF
     size[small] = 0.0
     gaussian = 0.5 * variance * u**2
@@ -66,21 +69,47 @@ def relative_sums(
     if not float(doubt.max()) <= MOST_DOUBT:
         return None
     factor = np.where(kept == 0, 1.0, 2.0)
-    factor[small] = 0.0
+    if count < FEW:
+        with np.errstate(under="ignore"):
+            powers = power((1.0 + real + 1j * imaginary)[small], count)
+            terms[small] = powers * np.exp(-gaussian + 1j * rotation)[small]
+        unsure = NEAR_HALF ** (count - 1) * 1.1 * float(np.sum(doubt[small] + 8 * count * UNIT))
+    else:
+        factor[small] = 0.0
+        unsure = int(small.sum()) * 0.51**count
     error = float(np.sum(factor * np.abs(terms) * (1.1 * doubt + 2 * len(kept) * UNIT)))
-    error = 1.01 * (error + 2 * int(small.sum()) * 0.51**count) + SMALLEST
+    error = 1.01 * (error + 2 * unsure) + SMALLEST
     with_square = float(np.sum(factor * (terms / (1 + 1j * u / tau) ** 2).real))
     return arb(with_square, error), arb(float(np.sum(factor * terms.real)), error)
 
 
 def log_ratio(values: Floats, weights: Floats, u: Floats) -> tuple[Floats, Floats]:
     """log|R(u)| and the argument of R(u), accurate where R is near 1."""
+    return _logarithm(*_less_one(values, weights, u))
+
+
+def _less_one(values: Floats, weights: Floats, u: Floats) -> tuple[Floats, Floats]:
+    """The real and the imaginary part of R(u) − 1."""
     phase = np.multiply.outer(u, values)
-    real = -2.0 * (np.sin(0.5 * phase) ** 2) @ weights
-    imaginary = np.sin(phase) @ weights
+    return -2.0 * (np.sin(0.5 * phase) ** 2) @ weights, np.sin(phase) @ weights
+
+
+def _logarithm(real: Floats, imaginary: Floats) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         size = 0.5 * np.log1p(np.maximum(2 * real + real**2 + imaginary**2, -1.0))
     return size, np.arctan2(imaginary, 1.0 + real)
+
+
+def power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """By at most ``exponent`` − 1 rounded products for each factor of the result."""
+    result = np.ones_like(base)
+    while exponent:
+        if exponent & 1:
+            result = result * base
+        exponent >>= 1
+        if exponent:
+            base = base * base
+    return result
 
 
 def ratios(values: Floats, weights: Floats, step: float, indices: NDArray[np.int64]) -> NDArray[np.complex128]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffledp.array import Array, Floats
+from shuffledp.sampling.random import source_of
 from shuffledp.testing.case import SAMPLES, Case, with_table, without_table
 from shuffledp.testing.check import ROUNDED, Check, checks, refused
 
@@ -16,6 +17,8 @@ MANY = 100
 """Messages of one liar where nothing limits them."""
 CROWD, TIMES = 100, 300
 """Where there is no table: how many users are estimated together, and how often."""
+AT_ONCE = 30
+"""So many crowds are encoded by one call, where that is possible."""
 STRANGERS = 256
 """Rows of any bytes that are tried as messages, where there are more."""
 SCORE = 6.0
@@ -86,6 +89,27 @@ class RepeatedEstimates:
         return SCORE * float(np.sqrt((2 + self.excess) / len(self.found)))
 
 
+def crowds_sent(case: Case, values: Array, times: int) -> Iterator[Array]:
+    """The messages of so many crowds who hold these values in turn.
+
+    Where every user sends one message those of equal users are any of theirs: many crowds are encoded at once, each
+    value by itself, whatever the order of messages.
+    """
+    rng = case.generator(1)
+    if case.mechanism.messages_per_user != 1 or case.mechanism.crowd.varies or CROWD % len(values):
+        crowd: Array = np.resize(values, (CROWD, *values.shape[1:]))
+        yield from (case.sent(crowd, rng) for _ in range(times))
+        return
+    for start in range(0, times, AT_ONCE):
+        crowds = min(AT_ONCE, times - start)
+        users = crowds * CROWD // len(values)
+        sent = [case.mechanism.encode(np.repeat(value[None, ...], users, axis=0), rng) for value in values]
+        source = source_of(rng)
+        for parts in zip(*(np.split(messages, crowds) for messages in sent), strict=True):
+            added = case.mechanism.drawn_by_shuffler(source)
+            yield np.concatenate(parts if added is None else [*parts, added])
+
+
 def repeated(case: Case) -> Iterator[RepeatedEstimates]:
     """Estimates of a crowd of one input, of the other, and of a mixture."""
     mechanism, ends = case.mechanism, case.mechanism.probe()
@@ -93,8 +117,7 @@ def repeated(case: Case) -> Iterator[RepeatedEstimates]:
     between = ends[1:] if ends.dtype.kind in "iu" else ends.mean(axis=0, keepdims=True) + 0.4 * ends[1:]
     for values in (ends[:1], ends[1:], np.concatenate([ends[:1], between])):
         crowd: Array = np.resize(values, (CROWD, *values.shape[1:]))
-        rng = case.generator(1)
-        found = [mechanism.estimate(case.sent(crowd, rng), CROWD) for _ in range(times)]
+        found = [mechanism.estimate(messages, CROWD) for messages in crowds_sent(case, values, times)]
         excess = found[0].tails.excess_kurtosis
         stated = mechanism.variance(crowd)
         yield RepeatedEstimates(np.array([one.value for one in found]), mechanism.truth(crowd), stated, excess)
