@@ -51,7 +51,7 @@ def test_squares_tell_the_variance_without_bias(mechanism: sdp.FromTable, crowd:
 
 @pytest.mark.parametrize("mechanism", TABLES, ids=["3 outputs", "4 outputs", "5 outputs"])
 def test_fitted_counts_are_no_less_likely_than_others(mechanism: sdp.FromTable) -> None:
-    """They add up to the messages, are not negative, and no other crowd of as many explains the messages much better."""
+    """They add up to the messages, are not negative, and no other crowd explains the messages much better."""
     reading = mechanism.reading
     assert isinstance(reading, TableReading)
     chances = np.array(mechanism.table().probabilities, dtype=float)
@@ -142,7 +142,7 @@ NUMBERS: dict[str, Any] = {
 @pytest.mark.parametrize("mechanism", [LAPLACE, sdp.Laplace(8.0, grid=16), sdp.Piecewise(3.0)], ids=str)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_intervals_of_a_mean_that_some_are_asked_for(mechanism: Mechanism, name: str) -> None:
-    """600 collections of 1,500 users of whom a third answers: 93 to 97% (but for chance of 1e-7), by the exact variance."""
+    """600 collections of 1,500 users of whom a third answers: 93 to 97%, but for chance of 1e-7."""
     made = sdp.Parallel([mechanism, sdp.KRR(2.0, 3)], [1, 2])
     low, high = mechanism.value_range
     values: list[Array] = [low + (high - low) * NUMBERS[name], np.zeros(1500, dtype=np.int64)]
