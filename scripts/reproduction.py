@@ -27,7 +27,7 @@ HEAD = """# What of the papers is reproduced
 figure each, with four columns as far as they apply: *printed*, what stands in the paper; *published*, what its formula
 gives; *sound*, what is proved; *attack*, what is attained on a real dataset, so that nothing sound is below it. Keys of
 errors (VR-1, …) are explained in [errata.md](errata.md). Whatever is **not reproduced** has a test that computes both
-sides: `tests/reproduction/test_both_sides.py` or one of the errata, found by the key in brackets.
+sides, in `tests/reproduction` or among the errata: `ELSEWHERE` in `test_both_sides.py` finds it by the key in brackets.
 
 Made by `scripts/reproduction.py` from a run.
 """

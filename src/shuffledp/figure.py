@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -31,6 +32,8 @@ LOOK: dict[Any, Any] = {
 }
 ENDINGS = (".png", ".pdf", ".svg")
 DOTS_PER_INCH = 300
+LEAST_RANGE, SHORT = 1.5, 200.0
+"""From the least to the largest number of a logarithmic axis: at least, and up to where more than powers are labelled."""
 
 
 def line_style(place: int) -> dict[str, Any]:
@@ -45,6 +48,26 @@ def scientific(value: float) -> str:
     factor = float(digits)
     power = f"10^{{{int(exponent)}}}"
     return f"${power}$" if factor == 1 else rf"${factor:g}\cdot{power}$"
+
+
+def logarithmic(axes: Axes, which: str) -> None:
+    """A logarithmic axis that is labelled by plain numbers where it is short, and is never shorter than a factor 1.5.
+
+    Call it when everything is drawn.
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    getattr(axes, f"set_{which}scale")("log")
+    low, high = getattr(axes, f"get_{which}lim")()
+    if high < LEAST_RANGE * low:
+        middle = math.sqrt(low * high)
+        low, high = middle / math.sqrt(LEAST_RANGE), middle * math.sqrt(LEAST_RANGE)
+        getattr(axes, f"set_{which}lim")(low, high)
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_minor_formatter(NullFormatter())
+    if high < SHORT * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12) if high > 6 * low else MaxNLocator(5))
+        axis.set_major_formatter(lambda value, _: f"{value:.4g}")
 
 
 def demand_place(who: str, path: Path | None) -> None:

@@ -173,3 +173,27 @@ def test_another_font_that_has_the_letters_is_taken() -> None:
 def test_silent_marks_are_left_out() -> None:
     """A joiner or a mark for colour is nothing to be spelled."""
     assert Lettering.of(["a\ufe0f"]).shown("a\ufe0f") in ("a", "a\ufe0f")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_written_is_cut_off(name: str) -> None:
+    """Nothing is drawn within three points of the picture's edges."""
+    figure = report_of(name).plot()
+    figure.canvas.draw()
+    drawn, edge = np.asarray(figure.canvas.buffer_rgba())[..., :3], round(3 * figure.dpi / 72)
+    for side in (drawn[:edge], drawn[-edge:], drawn[:, :edge], drawn[:, -edge:]):
+        assert (side == 255).all()
+
+
+def test_a_value_is_written_with_the_places_that_its_interval_tells() -> None:
+    """Three digits of what the interval reaches, and a minus that is one."""
+    shape = Shape(NUMBERS, -1e6, 1e6)
+    for value, reach, said in (
+        (149.388, 19.21, "149.4  (130.2 … 168.6)"),
+        (-0.01234567, 0.00123, "−0.01235  (−0.01358 … −0.01112)"),
+        (25565.3, 2125.0, "25,565  (23,440 … 27,690)"),
+    ):
+        ends = (np.array([value - reach]), np.array([value + reach]))
+        assert said in texts_of(
+            showing(Quantity("mean", ("mean",), np.array([value]), None, *ends, shape=shape)).plot()
+        )

@@ -111,6 +111,23 @@ def test_progress_is_told() -> None:
     assert (counter.steps, counter.done) == ([("calibrating", 1)], 1)
 
 
+def test_a_mechanism_with_several_outcomes_is_one_step() -> None:
+    """A front of designs is found in one go: never more is done than there is to do."""
+    counter = Counter()
+    found = plan(Frequency(64), 1e5, 1, 1e-6, mechanism="cancelling-noise", rests_on="shuffler", progress=counter)
+    assert len(found.offers) > 1
+    assert (counter.steps, counter.done) == ([("calibrating", 1)], 1)
+
+
+def test_surveys_tell_how_far_they_are() -> None:
+    """Each mechanism of each question once, however many settings it is looked at with."""
+    counter = Counter()
+    survey = sdp.tasks.Survey([("colour", Frequency(4)), ("age", Mean(0, 1))])
+    plan(survey, 1e4, 1, 1e-6, mechanism="parallel", progress=counter)
+    assert [name for name, _ in counter.steps] == ["comparing mechanisms", "calibrating"]
+    assert counter.done == sum(total or 0 for _, total in counter.steps)
+
+
 @pytest.mark.parametrize(
     ("arguments", "named", "part"),
     [

@@ -129,6 +129,31 @@ def test_limits_are_kept(limits: Limits, refused: str, offered: str) -> None:
     assert no.reason.endswith(".")
 
 
+@pytest.mark.parametrize("limits", [Limits(bits=8), Limits(messages=1), Limits(bits=6, messages=1.5)], ids=str)
+def test_what_is_beyond_the_limits_is_not_certified(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only mechanisms within them are, and these come out as without any limits, where they send no more by nature."""
+    certified: list[str] = []
+
+    def note(name: str) -> None:
+        real = getattr(Trial, name)
+        monkeypatch.setattr(Trial, name, lambda self, *args: (certified.append(self.name), real(self, *args))[1])
+
+    names = ("krr", "oue", "subset", "pure-dump", "poisson-dump", "hadamard-response")
+    free = [found for name in names for found in run(trials(goal_of("frequency"), name))]
+    note("_met")
+    note("_searched")
+    bound = [found for name in names for found in run(trials(goal_of("frequency", limits=limits), name))]
+    offered = {found.name for found in bound if isinstance(found, Offer)}
+    assert set(certified) == offered
+    assert any(isinstance(found, Refusal) and found.reason.startswith("sends ") for found in bound)
+    for one, other in zip(free, bound, strict=True):
+        assert isinstance(one, Offer)
+        within = limits.why_not(one.mechanism) is None
+        assert within == isinstance(other, Offer)
+        if isinstance(other, Offer):
+            assert (other.mechanism, other.proof.upper) == (one.mechanism, one.proof.upper)
+
+
 def test_a_limit_of_local_epsilon_holds_for_seeds_too() -> None:
     """A compressed mechanism's own ε is a hair above that of what it compresses."""
     goal = Goal(Frequency(300), 5000, Target(1.0, 1e-6), limits=Limits(epsilon_local=2.0))

@@ -108,9 +108,9 @@ class Sweep(Readable):
             )
             axes.annotate(told, (self.asked, 1.0), xycoords=("data", "axes fraction"), xytext=(4, -12),
                           textcoords="offset points", fontsize=8, color="0.35")  # fmt: skip
-            axes.set(xlabel=NAMES[self.axis], ylabel=self.unit, yscale="log")
-            if self.axis in (USERS, ROUNDS):
-                axes.set_xscale("log")
+            axes.set(xlabel=NAMES[self.axis], ylabel=self.unit)
+            for which in ("y", "x") if self.axis in (USERS, ROUNDS) else ("y",):
+                figures.logarithmic(axes, which)
             axes.set_title(self.about, fontsize=10)
             axes.legend()
             if path is not None:

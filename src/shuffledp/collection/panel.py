@@ -233,8 +233,14 @@ class DotPanel(Panel):
             side.set_visible(False)
 
     def _told(self, place: int) -> str:
-        ends = "" if self.intervals is None else " … ".join(f"{one[place]:,.5g}" for one in self.intervals)
-        return f"{self.values[place]:,.5g}" + (f"  ({ends})" if ends else "")
+        """The value and its interval, all with as many places behind the point as the interval tells."""
+        value, ends = float(self.values[place]), self.intervals
+        if ends is None:
+            return _number(float(f"{value:.5g}"))
+        low, high = (float(one[place]) for one in ends)
+        places = _places((high - low) / 2)
+        said = [f"{one:,.{places}f}".replace("-", "−") for one in (value, low, high)]
+        return f"{said[0]}  ({said[1]} … {said[2]})"
 
     def notes(self) -> Iterator[str]:
         yield from super().notes()
@@ -414,8 +420,8 @@ class CellPanel(Panel):
         reach = self._half()
         for place, (x, y) in enumerate(self._middles()):
             value = self.quantity.value[place]
-            said = f"{value:,.0f}" + ("" if reach is None else f"\n±{reach[place]:,.0f}")
-            after = "" if self.quantity.adjusted is None else f"\n◇ {self.quantity.adjusted[place]:,.0f}"
+            said = _number(round(value)) + ("" if reach is None else f"\n±{reach[place]:,.0f}")
+            after = "" if self.quantity.adjusted is None else f"\n◇ {_number(round(self.quantity.adjusted[place]))}"
             colour = "white" if value > 0.55 * top else "0.2"
             self.axes.text(x, y, said + after, ha="center", va="center", fontsize=7, color=colour, linespacing=1.15)
 
@@ -442,6 +448,13 @@ class CellPanel(Panel):
 def _number(value: float, place: float | None = None) -> str:
     del place
     return f"{value:,.10g}".replace("-", "−")
+
+
+def _places(reach: float) -> int:
+    """How many places behind the point are worth writing where this is how far an interval reaches."""
+    if not 0.0 < reach < np.inf:
+        return 2
+    return int(np.clip(2 - np.floor(np.log10(reach)), 0, 12))
 
 
 def _round_steps() -> Iterator[int]:

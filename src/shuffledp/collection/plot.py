@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_PANELS = 12
 """A picture must stay one that can be drawn: of many quantities the first ones."""
-ONE_WIDE, TWO_WIDE, ABOVE = 6.8, 11.0, 0.95
+ONE_WIDE, TWO_WIDE, ABOVE, EDGE = 6.8, 11.0, 0.95, 0.09
 """Inches."""
 DOTS_PER_INCH = 200
 CAPTION = 72
@@ -57,12 +57,13 @@ class _Picture:
         """The panels in their places, still empty."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
 
         rows = list(_rows(list(panel.panels(quantities, letters, manner.sure))))
         wide = max(map(len, rows))
         heights = [max(one.height for one in row) for row in rows]
         size = (ONE_WIDE if wide == 1 else TWO_WIDE, ABOVE + sum(heights))
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=EDGE, h_pad=EDGE, wspace=0.03, hspace=0.03))
         FigureCanvasAgg(figure)
         title, _, facts = caption.partition("\n")
         figure.suptitle(

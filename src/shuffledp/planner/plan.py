@@ -88,10 +88,7 @@ def plan(
         return survey_ranking(replace(goal, effort=effort), mechanism, settings, workers, told)
     goal = goal.settled()
     waiting = trials(goal, mechanism, settings)
-    outcomes = []
     with told.step("calibrating", len(waiting)) as advance:
-        for outcome in run(waiting, workers_for(waiting) if workers is None else workers):
-            outcomes.append(outcome)
-            advance(1)
+        outcomes = list(run(waiting, workers_for(waiting) if workers is None else workers, advance))
     ranking = Ranking.of(goal, outcomes)
     return ranking if effort == QUICK else looked_at_again(ranking, waiting, told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -66,15 +66,20 @@ class Work(Protocol[Result]):
     def run(self) -> Sequence[Result]: ...
 
 
-def run(waiting: Sequence[Work[Result]], workers: int = 1) -> Iterator[Result]:
+def run(
+    waiting: Sequence[Work[Result]], workers: int = 1, advance: Callable[[int], None] | None = None
+) -> Iterator[Result]:
     """The outcomes, as they come; with several workers, in processes of their own.
 
-    A mechanism whose class another process could not find again is tried in this one.
+    A mechanism whose class another process could not find again is tried in this one. ``advance`` is called with 1
+    when a work is done, however many outcomes it has.
     """
+    told = advance or (lambda done: None)
     away = [one for one in waiting if workers > 1 and _travels(one)]
     for one in waiting:
         if one not in away:
             yield from one.run()
+            told(1)
     if not away:
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -87,6 +92,7 @@ def run(waiting: Sequence[Work[Result]], workers: int = 1) -> Iterator[Result]:
             sent = [pool.submit(one.run) for one in away]
         for done in as_completed(sent):
             yield from done.result()
+            told(1)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -48,9 +48,8 @@ def survey_ranking(
     looks = list(dict.fromkeys(look for way in ways for look in way.looks(goal)))
     found: dict[Look, list[Candidate]] = {look: [] for look in looks}
     with progress.step("comparing mechanisms", len(looks)) as advance:
-        for one in run(looks, workers_for(looks) if workers is None else workers):
+        for one in run(looks, workers_for(looks) if workers is None else workers, advance):
             found[one.look].append(one)
-            advance(1 if one.last else 0)
     outcomes: list[Offer | Refusal] = []
     with progress.step("calibrating", len(ways)) as advance:
         for way in ways:
@@ -71,14 +70,13 @@ class Look:
     goal: Goal
 
     def run(self) -> list[Candidate]:
-        """What it comes to; of several settings the last one says so, and where there is none it says why."""
+        """What it comes to, with each of several settings; where there is none it says why."""
         try:
             made = Trial(self.name, self.kind, self.goal).guessed()
             errors = [self.goal.task.standard_error(one, self.goal.users) for one in made]
         except (ValueError, TypeError, ZeroDivisionError, NumericalError) as error:
-            return [Candidate(self, None, math.inf, True, str(error))]
-        last = len(made) - 1
-        return [Candidate(self, *pair, place == last) for place, pair in enumerate(zip(made, errors, strict=True))]
+            return [Candidate(self, None, math.inf, str(error))]
+        return [Candidate(self, *pair) for pair in zip(made, errors, strict=True)]
 
     def __hash__(self) -> int:
         return hash((self.name, self.goal.users, self.goal.rounds, self.goal.target.epsilon))
@@ -91,7 +89,6 @@ class Candidate:
     look: Look
     mechanism: Mechanism | None
     error: float
-    last: bool
     reason: str = ""
 
     @property

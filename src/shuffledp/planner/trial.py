@@ -239,9 +239,9 @@ class Trial:
         return Offer(self.goal, name, mechanism, found.epsilon, error, spent, found.limit)
 
     def _refusal(self, reason: str) -> Refusal:
-        # The list already says which mechanism it is.
+        # The list already says which mechanism it is, and who says it.
         _, _, plain = reason.partition(f"{self.kind.__name__}: ")
-        sentence = plain or reason
+        sentence = (plain or reason).removeprefix("plan: ")
         return Refusal(self.name, sentence if sentence.endswith(".") else f"{sentence}.")
 
     def _error(self, mechanism: Mechanism) -> float:

@@ -56,10 +56,8 @@ def _panel(axes: Axes, panel: Chart, names: Sequence[str]) -> None:
     if panel.rows:
         axes.set_yticks(range(len(panel.rows)), panel.rows, fontsize=7)
         axes.invert_yaxis()
-    if "x" in panel.log:
-        axes.set_xscale("log")
-    if "y" in panel.log:
-        axes.set_yscale("log")
+    for which in panel.log:
+        figures.logarithmic(axes, which)
     axes.set(xlabel=panel.across, ylabel=panel.up)
     axes.set_title(panel.title, fontsize=9)
     axes.grid(visible=True, which="major")

@@ -16,6 +16,9 @@ from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.shape import counted
 
+USUAL = 0.95
+"""The confidence by which a standard error is told, whatever intervals are asked for."""
+
 
 def slope_of(mechanism: Mechanism, one: Array) -> float:
     """How much more variance a user adds to a count that she is in; ``one`` holds the first options, not the last."""
@@ -27,7 +30,13 @@ def counts(labels: tuple[str, ...], estimate: Estimate, slope: float, confidence
     """How many users there are of each label, with such intervals."""
     low, high = interval(estimate, slope, confidence)
     shape = counted(estimate.users, all_in_one=False)
-    return Quantity("users", labels, estimate.value, estimate.standard_error, low, high, shape=shape)
+    return Quantity("users", labels, estimate.value, standard_error(estimate, slope), low, high, shape=shape)
+
+
+def standard_error(estimate: Estimate, slope: float) -> Floats:
+    """Of each count: no less than the interval of 95% is wide, so that an estimate near 0 does not state too little."""
+    low, high = interval(estimate, slope, USUAL)
+    return np.maximum(estimate.standard_error, (high - low) / (2 * estimate.tails.reach(USUAL)))
 
 
 def interval(estimate: Estimate, slope: float, confidence: float) -> tuple[Floats, Floats]:

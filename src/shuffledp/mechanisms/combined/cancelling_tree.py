@@ -144,7 +144,6 @@ class CancellingTree(Mechanism, AnswersRanges, HasParts):
     designs_a_front = True
     tuning = (Tuning("shape", False, True, 0.1, 1e3),)
     has_table = False
-    designs_a_front = True
 
     @classmethod
     def designs(

@@ -46,16 +46,24 @@ class CutNoiseReading(Reading):
     rate: Fraction
 
     def accumulate(self, messages: Array) -> Array:
-        """The sum of the messages, how many are 0 and how many are g."""
-        return np.array([messages.sum(), (messages == 0).sum(), (messages == self.grid).sum()])
+        """The sum of the messages, how many are 0, how many are g, and the sum of the messages' squares."""
+        steps = messages.astype(np.int64)
+        return np.array([steps.sum(), (steps == 0).sum(), (steps == self.grid).sum(), np.dot(steps, steps)])
 
     def finish(self, total: Array, users: int) -> Estimate:
         """The mean, and its variance from the share of messages at the ends, the rounding counted at its most."""
-        inside, at_low, at_high = np.asarray(total, dtype=np.float64) / users
+        inside, at_low, at_high = np.asarray(total, dtype=np.float64)[:3] / users
         steps = inside + (at_high - at_low) * self._beyond
         spread = self._noise_variance(at_low + at_high) + 0.25
         value = self.low + steps * self._step
         return Estimate(np.array([value]), np.array([spread * self._step**2 / users]), users)
+
+    def mean_square(self, total: Array, users: int) -> Floats | None:
+        """With the ends read as what is beyond them on average."""
+        inside, at_low, at_high, squares = np.asarray(total, dtype=np.float64) / users
+        steps = inside + (at_high - at_low) * self._beyond
+        squares = squares + at_low * self._beyond**2 + at_high * self._beyond * (2 * self.grid + self._beyond)
+        return np.array([self.low**2 + 2 * self.low * self._step * steps + self._step**2 * squares])
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """The ends of the grid are read as what is beyond them on average."""

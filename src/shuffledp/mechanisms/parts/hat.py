@@ -241,6 +241,9 @@ class HatReading(Reading):
         value = steps * self._step
         return Estimate(np.array([value]), np.array([spread * self._step**2 / users]), users)
 
+    def mean_square(self, total: Array, users: int) -> Floats | None:
+        return np.array([float(total[1]) / (4 * users) * (self.stretch * self._step) ** 2])
+
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """The first message and the last."""
         half = (self.hat.messages - 1) / 2 * self.stretch * self._step

@@ -105,7 +105,7 @@ class Query:
 
         Its variance takes the answers' own and adds what drawing the query adds: (1/π − 1)·Σm², where m is what a user
         adds to the truth. For counts that is the count; otherwise m is taken at its largest, unless the messages tell
-        their mean square: then it is Σ(E[E²]/π − m²), where E is what a message adds, and m is taken as the mean.
+        the mean square of what they add: that is m² and the answers' own variance, which is known.
         """
         if answers == 0:
             return Estimate(np.zeros(self.shape), np.full(self.shape, np.inf), users)
@@ -113,14 +113,27 @@ class Query:
         share = float(self.share)
         scale = answers / (share * users) if self.is_mean else 1 / share
         value = found.value * scale
-        squares = self.reading.mean_square(np.asarray(statistic).reshape(self.statistic_shape), answers)
-        if self.is_mean and squares is not None:
-            once = squares.reshape(self.shape) / share - np.clip(value**2, 0.0, squares.reshape(self.shape))
-            return Estimate(value, once / users, users)
-        most = max(float(np.abs(single).max()) for single in self._singles)
-        own = np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * most**2)
-        drawing = (1 / share - 1) * own / (users**2 if self.is_mean else 1)
-        return Estimate(value, found.variance * scale**2 + drawing, users)
+        if self.is_mean:
+            squares = self.reading.mean_square(np.asarray(statistic).reshape(self.statistic_shape), answers)
+            spread = found.variance * answers
+            return Estimate(value, (spread / share + (1 / share - 1) * self._own(found, squares)) / users, users)
+        own = np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * self._most**2)
+        return Estimate(value, found.variance * scale**2 + (1 / share - 1) * own, users)
+
+    def _own(self, found: Estimate, squares: Floats | None) -> Floats:
+        """The mean of m² over users who answered, as far as the mean ``squares`` of what their messages add tell it.
+
+        It is between the square of their mean and that of the largest number; what is not told is taken as the latter.
+        """
+        least, most = np.clip(found.value, -self._most, self._most) ** 2, np.full(self.shape, self._most**2)
+        if squares is None:
+            return most
+        return np.asarray(np.clip(squares.reshape(self.shape) - found.variance * found.users, least, most))
+
+    @cached_property
+    def _most(self) -> float:
+        """The largest number that a user may add, in size."""
+        return max(float(np.abs(single).max()) for single in self._singles)
 
     def sways(self, messages: float) -> list[Sway] | None:
         """What messages that are all answers to this query can add: 1/share times what they add to its reading."""

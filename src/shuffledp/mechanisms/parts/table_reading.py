@@ -13,6 +13,12 @@ from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.unit_table import UnitTable
 
+FITTING_STEPS = 100
+"""After so many, counts that are fitted to messages give variances that are off by some percent."""
+FIT_ERROR = 0.03
+"""Relative error of a variance from fitted counts: that from squares counts as much where its own is as large."""
+TINY = 1e-300
+
 
 @dataclass(frozen=True)
 class TableReading(SimulatedReading):
@@ -32,8 +38,35 @@ class TableReading(SimulatedReading):
         return np.bincount(messages, minlength=self.table.outputs)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        value = self._estimator @ np.asarray(total, dtype=np.float64)
-        return Estimate(value, np.clip(value, 0.0, users) @ self._variances, users)
+        """The counts, and their variances by two routes.
+
+        The messages' own squares tell the variance without bias, and well where there is much noise; counts that are
+        not negative and explain the messages best tell it well where there is little. (Estimated counts that are cut
+        off at 0 are too many in all: they overstate it, by far where there is much noise.) The first route is trusted
+        the more, the smaller its relative error.
+        """
+        counted = np.asarray(total, dtype=np.float64)
+        value, fitted = self._estimator @ counted, self.fitted(counted)
+        by_fit, by_squares = fitted @ self._variances, self.by_squares(counted)
+        chance = np.square(self._estimator**2 - self._estimator) @ (fitted @ self._chances)
+        trust = by_fit**2 / np.maximum(by_fit**2 + chance / FIT_ERROR**2, TINY)
+        return Estimate(value, trust * np.maximum(by_squares, 0.0) + (1 - trust) * by_fit, users)
+
+    def by_squares(self, counted: Floats) -> Floats:
+        """The variance, unbiased: of a user whose message adds X to a count that she is in or not it is E[X² − X]."""
+        return np.asarray((self._estimator**2 - self._estimator) @ counted)
+
+    def fitted(self, counted: Floats) -> Floats:
+        """How many users hold each input, none of them negative, so that the messages are about as they were counted.
+
+        Theorem: [Dempster, Laird and Rubin 1977]: every step makes the messages no less likely.
+        """
+        chances = self._chances
+        held = np.full(len(chances), counted.sum() / len(chances))
+        for _ in range(FITTING_STEPS):
+            expected = held @ chances
+            held = held * (chances @ np.divide(counted, expected, out=np.zeros_like(expected), where=expected > 0))
+        return held
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """The estimate from message counts drawn by their exact law, but for chances rounded to floats."""
@@ -56,7 +89,7 @@ class TableReading(SimulatedReading):
     def variance(self, values: Array) -> Floats:
         return np.asarray(self.truth(values) @ self._variances)
 
-    @property
+    @cached_property
     def _chances(self) -> Floats:
         return np.asarray(self.table.units / self.table.whole, dtype=np.float64)
 

@@ -153,6 +153,9 @@ class LatticeReading(Reading):
         value, square = np.asarray(total[0]) * (factor / users), np.asarray(total[1]) * (factor**2 / users)
         return Estimate(value, (square - np.clip(value, -1.0, 1.0) ** 2) / users, users)
 
+    def mean_square(self, total: Array, users: int) -> Floats | None:
+        return np.asarray(total[1]) * ((self.step * self.scale) ** 2 / users)
+
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """A coordinate as large as the wire takes it, however long the whole vector is."""
         most = messages * self.largest * self.step * self.scale
