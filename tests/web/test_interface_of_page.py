@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import Request
 
 import pytest
 
@@ -17,7 +18,7 @@ from shuffledp.web.described import DESCRIPTION
 from shuffledp.web.explorer import PAGE
 from shuffledp.web.inquiry import OPERATIONS
 from tests.cli import run
-from tests.web.browser import DIRECTLY, PageServer
+from tests.web.browser import DIRECTLY, PATIENCE, PageServer
 from tests.web.conftest import told_by
 
 KRR = {"mechanism": "krr", "epsilon_local": 2, "settings": {"options": 16}}
@@ -66,6 +67,21 @@ def test_numbers_are_the_commands(
     assert untimed(found["answer"]) == untimed(told_by(*typed))
     words = found["command"].split()
     assert words[:2] == ["shuffledp", operation]
+
+
+def test_the_number_is_told_before_the_attack(server: PageServer) -> None:
+    """In a line of its own; what it says stands in the answer to the last digit."""
+    given = {**KRR, "users": 12_345, "rounds": 2, "colluding": 5, "delta": 1e-8, "effort": "quick"}
+    question = json.dumps(given).encode()
+    head = {"content-type": "application/json", "accept": "application/x-ndjson"}
+    with DIRECTLY.open(Request(f"{server.url}api/amplify", question, head), timeout=PATIENCE) as answer:
+        told = [json.loads(line) for line in answer.read().splitlines()]
+    (first,) = (line["first"] for line in told if "first" in line)
+    found = told[-1]["answer"]
+    assert first["epsilon"] == {name: found["epsilon"][name] for name in ("upper", "slack")}
+    assert found["epsilon"]["lower"] > 0
+    assert all(found[name] == value for name, value in first.items() if name != "epsilon")
+    assert first.keys() >= {"delta", "users", "rounds", "bound", "theorem", "guarantee", "certified"}
 
 
 def test_a_table_and_its_files(server: PageServer) -> None:
