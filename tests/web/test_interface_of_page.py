@@ -126,13 +126,34 @@ def test_python_lines_give_the_same_number(
 
 
 def test_python_lines_of_the_other_questions() -> None:
-    """Compared bounds, attack risk and a row of values are lines that run, too."""
-    for operation, more in (("compare", {}), ("tradeoff", {"fpr": [0.1]}), ("sweep", {"against": "epsilon"})):
+    """Compared bounds and attack risk are lines that run, too."""
+    for operation, more in (("compare", {}), ("tradeoff", {"fpr": [0.1]})):
         given = {**KRR, "users": 1000, **more} | ({} if operation == "tradeoff" else {"delta": 1e-6})
         text = lines.of(operation, given)
         assert text.startswith(lines.FIRST)
         compile(text, operation, "exec")
     assert lines.of("verify", {}) == lines.of("amplify", {"mechanism": "padded-exponential", "delta": 0.1}) == ""
+
+
+SMALL = {"mechanism": "krr", "epsilon_local": "1", "settings": {"options": 4}, "users": 50, "delta": 1e-3}
+SWEPT = [
+    {**SMALL, "against": "local-epsilon", "colluding": 5},
+    {**SMALL, "against": "users"},
+    {"epsilon_local": 1, "users": 50, "delta": 1e-3, "against": "local-epsilon"},
+    {"p": 4, "beta": 0.5, "q0": 4, "q1": 5, "users": 50, "delta": 1e-3, "against": "epsilon"},
+]
+
+
+@pytest.mark.parametrize("given", SWEPT, ids=["local", "users", "any", "parameters"])
+def test_python_lines_of_a_curve(server: PageServer, given: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """They compute the file, digit for digit."""
+    _, found = server.ask("sweep", given)
+    names: dict[str, Any] = {}
+    exec(found["python"], names)
+    assert capsys.readouterr().out
+    rows = [line.split(",") for line in found["files"]["curve.csv"].split()[1:]]
+    assert [row[1] for row in rows] == ["" if value is None else repr(value.upper) for _, value in names["found"].points]
+    assert [float(row[0]) for row in rows] == [place for place, _ in names["found"].points]
 
 
 def test_python_lines_of_crowds_and_plans(server: PageServer, capsys: pytest.CaptureFixture[str]) -> None:

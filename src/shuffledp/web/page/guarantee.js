@@ -2,8 +2,8 @@
 
 import { Latest, follow } from "./ask.js";
 import { card, conditions, down, grouped, h, num, plain, table, typed, up } from "./dom.js";
-import { segments } from "./field.js";
-import { home, linker, settled, waiting, working } from "./part.js";
+import { more, segments } from "./field.js";
+import { block, home, linker, settled, waiting, working } from "./part.js";
 import { lines, strip } from "./plot.js";
 import { about, asked, defaults, fields, local } from "./question.js";
 
@@ -27,7 +27,7 @@ export const guarantee = {
   },
   changed(frame, name) {
     if (name === "against") return refresh(frame);
-    if (name === "mechanism") document.getElementById("view").querySelector(".segments")?.replaceWith(axesOf(frame));
+    if (name === "mechanism" || name === "rate") document.getElementById("view").querySelector(".segments")?.replaceWith(axesOf(frame));
     latest.ask({ ...asked(frame, "delta"), effort: frame.state.effort });
     release?.();
     later();
@@ -36,8 +36,8 @@ export const guarantee = {
 };
 
 function axesOf(frame) {
-  const axes = [["users", "users"], ["rounds", "rounds"], ["local-epsilon", "local ε₀"], ["epsilon", "δ(ε)"]].filter(([axis]) => axis !== "local-epsilon" || local(frame) !== null);
-  if (!axes.some(([axis]) => axis === frame.state.against)) frame.state.against = "users";
+  const axes = [["users", "users"], ["rounds", "rounds"], ["local-epsilon", "local ε₀"], ["epsilon", "δ(ε)"]].filter(([axis]) => (axis !== "local-epsilon" || local(frame) !== null) && (axis !== "users" || !frame.state.rate.trim()));
+  if (!axes.some(([axis]) => axis === frame.state.against)) frame.state.against = axes[0][0];
   return segments("Against", axes, frame.state.against, (axis) => frame.set("against", axis));
 }
 
@@ -93,17 +93,17 @@ function valued(frame, told) {
   take.classList.add("stale");
 }
 
-function drawn(frame, { files }) {
+function drawn(frame, { files, command, python }) {
   const text = files["curve.csv"], rows = text.trim().split(/\r?\n/).slice(1).map((row) => row.split(","));
   const axis = frame.state.against, [name, log] = AXES[axis], value = axis === "epsilon" ? "δ" : "ε";
   const points = (at) => rows.filter((row) => row[at] !== "" && Number(row[at]) > 0).map((row) => [Number(row[0]), Number(row[at])]);
   const here = { users: frame.state.users, rounds: frame.state.rounds, "local-epsilon": frame.state.epsilon_local }[axis];
   const x = here === undefined ? null : Number(String(here).replaceAll(",", ""));
-  return lines({
+  return [lines({
     label: `${value} against ${name}: ${about(frame)}`, file: `epsilon-${axis}`, csv: () => text,
     x: { name, log }, y: { name: value, log: true }, asked: x ? { x, text: "asked" } : null,
     series: [{ name: "guaranteed", points: points(1), at: 0.14, dy: -12 }, { name: "attack: no less is possible", cls: "other", points: points(2), at: 0.88, dy: 22 }],
-  });
+  }), more("The same curve in a terminal and in Python", false, block("In a terminal", command), python && block("In Python", python))];
 }
 
 function compared({ answer: told }) {
