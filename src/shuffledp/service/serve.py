@@ -18,8 +18,8 @@ from shuffledp.service.round import Keeper
 from shuffledp.service.store import Store, Unavailable
 
 NO_LEDGER = (
-    "if an old copy of the state directory or database is restored, a round that was released may be opened again and "
-    "people asked twice for what they gave once; accept campaigns with --ledger, or never restore a copy"
+    "nothing guards this campaign if an old copy of the state directory or database is put back: a round that was "
+    "handed on may be opened again, and people asked twice; accept campaigns with --ledger, or never put a copy back"
 )
 FACTORY = "shuffledp.service.app:from_environment"
 MOST_CONNECTIONS = 2000
