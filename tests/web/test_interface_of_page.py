@@ -152,7 +152,9 @@ def test_python_lines_of_a_curve(server: PageServer, given: dict[str, Any], caps
     exec(found["python"], names)
     assert capsys.readouterr().out
     rows = [line.split(",") for line in found["files"]["curve.csv"].split()[1:]]
-    assert [row[1] for row in rows] == ["" if value is None else repr(value.upper) for _, value in names["found"].points]
+    assert [row[1] for row in rows] == [
+        "" if value is None else repr(value.upper) for _, value in names["found"].points
+    ]
     assert [float(row[0]) for row in rows] == [place for place, _ in names["found"].points]
 
 

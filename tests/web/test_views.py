@@ -181,9 +181,7 @@ def test_parameters_and_a_rate(visit: Visit) -> None:
     page.click("text=Rounds, samples, colluding users")
     page.fill("#f-of", "2000")
     page.fill("#f-rate", "0.1")
-    awaited(
-        page, "#epsilon", "data-exact", upper_of(*raw, "--q0", "4", "--q1", "5", "--of", "2000", "--rate", "0.1")
-    )
+    awaited(page, "#epsilon", "data-exact", upper_of(*raw, "--q0", "4", "--q1", "5", "--of", "2000", "--rate", "0.1"))
     assert page.locator(".segments button").all_inner_texts() == ["rounds", "δ(ε)"]
     page.fill("#f-beta", "2")
     page.wait_for_selector("#problem:has-text('beta')")

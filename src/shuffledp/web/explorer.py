@@ -142,7 +142,7 @@ class Explorer:
     async def _lines(
         self, operation: Operation, inquiry: Inquiry, given: Mapping[str, Any], gone: Coroutine[Any, Any, None]
     ) -> AsyncIterator[bytes]:
-        """How far it is, and what is known first, a line each, and at last the document; who stops reading stops the work."""
+        """How far it is and what is known first, a line each, then the document; who stops reading stops the work."""
         queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         work = asyncio.create_task(self._answer(operation, inquiry, given, queue.put_nowait))
         work.add_done_callback(lambda _: queue.put_nowait({}))

@@ -248,7 +248,11 @@ def test_a_person_with_a_token(server: Server, state: Place, chromium: Browser, 
     with person(chromium) as someone:
         page = someone.visit(address(server, CHOOSY))
         page.get_by_label("green").check()
-        for wrong, sentence in (("AAAA", "This is no token"), ("no token!", "This is no token"), (other, "another camp")):
+        for wrong, sentence in (
+            ("AAAA", "This is no token"),
+            ("no token!", "This is no token"),
+            (other, "another camp"),
+        ):
             page.get_by_label("Token for this round").fill(wrong)
             page.get_by_role("button").click()
             expect(page.get_by_role("alert")).to_contain_text(sentence)
