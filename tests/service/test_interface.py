@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shuffledp.service import app as apps, ingest, writer
+from shuffledp.service import app as apps, ingest, serve as serving, writer
 from shuffledp.service.app import Service
 from shuffledp.service.browser.static_file import FILES, content
 from shuffledp.service.clock import turn
 from shuffledp.service.notice import BatchRecord, Notice
 from shuffledp.service.openapi import DESCRIPTION
+from shuffledp.service.sqlite_store import SqliteStore
 from shuffledp.service.store import Piece, State, Unavailable
 from tests.service import ANALYST, campaign_of, plan_for
 from tests.service.asgi import Asker, running
+from tests.service.server import accepted
 from tests.service.test_round import USERS, Shuffler
 
 METHODS = ("get", "post", "delete")
@@ -231,3 +236,47 @@ def test_the_application_of_a_server(shuffler: Shuffler, monkeypatch: pytest.Mon
     monkeypatch.setenv(apps.KEYS_VARIABLE, str(tmp_path))
     with pytest.raises(ValueError, match="campaign accept"):
         apps.from_environment()
+
+
+def test_a_store_that_hangs_keeps_no_other_waiting(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one waits for the store, health is told and reports of a round that is known are taken."""
+    reports, free, asked = shuffler.reports([0, 1]), threading.Event(), threading.Event()
+
+    async def work(ask: Asker, path: str, token: str) -> None:
+        post = f"{path}/rounds/1/reports"
+        assert (await ask("POST", post, reports[0])).status == 201
+        found = SqliteStore.campaign
+
+        def slow(self: SqliteStore, id_: str) -> Any:
+            asked.set()
+            assert free.wait(60)
+            return found(self, id_)
+
+        monkeypatch.setattr(SqliteStore, "campaign", slow)
+        waiting = asyncio.create_task(ask("GET", path))
+        try:
+            assert await asyncio.to_thread(asked.wait, 60)
+            assert (await ask("GET", "/healthz")).status == 204
+            assert (await ask("POST", post, reports[1])).status == 201
+            assert not waiting.done()
+        finally:
+            free.set()
+        assert (await waiting).body == shuffler.campaign.content
+
+    in_service(shuffler, work)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_serve_says_what_no_ledger_guards(tmp_path: Path, guarded: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a line of the log when it starts, and in none where there is a ledger."""
+    from shuffledp.collection.ledger import Ledger
+
+    book = tmp_path / "ledger.sqlite"
+    Ledger.create(book)
+    campaign = campaign_of(plan_for(USERS))
+    place = accepted(tmp_path / "state", campaign, book if guarded else None)
+    with closing(place.store()) as store:
+        serving._warn(place, store)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["campaign"] for line in lines] == ([] if guarded else [campaign.id[:12]])
+    assert all("an old copy" in line["reason"] and "--ledger" in line["reason"] for line in lines)

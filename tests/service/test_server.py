@@ -57,6 +57,7 @@ def test_the_clock_closes_and_nothing_is_left(
         assert (made.users, made.refused) == (30, 0)
         wait_for(server, campaign, token, "erased")
     lines = [json.loads(line) for line in (place.state / "stderr.log").read_text("utf-8").splitlines()]
+    assert (lines[0]["event"], lines.pop(0)["campaign"]) == ("no ledger", campaign.id[:12])
     assert {tuple(line) for line in lines} == {("time", "event", "campaign", "round", "state")}
     assert [line["state"] for line in lines] == ["closing", "mixed", "forgotten", "erased"]
     wallet = b"".join(path.read_bytes() for path in (tmp_path / "wallet").glob("*.answer"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import Request
 
 import pytest
 
@@ -17,7 +18,7 @@ from shuffledp.web.described import DESCRIPTION
 from shuffledp.web.explorer import PAGE
 from shuffledp.web.inquiry import OPERATIONS
 from tests.cli import run
-from tests.web.browser import DIRECTLY, PageServer
+from tests.web.browser import DIRECTLY, PATIENCE, PageServer
 from tests.web.conftest import told_by
 
 KRR = {"mechanism": "krr", "epsilon_local": 2, "settings": {"options": 16}}
@@ -68,6 +69,21 @@ def test_numbers_are_the_commands(
     assert words[:2] == ["shuffledp", operation]
 
 
+def test_the_number_is_told_before_the_attack(server: PageServer) -> None:
+    """In a line of its own; what it says stands in the answer to the last digit."""
+    given = {**KRR, "users": 12_345, "rounds": 2, "colluding": 5, "delta": 1e-8, "effort": "quick"}
+    question = json.dumps(given).encode()
+    head = {"content-type": "application/json", "accept": "application/x-ndjson"}
+    with DIRECTLY.open(Request(f"{server.url}api/amplify", question, head), timeout=PATIENCE) as answer:
+        told = [json.loads(line) for line in answer.read().splitlines()]
+    (first,) = (line["first"] for line in told if "first" in line)
+    found = told[-1]["answer"]
+    assert first["epsilon"] == {name: found["epsilon"][name] for name in ("upper", "slack")}
+    assert found["epsilon"]["lower"] > 0
+    assert all(found[name] == value for name, value in first.items() if name != "epsilon")
+    assert first.keys() >= {"delta", "users", "rounds", "bound", "theorem", "guarantee", "certified"}
+
+
 def test_a_table_and_its_files(server: PageServer) -> None:
     """A table comes as text; the certificate that is made of it is proved again, and the curve is the command's."""
     given = {"table": TABLE, "users": 1000, "delta": 1e-6, "effort": "quick"}
@@ -110,13 +126,36 @@ def test_python_lines_give_the_same_number(
 
 
 def test_python_lines_of_the_other_questions() -> None:
-    """Compared bounds, attack risk and a row of values are lines that run, too."""
-    for operation, more in (("compare", {}), ("tradeoff", {"fpr": [0.1]}), ("sweep", {"against": "epsilon"})):
+    """Compared bounds and attack risk are lines that run, too."""
+    for operation, more in (("compare", {}), ("tradeoff", {"fpr": [0.1]})):
         given = {**KRR, "users": 1000, **more} | ({} if operation == "tradeoff" else {"delta": 1e-6})
         text = lines.of(operation, given)
         assert text.startswith(lines.FIRST)
         compile(text, operation, "exec")
     assert lines.of("verify", {}) == lines.of("amplify", {"mechanism": "padded-exponential", "delta": 0.1}) == ""
+
+
+SMALL = {"mechanism": "krr", "epsilon_local": "1", "settings": {"options": 4}, "users": 50, "delta": 1e-3}
+SWEPT = [
+    {**SMALL, "against": "local-epsilon", "colluding": 5},
+    {**SMALL, "against": "users"},
+    {"epsilon_local": 1, "users": 50, "delta": 1e-3, "against": "local-epsilon"},
+    {"p": 4, "beta": 0.5, "q0": 4, "q1": 5, "users": 50, "delta": 1e-3, "against": "epsilon"},
+]
+
+
+@pytest.mark.parametrize("given", SWEPT, ids=["local", "users", "any", "parameters"])
+def test_python_lines_of_a_curve(server: PageServer, given: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """They compute the file, digit for digit."""
+    _, found = server.ask("sweep", given)
+    names: dict[str, Any] = {}
+    exec(found["python"], names)
+    assert capsys.readouterr().out
+    rows = [line.split(",") for line in found["files"]["curve.csv"].split()[1:]]
+    assert [row[1] for row in rows] == [
+        "" if value is None else repr(value.upper) for _, value in names["found"].points
+    ]
+    assert [float(row[0]) for row in rows] == [place for place, _ in names["found"].points]
 
 
 def test_python_lines_of_crowds_and_plans(server: PageServer, capsys: pytest.CaptureFixture[str]) -> None:

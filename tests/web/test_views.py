@@ -46,7 +46,7 @@ def test_the_guarantee(visit: Visit) -> None:
     page = visit.open("guarantee")
     assert visit.exact("#epsilon") == upper_of(*ASKED)
     assert page.inner_text("#epsilon") == "ε ≤ 0.0261"
-    assert "attains ε = 0.02609" in page.inner_text("#attack")
+    page.wait_for_selector("#attack:has-text('attains ε = 0.02609')")
     assert "The shuffler hands on neither the order" in page.inner_text("#view")
     compared: Any = told_by("compare", *ASKED)
     page.wait_for_selector("#view table")
@@ -56,7 +56,7 @@ def test_the_guarantee(visit: Visit) -> None:
         assert value == (None if row["epsilon"] is None else json.dumps(row["epsilon"]["upper"]).strip('"'))
         assert (row["theorem"] if row["epsilon"] else row["reason"]) in why
     page.wait_for_selector("figure.plot path.line")
-    assert "shuffledp amplify --mechanism=krr" in page.inner_text("pre >> nth=0").replace("\n", " ")
+    assert "shuffledp amplify --mechanism=krr" in page.inner_text(".home pre >> nth=0").replace("\n", " ")
 
 
 def test_a_slider_moves_the_number(visit: Visit) -> None:
@@ -144,23 +144,47 @@ def test_a_plan(visit: Visit, tmp_path: Path) -> None:
     assert json.loads(saved.read_text("utf-8")) == half["plan"]
 
 
-def test_mechanisms_are_ranked(visit: Visit) -> None:
-    """Progress, then the table; the answer is a short plan's, as calibrating all mechanisms takes half a minute."""
-    status, found = visit.server.ask("plan", {"task": "frequency", "domain": 4, "users": 1000, "epsilon": 1,
-                                              "delta": 1e-6, "mechanism": "krr"})  # fmt: skip
-    assert status == 200
-    lines = json.dumps({"progress": {"step": "calibrating", "done": 1, "total": 24}}) + "\n" + json.dumps(found) + "\n"
-    page = visit.open("plan?domain=4&users=1000&delta=1e-6")
+def test_all_mechanisms_are_ranked(visit: Visit) -> None:
+    """With progress; it can be cancelled and asked again; the table is the command's, and says when it is outdated."""
+    page = visit.open("plan?task=key-value&domain=2&low=0&high=1&items=1&users=300&epsilon=2&delta=1e-4")
     visit.exact("#error")
-    page.route("**/api/plan", lambda route: route.fulfill(status=200, content_type="application/x-ndjson", body=lines))
+    ranked = page.locator("section:has(#rank)")
     page.click("#rank")
-    page.wait_for_selector("tbody tr.best:has-text('krr')")
-    offer = found["answer"]["mechanisms"][0]
-    assert page.get_attribute("tbody tr.best [data-exact]", "data-exact") == json.dumps(offer["standard_error"])
-    cells = page.locator("tbody tr.best td").all_inner_texts()
-    assert cells[-1] == offer["rests_on"]
-    page.fill("#f-epsilon", "0.5")
-    page.wait_for_selector("text=This was computed for other settings")
+    ranked.locator(".working >> text=/[0-9] of [0-9]/").wait_for()
+    ranked.locator("text=Cancel").click()
+    ranked.locator("text=Cancelled.").wait_for()
+    page.click("#rank")
+    ranked.locator("tbody tr.best").first.wait_for()
+    told: Any = told_by("plan", "--task", "key-value", "--domain", "2", "--low", "0", "--high", "1", "--items", "1",
+                        "--users", "300", "--epsilon", "2", "--delta", "1e-4")  # fmt: skip
+    offers = told["mechanisms"]
+    assert len(offers) >= 3
+    assert ranked.locator("tbody th").all_inner_texts() == [offer["name"] for offer in offers]
+    shown = ranked.locator("tbody [data-exact]").evaluate_all("all => all.map(one => one.dataset.exact)")
+    assert shown == [json.dumps(offer["standard_error"]) for offer in offers]
+    best = [name for name in (told["best_local"], told["best_by_shuffler"]) if name]
+    assert ranked.locator("tbody tr.best th").all_inner_texts() == [o["name"] for o in offers if o["name"] in best]
+    assert ranked.locator("tbody tr td:last-child").all_inner_texts() == [offer["rests_on"] for offer in offers]
+    page.fill("#f-epsilon", "1.5")
+    ranked.locator("text=This was computed for other settings").wait_for()
+
+
+def test_parameters_and_a_rate(visit: Visit) -> None:
+    """Those of a proof instead of a mechanism; and a secret coin for each person instead of a number of users."""
+    page = visit.open("guarantee?mechanism=parameters&users=300&delta=1e-4&p=4&beta=0.5&q=4")
+    raw = ("--p", "4", "--beta", "0.5", "--delta", "1e-4")
+    awaited(page, "#epsilon", "data-exact", upper_of(*raw, "--q", "4", "--users", "300"))
+    page.fill("#f-q", "")
+    page.fill("#f-q0", "4")
+    page.fill("#f-q1", "5")
+    awaited(page, "#epsilon", "data-exact", upper_of(*raw, "--q0", "4", "--q1", "5", "--users", "300"))
+    page.click("text=Rounds, samples, colluding users")
+    page.fill("#f-of", "2000")
+    page.fill("#f-rate", "0.1")
+    awaited(page, "#epsilon", "data-exact", upper_of(*raw, "--q0", "4", "--q1", "5", "--of", "2000", "--rate", "0.1"))
+    assert page.locator(".segments button").all_inner_texts() == ["rounds", "δ(ε)"]
+    page.fill("#f-beta", "2")
+    page.wait_for_selector("#problem:has-text('beta')")
 
 
 def test_mixed_crowds(visit: Visit) -> None:
@@ -175,14 +199,14 @@ def test_mixed_crowds(visit: Visit) -> None:
     page.wait_for_selector("#view tbody tr >> nth=2")
 
 
-@pytest.mark.slow
 def test_a_survey(visit: Visit) -> None:
     """Several questions under one promise, planned with progress."""
-    page = visit.open("crowd?what=survey&users=5000&questions=krr%3Acity%3A1%3Adomain%3D4%3Bkrr%3Apet%3A1%3Adomain%3D2")
+    asked = "krr%3Acity%3A1%3Adomain%3D2%3Bkrr%3Apet%3A1%3Adomain%3D2"
+    page = visit.open(f"crowd?what=survey&users=300&delta=1e-4&questions={asked}")
     page.click("#survey")
     page.wait_for_selector("#view tbody tr.best")
     assert "± " in page.inner_text("#view tbody tr.best")
-    assert "--question=krr:city:1:domain=4" in page.inner_text("#view")
+    assert "--question=krr:city:1:domain=2" in page.inner_text("#view")
 
 
 def test_the_proof_and_what_is_taken_home(visit: Visit, tmp_path: Path) -> None:

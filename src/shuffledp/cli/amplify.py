@@ -15,7 +15,7 @@ from shuffledp.bounds.schedule import CONDITION, Schedule
 from shuffledp.certificate.certify import certify
 from shuffledp.certificate.claim import Claim
 from shuffledp.cli import options, report as report_option, show, sweep
-from shuffledp.cli.bars import waiting
+from shuffledp.cli.bars import know, waiting
 from shuffledp.cli.randomizer import Choice, number_or_list
 from shuffledp.document import json_text, settings_text, typed
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -84,11 +84,13 @@ def command(
             quick = value
             say(f"At most {show.upper(value.upper)} by {value.bound}; looking at every crowd")
             curve, value = answered(effort)
+        honest = int(schedule.expected - colluding)
+        # The attack may take as long again.
+        know(value.document(attacked=False) | {"users": honest, "rounds": schedule.rounds})
         known = None
         if schedule.is_sampled:
             known = asked(schedule.known(subject, bound=bound, colluding=colluding, effort=effort))
         chosen = {"pair": inputs, "diameter": diameter}
-        honest = int(schedule.expected - colluding)
         # What promises nothing needs no conditions.
         needed = conditions(subject, schedule, colluding=int(colluding)) if value.guarantee else ()
         answer = Answer(randomizer, subject, chosen, curve, honest, value, delta, epsilon, schedule, known, needed)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as RichProgress, TextColumn, TimeElapsedColumn
@@ -23,16 +24,27 @@ SILENT = "SHUFFLEDP_PROGRESS"
 Listener = Callable[[str, int, int | None], None]
 """Hears what is being done, how many are done, and of how many, where that is known."""
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+Reader = Callable[[Mapping[str, Any]], None]
+"""Takes the part of an answer that is known before the rest."""
+_reader: ContextVar[Reader | None] = ContextVar("reader", default=None)
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def heard_by(listener: Listener, reader: Reader | None = None) -> Iterator[None]:
     """Tell somebody else than the terminal how far it is, as often as there is something to tell."""
-    before = _listener.set(listener)
+    before = _listener.set(listener), _reader.set(reader)
     try:
         yield
     finally:
-        _listener.reset(before)
+        _listener.reset(before[0])
+        _reader.reset(before[1])
+
+
+def know(document: Mapping[str, Any]) -> None:
+    """Say what is known already, and will stand in the answer as it is, while the rest is computed."""
+    reader = _reader.get()
+    if reader is not None:
+        reader(document)
 
 
 def _tell(name: str, done: int, total: int | None) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from shuffledp.array import Floats
+from shuffledp.numerics.special import ndtr, ndtri
 from shuffledp.progress import Progress
 from shuffledp.reproduction.sheet import COLUMNS, Chart, Item, Judgement, Sheet
 from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff

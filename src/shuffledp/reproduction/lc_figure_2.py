@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import betainc, betaln, gammaln
 
 from shuffledp.mechanisms.combined.repeated import Repeated
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -28,6 +27,8 @@ KINDS: dict[str, Callable[[float, int], Mechanism]] = {
 
 def half_space(epsilon: float) -> float:
     """E‖x̂ − x‖²/d of a random half-space, from its printed scale: B² − 1."""
+    from scipy.special import gammaln
+
     d = DIMENSION
     scale = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1) * math.sqrt(math.pi)
     return (scale**2 * math.exp(2 * (gammaln((d + 1) / 2) - gammaln(d / 2))) - 1) / d
@@ -35,6 +36,8 @@ def half_space(epsilon: float) -> float:
 
 def cap(epsilon: float) -> float:
     """The least E‖x̂ − x‖²/d of two levels on a cap, by a search over its height: 1/m² − 1."""
+    from scipy.special import betainc, betaln
+
     d, heights = DIMENSION, np.linspace(0, 0.5, 20_001)
     share = np.where(heights > 0, betainc((d - 1) / 2, 0.5, 1 - heights**2) / 2, 0.5)
     log_density = (d - 1) / 2 * np.log1p(-(heights**2)) - math.log(d - 1) - betaln(0.5, (d - 1) / 2)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.service import ingest
+from shuffledp.service.asked_store import AskedStore
 from shuffledp.service.browser.static_route import static_routes
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.clock import Clock
@@ -52,7 +53,7 @@ class Service:
         if isinstance(place, Place):
             _ = place.identity
             self._place, self._clock = place, Clock(place)
-        self._store, self._writer = place.store(), GroupWriter(place.store)
+        self._store, self._writer = AskedStore(place.store), GroupWriter(place.store)
         self._ingest = Ingest(self._writer, self._store)
         self._others = self._application()
 
@@ -100,10 +101,11 @@ class Service:
     # --- for clients ------------------------------------------------------------------------------------------
 
     async def _show_campaign(self, request: Request) -> Response:
-        return _document(self._campaign(request).content, "public, max-age=31536000, immutable")
+        return _document((await self._campaign(request)).content, "public, max-age=31536000, immutable")
 
     async def _show_notice(self, request: Request) -> Response:
-        rounds, now = self._store.rounds(self._campaign(request).id), time.time()
+        campaign = await self._campaign(request)
+        rounds, now = await self._store.ask(lambda store: store.rounds(campaign.id)), time.time()
         if not rounds or rounds[-1].state is not State.OPEN or rounds[-1].closes <= now:
             raise Refused(410)
         left = max(0, min(NOTICE_SECONDS, int(rounds[-1].closes - now)))
@@ -114,16 +116,16 @@ class Service:
     async def _show_round(self, request: Request) -> Response:
         from starlette.responses import JSONResponse
 
-        return JSONResponse(round_told(*self._asked(request)), headers=_plain("no-store"))
+        return JSONResponse(round_told(*await self._asked(request)), headers=_plain("no-store"))
 
     async def _show_batch(self, request: Request) -> Response:
-        _, found = self._asked(request)
+        _, found = await self._asked(request)
         return _document(self._batch(found), "no-store")
 
     async def _show_file(self, request: Request) -> Response:
         from starlette.responses import FileResponse
 
-        campaign, found = self._asked(request)
+        campaign, found = await self._asked(request)
         name = request.path_params["file"]
         if self._place is None or name not in BatchRecord.read(campaign, self._batch(found)).files:
             raise Refused(404)
@@ -133,14 +135,14 @@ class Service:
     async def _hand_over(self, request: Request) -> Response:
         from starlette.responses import Response
 
-        campaign, found = self._asked(request)
+        campaign, found = await self._asked(request)
         if found.state not in SHOWN:
             raise Refused(404)
         digest = BatchRecord.read(campaign, found.statement or b"").manifest.digest
         if request.query_params.get("digest") != digest:
             raise Refused(409)
         if found.state is State.FORGOTTEN:
-            self._store.move(found, replace(found, state=State.HANDED_OVER))
+            await self._store.ask(lambda store: store.move(found, replace(found, state=State.HANDED_OVER)))
         return Response(status_code=204, headers=_plain("no-store"))
 
     # --- for operators ----------------------------------------------------------------------------------------
@@ -148,24 +150,24 @@ class Service:
     async def _ready(self, _: Request) -> Response:
         from starlette.responses import Response
 
-        self._store.accepted()
+        await self._store.ask(lambda store: store.accepted())
         return Response(status_code=204, headers=_plain("no-store"))
 
     # --- what is asked for ------------------------------------------------------------------------------------
 
-    def _campaign(self, request: Request) -> Campaign:
-        found = self._store.campaign(request.path_params["id"])
+    async def _campaign(self, request: Request) -> Campaign:
+        found = await self._store.ask(lambda store: store.campaign(request.path_params["id"]))
         if found is None:
             raise Refused(404)
         return found
 
-    def _asked(self, request: Request) -> tuple[Campaign, Round]:
+    async def _asked(self, request: Request) -> tuple[Campaign, Round]:
         """The campaign and round of an analyst's request."""
-        campaign = self._campaign(request)
+        campaign = await self._campaign(request)
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not campaign.admits(token.strip()):
             raise Refused(401)
-        found = self._store.round(campaign.id, request.path_params["number"])
+        found = await self._store.ask(lambda store: store.round(campaign.id, request.path_params["number"]))
         if found is None:
             raise Refused(404)
         return campaign, found

@@ -145,7 +145,7 @@ class Campaign:
         argument.count(WHO, "extensions", told["extensions"], at_least=0, at_most=1000)
         argument.count(WHO, "retention", told["retention"], at_most=MOST_SECONDS)
         if len(told["hops"]) != 1:
-            raise ValueError(f"{WHO}: expected one shuffler, got {len(told['hops'])}; a later version may know more.")
+            raise ValueError(f"{WHO}: expected one shuffler, got {len(told['hops'])}; docs/shuffler.md says why.")
         _ = self.analyst, self.identity, self.promised, self.admission
         hop, analyst = told["hops"][0], told["analyst"]
         if hop.keys() != {"operator", "url", "identity"} or analyst.keys() != {"operator", "key"}:

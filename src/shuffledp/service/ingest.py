@@ -10,9 +10,10 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, NamedTuple
 
+from shuffledp.service.asked_store import AskedStore
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.patience import Patience
-from shuffledp.service.store import Piece, Store, Unavailable
+from shuffledp.service.store import Piece, Unavailable
 from shuffledp.service.writer import GroupWriter
 
 MOST_REPORTS = 1000
@@ -94,7 +95,7 @@ class Inbox(NamedTuple):
 class Ingest:
     """Takes reports: 201 once they are on disk, also for those that are there already."""
 
-    def __init__(self, writer: GroupWriter, store: Store) -> None:
+    def __init__(self, writer: GroupWriter, store: AskedStore) -> None:
         self._writer, self._store = writer, store
         self._patience = Patience()
         self._inboxes: dict[str, Inbox] = {}
@@ -102,14 +103,15 @@ class Ingest:
     async def __call__(self, path: str, headers: Iterable[tuple[bytes, bytes]], receive: Receive, send: Send) -> None:
         """Answer one POST."""
         try:
-            inbox = self._inboxes.get(path) or self._inbox(path)
+            inbox = self._inboxes.get(path) or await self._inbox(path)
             # Also for the first byte: it may never come.
             with self._patience.within(BODY_SECONDS):
                 content = await _body(receive, _most(inbox, headers))
             if not content or len(content) % inbox.size:
                 raise Refused(400)
             if not await self._writer.append(Piece(inbox.campaign, inbox.number, content)):
-                raise Refused(404 if self._store.round(inbox.campaign, inbox.number) is None else 410)
+                known = await self._store.ask(lambda store: store.round(inbox.campaign, inbox.number))
+                raise Refused(404 if known is None else 410)
             # Only what exists is remembered, however many are asked for.
             self._inboxes[path] = inbox
             status = CREATED
@@ -123,10 +125,12 @@ class Ingest:
         await send(start)
         await send(body)
 
-    def _inbox(self, path: str) -> Inbox:
+    async def _inbox(self, path: str) -> Inbox:
         found = PATH.fullmatch(path)
-        campaign: Campaign | None = None if found is None else self._store.campaign(found[1])
-        if found is None or campaign is None:
+        if found is None:
+            raise Refused(404)
+        campaign: Campaign | None = await self._store.ask(lambda store: store.campaign(found[1]))
+        if campaign is None:
             raise Refused(404)
         return Inbox(campaign.id, int(found[2]), campaign.report_bytes)
 

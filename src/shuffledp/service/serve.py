@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext, suppress
 from typing import Any
 
 from shuffledp.errors import installing
+from shuffledp.service import journal
 from shuffledp.service.app import DATABASE_VARIABLE, KEYS_VARIABLE, STATE_VARIABLE, Service
 from shuffledp.service.journal import LOGGING
 from shuffledp.service.monitor import Monitor
 from shuffledp.service.place import Front, Place
+from shuffledp.service.round import Keeper
+from shuffledp.service.store import Store, Unavailable
 
+NO_LEDGER = (
+    "nothing guards this campaign if an old copy of the state directory or database is put back: a round that was "
+    "handed on may be opened again, and people asked twice; accept campaigns with --ledger, or never put a copy back"
+)
 FACTORY = "shuffledp.service.app:from_environment"
 MOST_CONNECTIONS = 2000
 KEEP_ALIVE_SECONDS, STOP_SECONDS = 5, 10
@@ -72,11 +79,21 @@ def serve(
     if isinstance(place, Place):
         _ = place.identity
     # What is no database is said at once; one that does not answer yet may do so later.
-    place.store().close()
+    with closing(place.store()) as store:
+        if isinstance(place, Place):
+            _warn(place, store)
     with bound(listen) as bound_to, nullcontext() if metrics is None else Monitor(bound(metrics), place.store):
         if ready is not None:
             ready(address(bound_to))
         _run(place, bound_to, workers, chosen)
+
+
+def _warn(place: Place, store: Store) -> None:
+    """Say which campaigns nobody guards against an old copy of the state: only a ledger knows what was released."""
+    with suppress(Unavailable):
+        for accepted in Keeper(place, store).own():
+            if accepted.ledger is None:
+                journal.tell("no ledger", campaign=accepted.campaign.id[:12], reason=NO_LEDGER)
 
 
 def _run(place: Place | Front, bound_to: socket.socket, workers: int, chosen: dict[str, Any]) -> None:

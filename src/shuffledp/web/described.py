@@ -39,8 +39,8 @@ def _path(operation: Operation) -> dict[str, Any]:
         "post": {
             "operationId": operation.name,
             "summary": operation.summary,
-            "description": "Accept application/x-ndjson to be told how far it is, a line each, before the answer; "
-            "closing the connection cancels it.",
+            "description": "Accept application/x-ndjson to be told how far it is, and what is known first, a line "
+            "each, before the answer; closing the connection cancels it.",
             "requestBody": {"required": True, "content": {"application/json": {"schema": _schema(operation)}}},
             "responses": good | refused,
         }

@@ -142,7 +142,7 @@ class Explorer:
     async def _lines(
         self, operation: Operation, inquiry: Inquiry, given: Mapping[str, Any], gone: Coroutine[Any, Any, None]
     ) -> AsyncIterator[bytes]:
-        """How far it is, a line each, and at last the document; who stops reading stops the work."""
+        """How far it is and what is known first, a line each, then the document; who stops reading stops the work."""
         queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         work = asyncio.create_task(self._answer(operation, inquiry, given, queue.put_nowait))
         work.add_done_callback(lambda _: queue.put_nowait({}))
@@ -150,8 +150,8 @@ class Explorer:
         left = asyncio.create_task(gone)
         left.add_done_callback(lambda _: work.cancel())
         try:
-            while progress := await queue.get():
-                yield json.dumps({"progress": progress}, ensure_ascii=False).encode() + b"\n"
+            while line := await queue.get():
+                yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
             if work.cancelled():
                 return
             try:

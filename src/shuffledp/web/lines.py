@@ -25,6 +25,11 @@ GIVEN = (
     "ways",
 )
 FIRST = "import shuffledp as sdp"
+LOCAL = "local-epsilon"
+
+
+class Name(str):
+    """A name of Python, not a text."""
 
 
 def command(inquiry: Inquiry) -> str:
@@ -38,10 +43,12 @@ def of(operation: str, given: Mapping[str, Any]) -> str:
     if operation in WHOLE:
         return "\n".join([FIRST, *WHOLE[operation](given), ""])
     made = {"amplify": _amplify, "compare": _compare, "tradeoff": _tradeoff, "sweep": _sweep}.get(operation)
-    randomizer = None if made is None else _randomizer(given)
+    is_made = operation == "sweep" and given.get("against") == LOCAL
+    randomizer = None if made is None else _randomizer(given | ({"epsilon_local": Name("epsilon")} if is_made else {}))
     if made is None or randomizer is None:
         return ""
-    return "\n".join([FIRST, "", f"randomizer = {randomizer}", *made(given), ""])
+    begun = ["", "def randomizer(epsilon):", f"    return {randomizer}", "", ""]
+    return "\n".join([FIRST, "", *(begun if is_made else [f"randomizer = {randomizer}"]), *made(given), ""])
 
 
 def _amplify(given: Mapping[str, Any]) -> list[str]:
@@ -65,11 +72,10 @@ def _tradeoff(given: Mapping[str, Any]) -> list[str]:
 
 def _sweep(given: Mapping[str, Any]) -> list[str]:
     over = given.get("against", "users")
-    if over == "local-epsilon":
-        return ["# for each local ε: make the randomizer with it, and ask as in sdp.sweep's documentation"]
     schedule = f"sdp.Schedule({_named(given, 'users', 'of', 'rate', 'rounds')})"
-    rest = _named(given, "delta", "colluding")
-    return [f"print(sdp.sweep(randomizer, {schedule}, over={over!r}, {rest}))"]
+    rest = _named(given, "delta", "bound", "colluding")
+    local = f", local={_number(given.get('epsilon_local'))}" if over == LOCAL else ""
+    return [f"found = sdp.sweep(randomizer, {schedule}, over={over!r}, {rest}{local})", "print(found)"]
 
 
 def _plan(given: Mapping[str, Any]) -> list[str]:
@@ -137,6 +143,8 @@ def _named(given: Mapping[str, Any], *names: str) -> str:
 
 def _number(value: Any) -> str:
     """As Python writes it; a text that is a number becomes one."""
+    if isinstance(value, Name):
+        return value
     if not isinstance(value, str):
         return repr(int(value)) if isinstance(value, float) and value == int(value) else repr(value)
     plain = value.replace(",", "").replace("_", "").strip()

@@ -17,6 +17,10 @@ LINE = 1 << 26
 """The longest answer."""
 MOST_WAITING = 32
 START_SECONDS = 60.0
+BEFORE = {"progress", "first"}
+"""What lines before the answer have."""
+BEHIND = 10
+"""By how much what takes long lets what takes a moment go first."""
 Heard = Callable[[Mapping[str, Any]], None]
 
 
@@ -35,10 +39,10 @@ class Worker:
         self._process = process
 
     @classmethod
-    async def start(cls) -> Worker:
+    async def start(cls, nice: int = 0) -> Worker:
         """Loaded and waiting; in a group of its own, so that what it starts ends with it."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "shuffledp.web.worker"),
+            *(sys.executable, "-P", "-m", "shuffledp.web.worker", str(nice)),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             limit=LINE, start_new_session=True, env=_environment(),
         )  # fmt: skip
@@ -52,12 +56,12 @@ class Worker:
         return made
 
     async def ask(self, inquiry: Inquiry, heard: Heard) -> dict[str, Any]:
-        """The answer; ``heard`` is told of each step before."""
+        """The answer; ``heard`` is told before of each step, and of what is known first."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(vars(inquiry)).encode() + b"\n")
         await self._process.stdin.drain()
-        while "progress" in (line := await self._line()):
-            heard(line["progress"])
+        while (line := await self._line()).keys() & BEFORE:
+            heard(line)
         return line
 
     async def _line(self) -> dict[str, Any]:
@@ -89,8 +93,8 @@ def _environment() -> dict[str, str]:
 class Lane:
     """Some workers, and those who wait for them; each question has so many seconds."""
 
-    def __init__(self, size: int, seconds: float) -> None:
-        self.size, self.seconds = size, seconds
+    def __init__(self, size: int, seconds: float, nice: int = 0) -> None:
+        self.size, self.seconds, self._nice = size, seconds, nice
         self._idle: asyncio.Queue[Worker] = asyncio.Queue()
         self._all: set[Worker] = set()
         self._starting: set[asyncio.Task[None]] = set()
@@ -106,7 +110,7 @@ class Lane:
         task.add_done_callback(self._starting.discard)
 
     async def _started(self) -> None:
-        worker = await Worker.start()
+        worker = await Worker.start(self._nice)
         self._all.add(worker)
         self._idle.put_nowait(worker)
 
@@ -165,10 +169,10 @@ def _too_large(inquiry: Inquiry) -> str:
 
 
 class Pool:
-    """Two lanes: what takes a moment never waits for what takes long."""
+    """Two lanes: what takes a moment never waits for what takes long, and goes first where processors are few."""
 
     def __init__(self, quick: Lane | None = None, long: Lane | None = None) -> None:
-        self.quick, self.long = quick or Lane(2, 20.0), long or Lane(2, 300.0)
+        self.quick, self.long = quick or Lane(2, 20.0), long or Lane(2, 300.0, BEHIND)
 
     def start(self) -> None:
         """Both."""

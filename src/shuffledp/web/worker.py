@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ READY = {"ready": True}
 Tell = Callable[[Mapping[str, Any]], None]
 
 
-def main() -> None:
-    """Answer until there is nothing more to read."""
+def main(nice: int = 0) -> None:
+    """Answer until there is nothing more to read; ``nice``: by how much others go first."""
+    os.nice(nice)
     asked, told = sys.stdin.buffer, os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What a library prints must not be taken for an answer.
     os.dup2(2, 1)
@@ -81,7 +83,7 @@ def answered(command: Any, asked: Mapping[str, Any], tell: Tell) -> dict[str, An
             for name, text in asked["files"].items():
                 Path(name).write_text(text, "utf-8")
             quiet = contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO())
-            with quiet[0], quiet[1], bars.heard_by(_now_and_then(tell)):
+            with quiet[0], quiet[1], bars.heard_by(_now_and_then(tell), partial(_tell_first, tell)):
                 command.main(list(asked["arguments"]), prog_name="shuffledp", standalone_mode=False)
             written = {name: Path(name).read_text("utf-8") for name in asked["written"]}
         except BAD as error:
@@ -91,6 +93,13 @@ def answered(command: Any, asked: Mapping[str, Any], tell: Tell) -> dict[str, An
         finally:
             os.chdir(home)
     return {"answer": json.loads(out.getvalue()), "files": written}
+
+
+def _tell_first(tell: Tell, document: Mapping[str, Any]) -> None:
+    """What is known before the rest, as JSON has it."""
+    from shuffledp.document import json_text
+
+    tell({"first": json.loads(json_text(document))})
 
 
 def _now_and_then(tell: Tell) -> Callable[[str, int, int | None], None]:
@@ -108,4 +117,4 @@ def _now_and_then(tell: Tell) -> Callable[[str, int, int | None], None]:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

@@ -15,10 +15,13 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from shuffledp import KRR, HadamardResponse, Piecewise, Plan, tasks
+from shuffledp.service.admission import PrivateTokens
 from shuffledp.service.browser.static_file import MODULE, POLICY, content
 from shuffledp.service.campaign import Campaign
+from shuffledp.service.envelope import to_text
 from shuffledp.service.fetch import receive_from
 from shuffledp.service.place import Place
+from shuffledp.service.private_token import Issuer
 from tests.docs.test_browser_page import BLOCKS, HOST
 from tests.service import ANALYST, COLOURS, SHUFFLER
 from tests.service.server import Server, accepted, end_now, serving, wait_for
@@ -49,6 +52,11 @@ LATER = campaign_asking(colours(KRR(0.5, 3)), "Which colour is your gate?")
 HOURS = campaign_asking(
     Plan(tasks.Mean(0.0, 24.0), Piecewise(0.5), users=40, epsilon=0.6, delta=1e-6), "How long did you sleep?", ("", "")
 )
+ISSUER = Issuer.new()
+CHOOSY = Campaign.create(
+    colours(KRR(0.5, 3), minimum=1), ANALYST, SHUFFLER.identity, url="http://127.0.0.1", operators=("A", "B"),
+    window=3600, question="Which colour is your car?", admission=PrivateTokens("issuer.example", ISSUER.key),
+)  # fmt: skip
 STRANGE = campaign_asking(colours(HadamardResponse(0.5, 3)), "Which colour is your roof?")
 
 
@@ -56,7 +64,7 @@ STRANGE = campaign_asking(colours(HadamardResponse(0.5, 3)), "Which colour is yo
 def state(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A shuffler of all these campaigns."""
     directory = tmp_path_factory.mktemp("state")
-    (place, *_) = [accepted(directory, campaign) for campaign in (COLOUR, LATER, HOURS, STRANGE)]
+    (place, *_) = [accepted(directory, campaign) for campaign in (COLOUR, LATER, HOURS, CHOOSY, STRANGE)]
     return place
 
 
@@ -231,6 +239,35 @@ def test_what_people_are_told(server: Server, chromium: Browser) -> None:
         other.get_by_role("button").click()
         done(other, "counts once")
         assert someone.complaints == []
+
+
+def test_a_person_with_a_token(server: Server, state: Place, chromium: Browser, tmp_path: Path) -> None:
+    """It must be for this round of this campaign, by its issuer; then the shuffler admits her, once."""
+    tokens = {number: CHOOSY.admission.request(CHOOSY.id, number) for number in (1, 2)}  # type: ignore[union-attr]
+    good, other = (to_text(asked.finish(ISSUER.sign(asked.content))) for asked in tokens.values())
+    with person(chromium) as someone:
+        page = someone.visit(address(server, CHOOSY))
+        page.get_by_label("green").check()
+        for wrong, sentence in (
+            ("AAAA", "This is no token"),
+            ("no token!", "This is no token"),
+            (other, "another camp"),
+        ):
+            page.get_by_label("Token for this round").fill(wrong)
+            page.get_by_role("button").click()
+            expect(page.get_by_role("alert")).to_contain_text(sentence)
+        page.get_by_label("Token for this round").fill(f" {good}==")
+        page.get_by_role("button", name="Send my answer").click()
+        done(page, "counts once")
+        page.reload()
+        done(page, "already taken part")
+        assert someone.complaints == []
+        page = someone.visit(address(server, LATER))
+        expect(page.get_by_role("button")).to_be_visible()
+        assert page.get_by_label("Token for this round").is_hidden()
+    end_now(state, CHOOSY)
+    wait_for(server, CHOOSY, ANALYST.token(CHOOSY.nonce), "forgotten")
+    assert receive_from(CHOOSY, ANALYST, out=tmp_path / "opened", url=server.url).users == 1
 
 
 def test_pages_that_take_no_part(server: Server, chromium: Browser) -> None:

@@ -51,6 +51,29 @@ function ask({ task: { name, domain } }) {
   };
 }
 
+// --- a token that admits somebody --------------------------------------------------------------------------------------
+
+const TOKEN = { kind: "rfc9578-2", type: [0, 2], nonce: 32, digest: 32, signature: 256 };
+const bytes = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
+const hash = async (...parts) => new Uint8Array(await crypto.subtle.digest("SHA-256", Uint8Array.from(parts.flatMap((part) => [...part]))));
+const demand = (holds, sentence) => { if (!holds) throw new Refusal(sentence); };
+
+/** The person's token, as it was pasted; refused unless it is for this round of this campaign, by its issuer. */
+async function admitted({ id, document: { admission } }, round) {
+  let token = new Uint8Array();
+  try { token = bytes(at("token").value.trim().replace(/=+$/, "")); } catch { /* It is none. */ }
+  const { type, nonce, digest, signature } = TOKEN, after = type.length + nonce;
+  demand(token.length === after + 2 * digest + signature && type.every((byte, place) => token[place] === byte), "This is no token: paste all of it, as the issuer gave it. Nothing was sent.");
+  const text = new TextEncoder(), name = text.encode(admission.issuer), number = new DataView(new ArrayBuffer(8));
+  number.setBigUint64(0, BigInt(round));
+  const context = await hash(text.encode("shuffledp v1 admission\0"), id.match(/../g).map((pair) => parseInt(pair, 16)), new Uint8Array(number.buffer));
+  const wanted = [...(await hash(await challenge(type, name, context))), ...(await hash(bytes(admission.key)))];
+  demand(wanted.every((byte, place) => token[after + place] === byte), "This token is for another campaign or round, or of another issuer. Nothing was sent.");
+  return token;
+}
+
+const challenge = (type, name, context) => [...type, name.length >> 8, name.length & 255, ...name, context.length, ...context, 0, 0];
+
 // --- what is told -----------------------------------------------------------------------------------------------------
 
 const NAMELESS = "not named";
@@ -107,7 +130,7 @@ async function showCost(campaign, wallet) {
 // --- the course of things ---------------------------------------------------------------------------------------------
 
 function finish(sentence) {
-  at("answers").disabled = at("own-limit").disabled = at("button").disabled = true;
+  at("answers").disabled = at("admission").disabled = at("own-limit").disabled = at("button").disabled = true;
   at("button").textContent = "Sent";
   say(sentence, { good: true });
 }
@@ -120,7 +143,13 @@ const limit = () => {
 
 async function begin() {
   const campaign = await load(base, location.hash.slice(1)), notice = await openRound(campaign);
-  if (campaign.document.admission) throw new Refusal("This campaign admits people by tokens, of which this page has none.");
+  const { admission } = campaign.document;
+  if (admission) {
+    demand(admission.kind === TOKEN.kind, "This campaign admits people in a way that this page does not know.");
+    at("admission").hidden = false;
+    at("token").required = true;
+    at("issuer").textContent = admission.issuer;
+  }
   at("limit").value = Number(localStorage.getItem(LIMIT)) || 1;
   const answer = ask(campaign);
   tell(campaign, notice);
@@ -132,7 +161,7 @@ async function begin() {
     at("button").disabled = true;
     say("Sealing and sending …");
     try {
-      const wallet = new Wallet(limit()), { sent } = await send(campaign, answer(), wallet);
+      const wallet = new Wallet(limit()), { sent } = await send(campaign, answer(), wallet, admission && admitted);
       await showCost(campaign, wallet);
       finish(sent ? "Your answer is in. It counts once, however often you come back." : "You have already taken part.");
     } catch (error) {
@@ -150,7 +179,8 @@ async function resume(campaign, notice) {
   const given = await new Wallet(limit()).answer(campaign, notice);
   if (!given) return;
   at("answers").disabled = true;
-  for (const input of at("choices").querySelectorAll("input, select")) input.required = false;
+  for (const input of [...at("choices").querySelectorAll("input, select"), at("token")]) input.required = false;
+  at("admission").disabled = true;
   if (!given.report) return finish("You have already taken part in this round with this browser.");
   at("button").textContent = "Send the same again";
   if (at("alert").hidden) say("Your answer was sealed, but it is not confirmed yet. Send the same bytes again: it counts once.");

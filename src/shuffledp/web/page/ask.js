@@ -30,8 +30,8 @@ export async function ask(operation, given, signal) {
   return answer.json();
 }
 
-/** The same, told how far it is; aborting the signal ends the work. */
-export async function follow(operation, given, heard, signal) {
+/** The same, told how far it is and what is known first; aborting the signal ends the work. */
+export async function follow(operation, given, heard, signal, known = () => {}) {
   const answer = await post(operation, given, "application/x-ndjson", signal);
   if (!answer.ok) throw new Refused(await sentence(answer));
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -45,8 +45,9 @@ export async function follow(operation, given, heard, signal) {
     for (const line of lines) {
       const told = JSON.parse(line);
       if (told.error) throw new Refused(told.error);
-      if (!told.progress) return told;
-      heard(told.progress);
+      if (told.first) known(told.first);
+      else if (told.progress) heard(told.progress);
+      else return told;
     }
   }
 }

@@ -1,14 +1,14 @@
 // The certified ε of shuffled messages, every bound beside it, and how it moves.
 
-import { Latest, ask } from "./ask.js";
+import { Latest, follow } from "./ask.js";
 import { card, conditions, down, grouped, h, num, plain, table, typed, up } from "./dom.js";
-import { segments } from "./field.js";
-import { home, linker, settled, waiting, working } from "./part.js";
+import { more, segments } from "./field.js";
+import { block, home, linker, settled, waiting, working } from "./part.js";
 import { lines, strip } from "./plot.js";
 import { about, asked, defaults, fields, local } from "./question.js";
 
 const AXES = { users: ["users", true], rounds: ["rounds", true], "local-epsilon": ["local ε₀", false], epsilon: ["ε", false] };
-let answer, bounds, curve, take, latest, later;
+let answer, bounds, curve, take, latest, later, asking = 0, release = null;
 
 export const guarantee = {
   tab: "Guarantee", shares: "question", defaults,
@@ -20,33 +20,58 @@ export const guarantee = {
     take = h("div", { cls: "stack" });
     curve = working(frame, "sweep", (found) => drawn(frame, found));
     bounds = working(frame, "compare", compared);
-    latest = new Latest(async (given) => {
-      const found = await frame.guard(() => ask("amplify", given));
-      answer.classList.toggle("stale", !found);
-      if (found) shown(frame, found);
-    });
+    latest = new Latest((given, superseded) => number(frame, given, superseded));
     later = settled(() => { refresh(frame); bounds.run(asked(frame, "delta")); }, 700);
     const swept = h("section", { cls: "card" }, h("div", { cls: "head" }, h("h2", { text: "How it moves" }), axesOf(frame)), curve.place);
     return [answer, swept, card("Every bound, and why it does or does not apply", bounds.place), take];
   },
   changed(frame, name) {
     if (name === "against") return refresh(frame);
-    if (name === "mechanism") document.getElementById("view").querySelector(".segments")?.replaceWith(axesOf(frame));
+    if (name === "mechanism" || name === "rate") document.getElementById("view").querySelector(".segments")?.replaceWith(axesOf(frame));
     latest.ask({ ...asked(frame, "delta"), effort: frame.state.effort });
+    release?.();
     later();
   },
   leave() { curve.stop(); bounds.stop(); },
 };
 
 function axesOf(frame) {
-  const axes = [["users", "users"], ["rounds", "rounds"], ["local-epsilon", "local ε₀"], ["epsilon", "δ(ε)"]].filter(([axis]) => axis !== "local-epsilon" || local(frame) !== null);
-  if (!axes.some(([axis]) => axis === frame.state.against)) frame.state.against = "users";
+  const axes = [["users", "users"], ["rounds", "rounds"], ["local-epsilon", "local ε₀"], ["epsilon", "δ(ε)"]].filter(([axis]) => (axis !== "local-epsilon" || local(frame) !== null) && (axis !== "users" || !frame.state.rate.trim()));
+  if (!axes.some(([axis]) => axis === frame.state.against)) frame.state.against = axes[0][0];
   return segments("Against", axes, frame.state.against, (axis) => frame.set("against", axis));
 }
 
 const refresh = (frame) => curve.run({ ...asked(frame, "delta", "against"), effort: "quick" });
 
+/** ε as soon as it is known, then the rest; who asks anew does not wait for the attack on what was asked before. */
+function number(frame, given, superseded) {
+  const mine = ++asking, wanted = () => mine === asking;
+  return new Promise((next) => {
+    const known = (told) => {
+      if (wanted()) valued(frame, told);
+      release = next;
+      if (superseded()) next();
+    };
+    frame.guard(() => follow("amplify", given, () => {}, undefined, known), wanted).then((found) => {
+      if (wanted()) {
+        release = null;
+        answer.classList.toggle("stale", !found);
+        if (found) shown(frame, found);
+      }
+      next();
+    });
+  });
+}
+
 function shown(frame, { answer: told, command, python }) {
+  valued(frame, told);
+  const shares = h("a", { cls: "button", href: "#risk", text: "What attackers can do" }), why = h("a", { cls: "button", href: "#proof", text: "How it was obtained" });
+  take.classList.remove("stale");
+  take.replaceChildren(conditions(told.conditions), home({ command, python, buttons: [shares, why, linker()] }));
+}
+
+/** The number, and what is known of it so far: an attack may still be looked for. */
+function valued(frame, told) {
   const { lower, upper } = told.epsilon, top = num(upper), alone = local(frame);
   const gap = lower > 0 && Number.isFinite(top) ? 100 * (top / lower - 1) : null;
   const quick = frame.state.effort === "quick";
@@ -55,7 +80,7 @@ function shown(frame, { answer: told, command, python }) {
       h("span", { text: `at δ = ${typed(told.delta)} for ${grouped(told.users)} users` + (told.rounds > 1 ? `, ${grouped(told.rounds)} rounds` : "") })),
     h("p", { cls: "exact", text: `exactly ${upper}` }),
     alone && top < alone ? strip(alone, top) : "",
-    h("p", { cls: "say", id: "attack", text: lower === null ? "No attack on a real dataset is known for this input." : lower > 0
+    h("p", { cls: "say", id: "attack", text: lower === undefined ? "Looking for an attack …" : lower === null ? "No attack on a real dataset is known for this input." : lower > 0
       ? `An attack on a real dataset attains ε = ${down(lower)}: nobody can prove less${gap !== null ? `, and the gap is ${plain(gap, 2)}%` : ""}.` : "The known attacks attain no positive ε." }),
     told.note ? h("p", { cls: "problem", text: told.note }) : "",
     h("div", { cls: "chips" },
@@ -64,21 +89,21 @@ function shown(frame, { answer: told, command, python }) {
     told.if_known ? h("p", { cls: "say", text: `If everybody learns who was drawn: ε = ${up(told.if_known.epsilon.upper)}.` }) : "",
     quick ? h("p", { cls: "say" }, "Quick answer. ", h("button", { type: "button", text: "Look at every crowd", onclick: () => frame.set("effort", "full") }), " often gives a smaller ε, in seconds.") : "");
   frame.glance(`ε ≤ ${up(upper)} at δ = ${typed(told.delta)}`);
-  const shares = h("a", { cls: "button", href: "#risk", text: "What attackers can do" }), why = h("a", { cls: "button", href: "#proof", text: "How it was obtained" });
-  take.replaceChildren(conditions(told.conditions), home({ command, python, buttons: [shares, why, linker()] }));
+  answer.classList.remove("stale");
+  take.classList.add("stale");
 }
 
-function drawn(frame, { files }) {
+function drawn(frame, { files, command, python }) {
   const text = files["curve.csv"], rows = text.trim().split(/\r?\n/).slice(1).map((row) => row.split(","));
   const axis = frame.state.against, [name, log] = AXES[axis], value = axis === "epsilon" ? "δ" : "ε";
   const points = (at) => rows.filter((row) => row[at] !== "" && Number(row[at]) > 0).map((row) => [Number(row[0]), Number(row[at])]);
   const here = { users: frame.state.users, rounds: frame.state.rounds, "local-epsilon": frame.state.epsilon_local }[axis];
   const x = here === undefined ? null : Number(String(here).replaceAll(",", ""));
-  return lines({
+  return [lines({
     label: `${value} against ${name}: ${about(frame)}`, file: `epsilon-${axis}`, csv: () => text,
     x: { name, log }, y: { name: value, log: true }, asked: x ? { x, text: "asked" } : null,
     series: [{ name: "guaranteed", points: points(1), at: 0.14, dy: -12 }, { name: "attack: no less is possible", cls: "other", points: points(2), at: 0.88, dy: 22 }],
-  });
+  }), more("The same curve in a terminal and in Python", false, block("In a terminal", command), python && block("In Python", python))];
 }
 
 function compared({ answer: told }) {

@@ -38,14 +38,14 @@ const frame = {
       field.setAttribute("aria-invalid", String(Boolean(hit)));
     }
   },
-  /** Runs a question; what it refuses is said in its own words. */
-  async guard(work) {
+  /** Runs a question; what it refuses is said in its own words, if it is still wanted. */
+  async guard(work, wanted = () => true) {
     try {
       const found = await work();
-      frame.problem(null);
+      if (wanted()) frame.problem(null);
       return found;
     } catch (error) {
-      if (error.name === "AbortError") return null;
+      if (error.name === "AbortError" || !wanted()) return null;
       frame.problem(error instanceof Refused ? error.message : `The page failed: ${error.message}`);
       return null;
     }

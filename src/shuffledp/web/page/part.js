@@ -44,7 +44,7 @@ export function settled(work, milliseconds) {
   return (...given) => { clearTimeout(clock); clock = setTimeout(() => work(...given), milliseconds); };
 }
 
-const block = (title, text, shown = text) => {
+export const block = (title, text, shown = text) => {
   const button = h("button", { type: "button", text: "Copy", onclick: () => copy(text, button) });
   return h("div", null, h("div", { cls: "head" }, h("h3", { text: title }), button), h("pre", { tabindex: 0 }, shown));
 };

@@ -42,11 +42,13 @@ export const plan = {
     tried = working(frame, "simulate", simulated);
     rehearse = settled((found) => tried.run({ plan: found, repeat: REPEATS }), 900);
     latest = new Latest((given, superseded) => preview(frame, given, superseded));
-    usable(frame).then(() => frame.rebuild());
+    usable(frame).then(() => { frame.rebuild(); plan.changed(frame); });
     return [live, card("One simulated collection beside the truth", tried.place), h("section", { cls: "card dense" }, h("div", { cls: "head" }, h("h2", { text: "All mechanisms, by error" }), start), ranked.place), take];
   },
   changed(frame) {
     ranked.outdate(question(frame));
+    // A link may name a task without a mechanism for it: the first that does it is chosen.
+    if (!frame.able?.[frame.state.task]) return;
     latest.ask({ ...question(frame), mechanism: frame.state.mechanism });
   },
   leave() { ranked.stop(); tried.stop(); },

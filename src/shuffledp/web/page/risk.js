@@ -25,7 +25,7 @@ export const risk = {
       const found = await frame.guard(() => ask("tradeoff", given));
       words.classList.toggle("stale", !found);
       if (!found) return;
-      const alone = superseded() ? null : await ask("tradeoff", { ...given, users: 1, of: undefined, colluding: undefined }).catch(() => null);
+      const alone = superseded() ? null : await ask("tradeoff", { ...given, users: 1, of: undefined, rate: undefined, colluding: undefined }).catch(() => null);
       if (!superseded()) shown(frame, found, alone);
     });
     return [words, card("Any test: catches against false alarms", picture), take];
