@@ -85,7 +85,7 @@ class Scene:
             assert task is not None
             if self.event == "plain" or task.partitionId() != self.partition:
                 yield from work(batches)
-            elif self._mark("first", [task.taskAttemptId(), task.stageId(), _java(os.getpid())]):
+            elif self._mark("first", [task.taskAttemptId(), task.stageId(), os.getpid(), _java(os.getpid())]):
                 yield from work(batches)
                 _until(lambda: False)
             else:
@@ -93,15 +93,14 @@ class Scene:
                     _until(lambda: self.found("killed") is not None)
                 yield from work(batches)
                 first = self.found("first") or []
-                is_there = standalone.is_there(first[2])
-                self._mark("second", [task.taskAttemptId(), task.stageId(), is_there])
+                self._mark("second", [task.taskAttemptId(), task.stageId(), standalone.is_there(first[2])])
 
         return run
 
     def kill(self) -> None:
         """End the process that runs the first attempt, as soon as it has begun."""
         _until(lambda: self.found("first") is not None)
-        process = (self.found("first") or [])[2]
+        process = (self.found("first") or [])[3]
         os.kill(process, signal.SIGKILL)
         _until(lambda: not standalone.is_there(process))
         self._mark("killed", [process])
@@ -163,7 +162,8 @@ def same(engine: Spark, plan: Plan, frame: DataFrame, shared: Path) -> dict[str,
         Path(scene.marks).mkdir()
         # The settings that Spark itself looks at, for each stage anew.
         context: Any = engine.session.sparkContext
-        context._jsc.sc().conf().set(standalone.AT_LEAST, "500ms" if event == "beside" else "1h")
+        quantile = standalone.SOON if event == "beside" else standalone.NEVER
+        context._jsc.sc().conf().set(standalone.QUANTILE, quantile)
         killing = threading.Thread(target=scene.kill)
         if event == "killed":
             killing.start()

@@ -38,14 +38,16 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.executorEnv.PYTHONPATH": str(SOURCE),
 }
-AT_LEAST = "spark.speculation.minTaskRuntime"
-"""How long a task must last before it gets a second attempt beside it."""
+QUANTILE = "spark.speculation.quantile"
+"""Which part of a stage's tasks must have ended before those that last get a second attempt beside them."""
+NEVER, SOON = "1.0", "0.1"
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
-    "spark.speculation.quantile": "0.1",
-    # None, as long as nobody says otherwise.
-    AT_LEAST: "1h",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.efficiency.enabled": "false",
+    # As long as nobody says otherwise.
+    QUANTILE: NEVER,
 }
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For Java that lives for seconds: what it would save by compiling thoroughly costs more than it saves."""

@@ -74,7 +74,7 @@ def test_a_collection_where_workers_see_nothing_of_the_driver(found: dict[str, A
 def test_two_attempts_of_a_task_side_by_side(found: dict[str, Any]) -> None:
     """One does all its work and does not end, until another one has done the same: it counts once."""
     told = found["same"]["beside"]
-    (one, stage, _), (other, again, beside) = told["first"], told["second"]
+    (one, stage, *_), (other, again, beside) = told["first"], told["second"]
     assert one != other
     assert stage == again
     assert beside
@@ -84,7 +84,7 @@ def test_two_attempts_of_a_task_side_by_side(found: dict[str, Any]) -> None:
 def test_a_process_that_is_killed_while_it_works(found: dict[str, Any]) -> None:
     """The task that it ran begins again elsewhere; the rows come in another order and other partitions besides."""
     told = found["same"]["killed"]
-    (one, _, process), (other, _, is_there) = told["first"], told["second"]
+    (one, *_, process), (other, _, is_there) = told["first"], told["second"]
     assert told["killed"] == [process]
     assert one != other
     assert not is_there
