@@ -295,7 +295,7 @@ def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tm
     assert (tmp_path / "out" / "report.json").exists()
     again = run_command(*arguments)
     assert again.status == 2
-    assert "expected a new or empty directory" in again.err
+    assert "already holds a finished collection" in again.err
     assert "needs --engine spark" in run_command(*arguments[:7], "--out", str(tmp_path / "o")).err
 
 
