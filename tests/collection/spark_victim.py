@@ -17,14 +17,12 @@ import shuffledp.figure
 from shuffledp.collection.cluster.file_system import FileSystem
 from shuffledp.collection.cluster.frame_collection import collect
 from shuffledp.collection.engine.spark_engine import Spark
-from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.report import Report
 
 Step = tuple[type, str, Callable[..., bool]]
 
 STEPS: dict[str, Step] = {
     "messages get their name": (FileSystem, "rename", lambda _, source, target: target.endswith("/messages")),
-    "messages are booked": (Ledger, "settle", lambda *_: True),
     "the report gets its place": (FileSystem, "put", lambda _, local, address: address.endswith("/report.json")),
 }
 """Before which call of which method, in the order in which a collection comes to them."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json as json_format
-import re
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
