@@ -67,8 +67,8 @@ def data(engine: Spark, shared: Path) -> DataFrame:
 class Scene:
     """A directory where tasks of one partition leave marks, and what happens to its first attempt.
 
-    ``beside``: it does its work, and goes on until Spark ends it, as a second attempt was faster. ``killed``: it goes on
-    until the process that runs it is killed; until then no other attempt does anything.
+    ``beside``: it does its work, and goes on until Spark ends it, as a second attempt was faster. ``killed``: it goes
+    on until the process that runs it is killed; until then no other attempt does anything.
     """
 
     marks: str

@@ -1,4 +1,4 @@
-"""The ledger: what each population has already given, as a chain of events in a SQLite file or a database of PostgreSQL.
+"""The ledger: what each population has already given, as a chain of events in a SQLite file or in PostgreSQL.
 
 A collection reserves its share before anything is encoded and settles it with those who really came, or gives it back.
 Two runs at once cannot both spend the same budget, and nobody waits while another computes. A reservation counts as
