@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import shared
+from tests.service.postgres import Postgres, postgres
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -22,6 +23,13 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         # Spark's process lives for seconds: what it would save by compiling thoroughly costs more than it saves.
         patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         yield
+
+
+@pytest.fixture(scope="session")
+def database_server() -> Iterator[Postgres]:
+    """One for all tests of a process."""
+    with postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from shuffledp.tasks import Frequency, ItemSets, KeyValue, Mean, Task, VectorMea
 COLOURS = ("red", "green", "blue", "grey")
 
 
-def new_ledger(path: Path, *populations: str) -> Ledger:
+def new_ledger(path: Path | str, *populations: str) -> Ledger:
     """A ledger that knows the people of the tests."""
     ledger = Ledger.create(path)
     for name in populations or ("test",):

@@ -1,4 +1,4 @@
-"""Whoever has a cluster, and what comes out of it: ``python -m`` with a room, the shared directory, master and workers.
+"""Whoever has a cluster, and what comes out of it: ``python -m`` with a room, the shared directory and the master.
 
 A process of its own, as one process has one Spark; what was found is written to ``found.json`` in the room.
 """
@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from tests.collection import lot_of, standalone
 
 KEY = bytes(range(32))
 ROWS = 30_000
-SLOW = 1.5
+SECONDS = 300
+"""How long to wait for what must happen."""
 
 
 def contract(engine: Spark, shared: Path) -> list[str]:
@@ -61,26 +63,85 @@ def data(engine: Spark, shared: Path) -> DataFrame:
     return engine.session.read.parquet(address)
 
 
-def interrupted(plan: Plan, frame: DataFrame, marks: Path) -> DataFrame:
-    """The messages of rows known by their key, by tasks of which some are slow the first time, and all leave a mark."""
+@dataclass(frozen=True)
+class Scene:
+    """A directory where tasks of one partition leave marks, and what happens to its first attempt.
+
+    ``beside``: it does its work, and goes on until Spark ends it, as a second attempt was faster. ``killed``: it goes
+    on until the process that runs it is killed; until then no other attempt does anything.
+    """
+
+    marks: str
+    event: str
+    partition: int = 1
+
+    def around(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """The same work with marks, by whichever attempts there are."""
+
+        def run(batches: Iterator[Any]) -> Iterator[Any]:
+            from pyspark import TaskContext
+
+            task = TaskContext.get()
+            assert task is not None
+            if self.event == "plain" or task.partitionId() != self.partition:
+                yield from work(batches)
+            elif self._mark("first", [task.taskAttemptId(), task.stageId(), os.getpid(), _java(os.getpid())]):
+                yield from work(batches)
+                _until(lambda: False)
+            else:
+                if self.event == "killed":
+                    _until(lambda: self.found("killed") is not None)
+                yield from work(batches)
+                first = self.found("first") or []
+                self._mark("second", [task.taskAttemptId(), task.stageId(), standalone.is_there(first[2])])
+
+        return run
+
+    def kill(self) -> None:
+        """End the process that runs the first attempt, as soon as it has begun."""
+        _until(lambda: self.found("first") is not None)
+        process = (self.found("first") or [])[3]
+        os.kill(process, signal.SIGKILL)
+        _until(lambda: not standalone.is_there(process))
+        self._mark("killed", [process])
+
+    def _mark(self, name: str, told: list[Any]) -> bool:
+        """Leave a mark, whole; whether it was not there yet."""
+        unfinished = Path(self.marks, f".{name}-{os.getpid()}")
+        unfinished.write_text(json.dumps(told), "utf-8")
+        try:
+            os.link(unfinished, Path(self.marks, name))
+        except FileExistsError:
+            return False
+        return True
+
+    def found(self, name: str) -> list[Any] | None:
+        """What a mark says, if it is there."""
+        path = Path(self.marks, name)
+        return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError("what the test waits for did not happen")
+        time.sleep(0.02)
+
+
+def _java(process: int) -> int:
+    """The process of Java above this one."""
+    while Path(f"/proc/{process}/comm").read_text().strip() != "java":
+        process = standalone.parent(process)
+    return process
+
+
+def interrupted(plan: Plan, frame: DataFrame, scene: Scene) -> DataFrame:
+    """The messages of rows known by their key, by tasks to which something happens."""
     column = plan.column("value")
     work = message_frame.encoding(kernel.Encoder(column, KEY), True)
     rows = FrameTable(frame, ("id",)).identified(column)
-    return message_frame.mapped(rows, _marking(work, str(marks)), message_frame.SCHEMA)
-
-
-def _marking(work: Callable[..., Any], marks: str) -> Callable[..., Any]:
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        from pyspark import TaskContext
-
-        task = TaskContext.get()
-        assert task is not None
-        Path(marks, f"{task.partitionId()}-{task.attemptNumber()}-{task.taskAttemptId()}").touch()
-        if task.partitionId() % 32 == 5 and task.attemptNumber() == 0:
-            time.sleep(SLOW)
-        yield from work(batches)
-
-    return run
+    return message_frame.mapped(rows, scene.around(work), message_frame.SCHEMA)
 
 
 def written(engine: Spark, plan: Plan, messages: DataFrame, address: Path) -> dict[str, str]:
@@ -92,34 +153,24 @@ def written(engine: Spark, plan: Plan, messages: DataFrame, address: Path) -> di
     }
 
 
-def killer(workers: tuple[int, ...], marks: Path) -> threading.Thread:
-    """Kills a process that runs tasks as soon as one task has begun."""
-
-    def run() -> None:
-        deadline = time.monotonic() + 120
-        while not any(marks.iterdir()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.kill(standalone.children(workers)[0], signal.SIGKILL)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
-
-
-def same(engine: Spark, plan: Plan, frame: DataFrame, shared: Path, workers: tuple[int, ...]) -> dict[str, Any]:
-    """The files of the same rows in other orders and partitions, with attempts side by side, and with a kill."""
+def same(engine: Spark, plan: Plan, frame: DataFrame, shared: Path) -> dict[str, Any]:
+    """The files of the same rows, also in other orders and partitions, with attempts side by side, and with a kill."""
     found: dict[str, Any] = {}
-    frames = {"plain": frame, "killed": frame.repartition(7).sort(F.desc("id"))}
-    for name, one in frames.items():
-        marks = shared / f"marks-{plan.mechanism.name}-{name}"
-        marks.mkdir()
-        killing = killer(workers, marks) if name == "killed" else None
-        found[name] = written(
-            engine, plan, interrupted(plan, one, marks), shared / f"files-{plan.mechanism.name}-{name}"
-        )
-        if killing is not None:
+    mixed = frame.repartition(3).sort(F.desc("id"))
+    for event, one in {"plain": frame, "beside": frame, "killed": mixed}.items():
+        scene = Scene(str(shared / f"marks-{event}"), event)
+        Path(scene.marks).mkdir()
+        # The settings that Spark itself looks at, for each stage anew.
+        context: Any = engine.session.sparkContext
+        quantile = standalone.SOON if event == "beside" else standalone.NEVER
+        context._jsc.sc().conf().set(standalone.QUANTILE, quantile)
+        killing = threading.Thread(target=scene.kill)
+        if event == "killed":
+            killing.start()
+        files = written(engine, plan, interrupted(plan, one, scene), shared / f"files-{event}")
+        if event == "killed":
             killing.join()
-        found[f"{name} again"] = sum(path.name.split("-")[1] != "0" for path in marks.iterdir())
+        found[event] = {"files": files} | {name: scene.found(name) for name in ("first", "second", "killed")}
     return found
 
 
@@ -140,20 +191,19 @@ def collected(engine: Spark, plan: Plan, frame: DataFrame, room: Path, shared: P
     }
 
 
-def main(room: Path, shared: Path, master: str, *workers: str) -> None:
+def main(room: Path, shared: Path, master: str) -> None:
     """All of it, in one session."""
     warnings.simplefilter("ignore", FutureWarning)
-    pids = tuple(map(int, workers))
     engine = Spark(master=master)
     found: dict[str, Any] = {"failures": contract(engine, shared), "seen": seen(engine, room)}
     frame = data(engine, shared)
     for name in ("krr-wide", "oue"):
         plan = Plan.load(room / f"plan-{name}.json")
         found[name] = collected(engine, plan, frame, room, shared)
-    found["same"] = same(engine, Plan.load(room / "plan-oue.json"), frame, shared, pids)
+    found["same"] = same(engine, Plan.load(room / "plan-oue.json"), frame, shared)
     engine.close()
     (room / "found.json").write_text(json.dumps(found), "utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -1,8 +1,9 @@
-"""One Spark session for all tests of a run."""
+"""One Spark session for all tests of a run, and the places that a ledger may be at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.progress import Progress
+from tests.service.postgres import Postgres
 
 MASTER = "local[2,3]"
 """Two cores, and a task that fails is tried again."""
@@ -22,6 +24,15 @@ def spark() -> Iterator[Spark]:
     _ = engine.session
     yield engine
     engine.close()
+
+
+@pytest.fixture(params=["file", "database"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where a ledger may be."""
+    if request.param == "file":
+        return tmp_path / "ledger.sqlite"
+    server: Postgres = request.getfixturevalue("database_server")
+    return server.new_database()
 
 
 @pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.slow)])

@@ -14,9 +14,10 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import pyspark
 
@@ -36,13 +37,22 @@ SETTINGS = {
     "spark.cores.max": "2",
     "spark.sql.shuffle.partitions": "4",
     "spark.executorEnv.PYTHONPATH": str(SOURCE),
-    # Two attempts of a task at once are as common as can be.
-    "spark.speculation": "true",
-    "spark.speculation.interval": "50ms",
-    "spark.speculation.quantile": "0.1",
-    "spark.speculation.multiplier": "1.1",
-    "spark.task.maxFailures": "8",
 }
+QUANTILE = "spark.speculation.quantile"
+"""Which part of a stage's tasks must have ended before those that last get a second attempt beside them."""
+NEVER, SOON = "1.0", "0.1"
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.efficiency.enabled": "false",
+    # As long as nobody says otherwise.
+    QUANTILE: NEVER,
+}
+SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For Java that lives for seconds: what it would save by compiling thoroughly costs more than it saves."""
+HOSTS = ("127.0.0.1", "127.0.0.2")
+"""Of the workers: on one host Spark has no two attempts of a task at once."""
 
 
 @dataclass(frozen=True)
@@ -57,32 +67,35 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(room: Path, hidden: Path) -> Iterator[Cluster]:
-    """A cluster while the block runs, in a new directory; its workers find the directory ``hidden`` empty."""
+def running(room: Path, hidden: Path, changes: Mapping[str, str] = MappingProxyType({})) -> Iterator[Cluster]:
+    """A cluster while the block runs, in a new directory; its workers find the directory ``hidden`` empty.
+
+    ``changes``: settings of its applications.
+    """
     conf, shared = _place(room / "conf"), _place(room / "shared")
-    settings = SETTINGS | {"spark.authenticate.secret": secrets.token_hex(32)}
+    settings = {**SETTINGS, **changes, "spark.authenticate.secret": secrets.token_hex(32)}
     path = conf / "spark-defaults.conf"
     path.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     path.chmod(0o600)
     environment = os.environ | {
         "SPARK_HOME": str(HOME),
         "SPARK_CONF_DIR": str(conf),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": HOSTS[0],
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_LOCAL_DIRS": str(_place(room / "local")),
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": SHORT,
     }
     with contextlib.ExitStack() as stack:
-        options = ["--host", "127.0.0.1", "--webui-port", "0"]
         log = room / "master.log"
-        master = _daemon(stack, log, _class("master.Master", *options, "--port", "0"), environment, room)
-        address = _address(log, master)
+        options = ["--host", HOSTS[0], "--port", "0", "--webui-port", "0"]
+        address = _address(log, _daemon(stack, log, _class("master.Master", *options), environment, room))
         workers = []
-        for number in (1, 2):
+        for number, host in enumerate(HOSTS, 1):
             own = _place(room / f"worker-{number}")
-            options_ = [*options, "--cores", "1", "--memory", "1g", "--work-dir", str(own), address]
-            command = _apart(hidden, _class("worker.Worker", *options_))
-            workers.append(_daemon(stack, room / f"worker-{number}.log", command, environment, own).pid)
+            options = ["--host", host, "--webui-port", "0", "--cores", "1", "--memory", "1g", "--work-dir", str(own)]
+            command = _apart(hidden, _class("worker.Worker", *options, address))
+            here = environment | {"SPARK_LOCAL_IP": host}
+            workers.append(_daemon(stack, room / f"worker-{number}.log", command, here, own).pid)
         yield Cluster(address, shared, conf, tuple(workers))
 
 
@@ -130,8 +143,21 @@ def _address(log: Path, process: subprocess.Popen[bytes]) -> str:
 def children(parents: tuple[int, ...]) -> list[int]:
     """The processes that these have started: of workers those that run tasks."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if int(path.read_text().rpartition(")")[2].split()[1]) in parents:
-                found.append(int(path.parent.name))
+            if parent(int(path.name)) in parents:
+                found.append(int(path.name))
     return sorted(found)
+
+
+def parent(process: int) -> int:
+    """Who started a process."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def is_there(process: int) -> bool:
+    """Whether a process runs: one that nobody has waited for yet does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

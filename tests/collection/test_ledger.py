@@ -32,12 +32,12 @@ def alone(**changes: Any) -> Guarantee:
     return Guarantee(plan_of("krr", users=USERS, **(CHEAP | changes)), USERS)
 
 
-def test_entries_tell_their_privacy_again(tmp_path: Path) -> None:
+def test_entries_tell_their_privacy_again(place: Path | str) -> None:
     """A fresh reader computes from the file what amplify says of the mechanism."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(place)
     guarantee = Guarantee(plan_of("krr"), 5000)
     ledger.reserve("a", guarantee)
-    (standing,) = Ledger(tmp_path / "ledger.sqlite").standings("test", delta=1e-7)
+    (standing,) = Ledger(place).standings("test", delta=1e-7)
     (entry,) = standing.entries
     direct = amplify(KRR(epsilon=2.0, options=4), 5000, effort="quick")
     assert curve_of_entry(entry.recipe).epsilon(1e-7).upper == direct.epsilon(1e-7).upper
@@ -46,9 +46,9 @@ def test_entries_tell_their_privacy_again(tmp_path: Path) -> None:
     assert (entry.state, entry.released, standing.budget, standing.left) == ("reserved", None, None, None)
 
 
-def test_rounds_are_composed_soundly(tmp_path: Path) -> None:
+def test_rounds_are_composed_soundly(place: Path | str) -> None:
     """Never below one round alone, and at most the sum of the rounds at a share of δ each."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite", "test", "elsewhere")
+    ledger = new_ledger(place, "test", "elsewhere")
     for number, users in enumerate((2000, 3000, 4000)):
         ledger.reserve(str(number), Guarantee(plan_of("krr"), users))
     ledger.reserve("other", Guarantee(plan_of("krr", population="elsewhere"), 9000))
@@ -63,9 +63,9 @@ def test_rounds_are_composed_soundly(tmp_path: Path) -> None:
     assert composed_epsilon(curves[:1], 1e-6) == pytest.approx(curves[0].epsilon(1e-6).upper, rel=1e-9)
 
 
-def test_a_budget_refuses_what_would_exceed_it(tmp_path: Path) -> None:
+def test_a_budget_refuses_what_would_exceed_it(place: Path | str) -> None:
     """Two rounds fit, the third does not; another population is not concerned; nothing is written down."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite", "test", "elsewhere")
+    ledger = new_ledger(place, "test", "elsewhere")
     twice = composed_epsilon([alone().curve] * 2, 1e-6)
     ledger.set_budget("test", twice, 1e-6)
     ledger.reserve("a", alone())
@@ -79,9 +79,9 @@ def test_a_budget_refuses_what_would_exceed_it(tmp_path: Path) -> None:
     assert standing.epsilon == twice
 
 
-def test_a_reservation_can_be_given_back_and_a_release_cannot(tmp_path: Path) -> None:
+def test_a_reservation_can_be_given_back_and_a_release_cannot(place: Path | str) -> None:
     """What was given cannot be taken back."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(place)
     ledger.set_budget("test", alone().value.upper * 1.01, 1e-6)
     ledger.reserve("a", alone())
     ledger.reserve("a", alone())  # a run that goes on
@@ -107,9 +107,9 @@ def test_a_reservation_can_be_given_back_and_a_release_cannot(tmp_path: Path) ->
     assert (entry.id, entry.state, entry.digest, entry.software) == ("b", "released", DIGEST, __version__)
 
 
-def test_what_is_settled_is_those_who_came(tmp_path: Path) -> None:
+def test_what_is_settled_is_those_who_came(place: Path | str) -> None:
     """Fewer users count more, and are refused where the budget was for all; what was reserved stays."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(place)
     planned, came = (Guarantee(alone().plan, users) for users in (20_000, 10_000))
     ledger.set_budget("test", came.value.upper * 0.99, 1e-6)
     ledger.reserve("a", planned)
@@ -123,18 +123,18 @@ def test_what_is_settled_is_those_who_came(tmp_path: Path) -> None:
     assert standing.left == 0.0
 
 
-def test_a_reservation_that_was_granted_may_become_smaller(tmp_path: Path) -> None:
+def test_a_reservation_that_was_granted_may_become_smaller(place: Path | str) -> None:
     """Even where the budget was lowered meanwhile."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(place)
     ledger.reserve("a", alone())
     ledger.set_budget("test", alone().value.upper / 10, 1e-6)
     ledger.settle("a", Guarantee(alone().plan, USERS + 1), DIGEST)
     assert ledger.standings("test")[0].entries[0].users == USERS + 1
 
 
-def test_a_role_books_the_same_messages_once(tmp_path: Path) -> None:
+def test_a_role_books_the_same_messages_once(place: Path | str) -> None:
     """The shuffler and the estimator of one collection; other messages, people or fewer users count again."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite", "test", "others")
+    ledger = new_ledger(place, "test", "others")
     first = ledger.book(alone(), DIGEST)
     entries = ledger.head().entries
     assert ledger.book(alone(), DIGEST) == first
@@ -208,18 +208,18 @@ def test_the_default_is_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
 NAMES = ["Café  Visitors", " cafe\u0301 visitors", "CAFÉ\tVISITORS", "ｃａｆé\u00a0visitors", "café\u200b visitors"]
 
 
-def test_a_population_has_one_name(tmp_path: Path) -> None:
+def test_a_population_has_one_name(place: Path | str) -> None:
     """However it is typed, the same people's collections are added up."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite", NAMES[0])
+    ledger = new_ledger(place, NAMES[0])
     for place, name in enumerate(NAMES):
         ledger.reserve(str(place), alone(population=name))
     assert [len(standing.entries) for standing in ledger.standings()] == [len(NAMES), 0]
     assert ledger.standings(NAMES[2])[0].population == "café visitors"
 
 
-def test_an_unknown_population_is_refused_with_a_suggestion(tmp_path: Path) -> None:
+def test_an_unknown_population_is_refused_with_a_suggestion(place: Path | str) -> None:
     """A mistyped name would have its own, empty account."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite", "visitors")
+    ledger = new_ledger(place, "visitors")
     for use in (
         lambda: ledger.reserve("a", alone(population="vistors")),
         lambda: ledger.book(alone(population="vistors"), DIGEST),
@@ -237,9 +237,9 @@ def test_an_unknown_population_is_refused_with_a_suggestion(tmp_path: Path) -> N
         ledger.register(" \u200b ")
 
 
-def test_both_deltas_are_told(tmp_path: Path) -> None:
+def test_both_deltas_are_told(place: Path | str) -> None:
     """ε at the collection's own δ, and what of the budget is spent at the budget's."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(place)
     ledger.reserve("a", alone())
     curve = alone().curve
     (standing,) = ledger.standings("test")
@@ -260,21 +260,20 @@ def spend(path: Path, name: str, begin: Any, results: Any) -> None:
         results.put("refused")
 
 
-def test_two_runs_at_once_cannot_both_spend_a_budget(tmp_path: Path) -> None:
+def test_two_runs_at_once_cannot_both_spend_a_budget(place: Path | str) -> None:
     """Of four processes that try at the same time, exactly as many succeed as the budget allows: one."""
-    path = tmp_path / "ledger.sqlite"
-    new_ledger(path).set_budget("test", alone().value.upper * 1.5, 1e-6)
+    new_ledger(place).set_budget("test", alone().value.upper * 1.5, 1e-6)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.collection.test_ledger"])
     begin, results = context.Barrier(4), context.Queue()
-    processes = [context.Process(target=spend, args=(path, str(number), begin, results)) for number in range(4)]
+    processes = [context.Process(target=spend, args=(place, str(number), begin, results)) for number in range(4)]
     for process in processes:
         process.start()
     answers = sorted(results.get(timeout=120) for _ in processes)
     for process in processes:
         process.join(60)
     assert answers == ["refused", "refused", "refused", "reserved"]
-    (standing,) = Ledger(path).standings("test")
+    (standing,) = Ledger(place).standings("test")
     assert len(standing.entries) == 1
 
 

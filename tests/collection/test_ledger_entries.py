@@ -130,9 +130,9 @@ def test_mixed_entries_are_what_composing_them_at_once_gives(tmp_path: Path) -> 
     assert value.upper - value.slack <= standing.epsilon <= value.upper + value.slack
 
 
-def test_every_collection_leaves_what_a_look_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_collection_leaves_what_a_look_needs(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever books without ever asking what it amounts to leaves no work to those who ask."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(place)
     for number, guarantee in enumerate(mixed(3)):
         ledger.book(guarantee, f"{number:064x}")
     with counted(monkeypatch) as seen:
@@ -140,9 +140,9 @@ def test_every_collection_leaves_what_a_look_needs(tmp_path: Path, monkeypatch: 
     assert seen == []
 
 
-def test_a_reader_keeps_what_it_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_keeps_what_it_computed(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After another version wrote the ledger, the first look computes and the second does not."""
-    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    ledger = new_ledger(place)
     for number, guarantee in enumerate(mixed(3)):
         ledger.reserve(str(number), guarantee)
     monkeypatch.setattr(spending, "__version__", "0.0.0")

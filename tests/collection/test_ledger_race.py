@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from shuffledp.collection import ledger_file
+from shuffledp.collection import ledger_database, ledger_file
 from shuffledp.collection.account import RELEASED
 from shuffledp.collection.guarantee import TooWeak, composed_epsilon
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger_database import LedgerDatabase
 from shuffledp.collection.ledger_file import LedgerFile
 from tests.collection import new_ledger
 from tests.collection.test_ledger import DIGEST, alone
@@ -31,18 +32,20 @@ def die(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def spend(path: Path, name: str, fate: int, seed: int, begin: Any) -> None:
+def spend(path: Path | str, name: str, fate: int, seed: int, begin: Any) -> None:
     """Reserve one round and settle it, at the same time as others; the exit code says how that ended."""
     rng = random.Random(seed)
     begin.wait(120)
     if fate == KILLED_SOMETIME:
         threading.Timer(LONGEST * rng.random(), die).start()
     elif fate == KILLED_IN_TRANSACTION:
-        append = ledger_file._append
-        ledger_file._append = lambda *rows: (append(*rows), die())  # type: ignore[assignment]
+        module: Any = ledger_file if isinstance(path, Path) else ledger_database
+        append = module._append
+        module._append = lambda *rows: (append(*rows), die())
     elif fate == KILLED_AFTER_COMMIT:
-        extend = LedgerFile.extend
-        LedgerFile.extend = lambda *given: (extend(*given), die())  # type: ignore[method-assign,assignment]
+        kind: Any = LedgerFile if isinstance(path, Path) else LedgerDatabase
+        extend = kind.extend
+        kind.extend = lambda *given: (extend(*given), die())
     ledger = Ledger(path)
     try:
         ledger.reserve(name, alone())
@@ -56,17 +59,16 @@ def spend(path: Path, name: str, fate: int, seed: int, begin: Any) -> None:
 
 
 @pytest.mark.slow
-def test_many_processes_spend_exactly_one_budget(tmp_path: Path) -> None:
+def test_many_processes_spend_exactly_one_budget(place: Path | str) -> None:
     """Never more while they run; what the killed ones hold is counted, and given back: then all of it is spent."""
-    path = tmp_path / "ledger.sqlite"
     allowed = composed_epsilon([alone().curve] * ALLOWED, 1e-6)
     assert composed_epsilon([alone().curve] * (ALLOWED + 1), 1e-6) > allowed
-    new_ledger(path).set_budget("test", allowed, 1e-6)
+    new_ledger(place).set_budget("test", allowed, 1e-6)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.collection.test_ledger_race"])
     begin, rng = context.Barrier(PROCESSES), random.Random(64)
     processes = [
-        context.Process(target=spend, args=(path, str(number), rng.randrange(4), rng.random(), begin))
+        context.Process(target=spend, args=(place, str(number), rng.randrange(4), rng.random(), begin))
         for number in range(PROCESSES)
     ]
     for process in processes:
@@ -76,7 +78,7 @@ def test_many_processes_spend_exactly_one_budget(tmp_path: Path) -> None:
     ends = Counter(process.exitcode for process in processes)
     assert set(ends) <= {0, 3, 4, -signal.SIGKILL}, ends
     assert ends[-signal.SIGKILL] > 8
-    ledger = Ledger(path)
+    ledger = Ledger(place)
     (standing,) = ledger.standings("test")
     released = [entry for entry in standing.entries if entry.state == RELEASED]
     # A killed one may have settled just before.
@@ -93,7 +95,7 @@ def test_many_processes_spend_exactly_one_budget(tmp_path: Path) -> None:
             break
         ledger.settle(f"late {number}", alone(), DIGEST)
         number += 1
-    (standing,) = Ledger(path).standings("test")
+    (standing,) = Ledger(place).standings("test")
     assert [entry.state for entry in standing.entries] == [RELEASED] * ALLOWED
     assert (standing.spent, standing.left) == (allowed, 0.0)
     assert number == ALLOWED - len(released)

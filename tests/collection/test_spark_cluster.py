@@ -14,6 +14,11 @@ from tests.cli import plain_environment
 from tests.collection import cluster_owner, plan_of, standalone
 
 ROOT = Path(__file__).parents[2]
+SETTINGS = {
+    **standalone.SPECULATION,
+    "spark.executor.extraJavaOptions": standalone.SHORT,
+    "spark.executorEnv.PYTHONPATH": f"{standalone.SOURCE}:{ROOT}",
+}
 pytestmark = pytest.mark.slow
 
 
@@ -23,10 +28,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     room, place = tmp_path_factory.mktemp("driver"), tmp_path_factory.mktemp("cluster")
     for name in ("krr-wide", "oue"):
         plan_of(name, users=cluster_owner.ROWS, epsilon_local=0.5, bound="efmrtt19").save(room / f"plan-{name}.json")
-    with standalone.running(place, room) as cluster, (room / "log").open("wb") as log:
+    with standalone.running(place, room, SETTINGS) as cluster, (room / "log").open("wb") as log:
         command = [sys.executable, "-m", "tests.collection.cluster_owner", room, cluster.shared, cluster.master]
         done = subprocess.run(
-            [*map(str, command), *map(str, cluster.workers)],
+            list(map(str, command)),
             stdout=log,
             stderr=log,
             cwd=ROOT,
@@ -66,9 +71,28 @@ def test_a_collection_where_workers_see_nothing_of_the_driver(found: dict[str, A
     assert abs(estimate - truth) < 7 * error, mechanism
 
 
-def test_the_same_bytes_whatever_happens(found: dict[str, Any]) -> None:
-    """In other partitions, in another order, with two attempts of a task side by side, and with a process killed."""
-    told = found["same"]
-    assert told["plain"] == told["killed"]
-    assert "messages-00000.parquet" in told["plain"]
-    assert told["killed again"] > 0
+def test_two_attempts_of_a_task_side_by_side(found: dict[str, Any]) -> None:
+    """One does all its work and does not end, until another one has done the same: it counts once."""
+    told = found["same"]["beside"]
+    (one, stage, *_), (other, again, beside) = told["first"], told["second"]
+    assert one != other
+    assert stage == again
+    assert beside
+    _demand_same_files(found, "beside")
+
+
+def test_a_process_that_is_killed_while_it_works(found: dict[str, Any]) -> None:
+    """The task that it ran begins again elsewhere; the rows come in another order and other partitions besides."""
+    told = found["same"]["killed"]
+    (one, *_, process), (other, _, is_there) = told["first"], told["second"]
+    assert told["killed"] == [process]
+    assert one != other
+    assert not is_there
+    _demand_same_files(found, "killed")
+
+
+def _demand_same_files(found: dict[str, Any], event: str) -> None:
+    wanted = found["same"]["plain"]
+    assert "messages-00000.parquet" in wanted["files"]
+    assert wanted["first"] is None
+    assert found["same"][event]["files"] == wanted["files"]

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.service.postgres import Postgres, postgres
-
-
-@pytest.fixture(scope="session")
-def database_server() -> Iterator[Postgres]:
-    """One for all tests of a process."""
-    with postgres() as server:
-        yield server
+from tests.service.postgres import Postgres
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

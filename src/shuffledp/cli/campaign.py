@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Annotated
 import typer
 
 from shuffledp.cli import options, show as shown
-from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
+from shuffledp.cli.ledger import LedgerGiven, NoLedger, kept
 from shuffledp.document import json_text, rounded_up
 from shuffledp.planner.plan_file import Plan
 from shuffledp.service.admission import PrivateTokens
@@ -101,7 +102,7 @@ def accept(
     key: Annotated[Path, typer.Option("--key", help="The shuffler's key file.")],
     keys: KeysDirectory = None,
     database: Database = None,
-    ledger: LedgerFile = None,
+    ledger: LedgerGiven = None,
     no_ledger: NoLedger = False,
     without_local: Annotated[
         bool, typer.Option("--without-local", help="Accept messages that promise nothing without the shuffler.")
@@ -115,7 +116,7 @@ def accept(
     place = Place.of(state, keys, database)
     place.make(ShufflerKey.load(key))
     with _keeping(place) as keeper:
-        opened = keeper.accept(Accepted(chosen, None if book is None else str(book.resolve())), int(time.time()))
+        opened = keeper.accept(Accepted(chosen, None if book is None else os.fspath(book.resolve())), int(time.time()))
     _tell_round(opened, json)
 
 

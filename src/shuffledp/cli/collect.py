@@ -11,7 +11,7 @@ import typer
 from shuffledp import collection, figure
 from shuffledp.cli import options, report as report_option, show
 from shuffledp.cli.bars import Bars
-from shuffledp.cli.ledger import LedgerFile, NoLedger, kept
+from shuffledp.cli.ledger import LedgerGiven, NoLedger, kept
 from shuffledp.cli.source import Origin, takes_input
 from shuffledp.collection import result
 from shuffledp.collection.bundle import Bundle
@@ -71,7 +71,7 @@ def command(
     engine: EngineName = "embedded",
     master: Master = None,
     key: Key = None,
-    ledger: LedgerFile = None,
+    ledger: LedgerGiven = None,
     no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
@@ -136,7 +136,7 @@ def shuffle(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Refuse fewer messages than this plan needs, and keep the ledger.")
     ] = None,
-    ledger: LedgerFile = None,
+    ledger: LedgerGiven = None,
     no_ledger: NoLedger = False,
     reservation: Reservation = None,
     allow_weaker: Weaker = False,
@@ -174,7 +174,7 @@ def release(
     inputs: Annotated[
         list[Path] | None, typer.Argument(metavar="[MESSAGES]...", help="The day's files from `shuffledp encode`.")
     ] = None,
-    ledger: LedgerFile = None,
+    ledger: LedgerGiven = None,
     no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     round_number: Round = 1,
@@ -202,7 +202,7 @@ def estimate(
     plan: PlanFile,
     messages: Annotated[Path, typer.Option("--input", help="The directory from `shuffledp shuffle` or `release`.")],
     out: Annotated[Path, typer.Option("--out", help="A new directory for estimates and report.")],
-    ledger: LedgerFile = None,
+    ledger: LedgerGiven = None,
     no_ledger: NoLedger = False,
     reservation: Reservation = None,
     allow_weaker: Weaker = False,

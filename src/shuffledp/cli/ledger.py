@@ -17,14 +17,18 @@ from shuffledp.cli.once import OnceEach
 from shuffledp.collection.account import RESERVED
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger_place import LedgerAddress
 from shuffledp.collection.report import accepted_words, standing_document
 from shuffledp.collection.standing import Standing
 from shuffledp.document import json_text, typed
 from shuffledp.planner.plan_file import Plan
 
-LedgerFile = Annotated[
-    Path | None,
-    typer.Option("--ledger", help="The ledger of what was given; by default $SHUFFLEDP_LEDGER, or your own."),
+LedgerGiven = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        help="The ledger of what was given, a file or postgresql://…; by default $SHUFFLEDP_LEDGER, or your own.",
+    ),
 ]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no ledger.")]
 Population = Annotated[str, typer.Argument(metavar="POPULATION", help="The people, as plans call them.")]
@@ -37,7 +41,7 @@ app = typer.Typer(
 )
 
 
-def kept(who: str, file: Path | None, none: bool, plan: Plan) -> Path | None:
+def kept(who: str, file: str | None, none: bool, plan: Plan) -> Path | LedgerAddress | None:
     """The ledger that a command keeps, looked at before any work is done; None where it shall keep none.
 
     What somebody should look at before this plan is collected is said on standard error.
@@ -57,7 +61,7 @@ def warn(sentences: Iterable[str]) -> None:
         typer.echo(sentence, err=True)
 
 
-def _ledger(file: Path | None) -> Ledger:
+def _ledger(file: str | None) -> Ledger:
     return Ledger(Ledger.default_path() if file is None else file)
 
 
@@ -70,7 +74,7 @@ def start(context: typer.Context) -> None:
 
 @app.command()
 def create(
-    file: LedgerFile = None,
+    file: LedgerGiven = None,
     population: Annotated[list[str] | None, typer.Option(help="Register these people; may be repeated.")] = None,
 ) -> None:
     """Make a new ledger, where there is none yet."""
@@ -83,7 +87,7 @@ def create(
 
 @app.command("show")
 def show(
-    file: LedgerFile = None,
+    file: LedgerGiven = None,
     population: Annotated[str | None, typer.Option(help="Only these people.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ at which ε is told; by default the budget's.")] = None,
     report: report_option.Report = None,
@@ -112,7 +116,7 @@ def show(
 
 
 @app.command()
-def register(population: Population, file: LedgerFile = None) -> None:
+def register(population: Population, file: LedgerGiven = None) -> None:
     """Make people known, so that plans may name them."""
     ledger = _ledger(file)
     ledger.register(population)
@@ -124,7 +128,7 @@ def budget(
     population: Population,
     epsilon: Annotated[float, typer.Option(help="The most that they may give, over all collections.")],
     delta: Annotated[float, typer.Option(help="The δ of that ε.")],
-    file: LedgerFile = None,
+    file: LedgerGiven = None,
 ) -> None:
     """Set the most that people may be asked for."""
     ledger = _ledger(file)
@@ -135,7 +139,7 @@ def budget(
 @app.command()
 def reserve(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")],
-    file: LedgerFile = None,
+    file: LedgerGiven = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -155,7 +159,7 @@ def reserve(
 @app.command()
 def forget(
     collection: Annotated[str, typer.Argument(metavar="ID", help="The collection, as `ledger show` names it.")],
-    file: LedgerFile = None,
+    file: LedgerGiven = None,
 ) -> None:
     """Take back a killed collection that released nothing."""
     _ledger(file).give_back(collection)
@@ -163,7 +167,7 @@ def forget(
 
 @app.command()
 def check(
-    file: LedgerFile = None,
+    file: LedgerGiven = None,
     report: Annotated[Path | None, typer.Option(help="A report.json that quotes the ledger.")] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan that quotes the ledger.")] = None,
     mechanism_file: options.MechanismFile = None,
@@ -183,7 +187,7 @@ def check(
 
 
 @app.command()
-def accept(file: LedgerFile = None) -> None:
+def accept(file: LedgerGiven = None) -> None:
     """Go on with a ledger that is not the one last seen here."""
     ledger = _ledger(file)
     ledger.accept()

@@ -14,7 +14,7 @@ from shuffledp import argument, figure as figures
 from shuffledp.bounds.best import QUICK
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
-from shuffledp.cli.ledger import LedgerFile, warn
+from shuffledp.cli.ledger import LedgerGiven, warn
 from shuffledp.cli.randomizer import settings_of, with_tables
 from shuffledp.cli.source import Origin, takes_input
 from shuffledp.collection.input.preview import Preview, preview
@@ -113,7 +113,7 @@ def command(
         typer.Option(help="CSV of the central ε of every two values, a row per value, no header; with such a table."),
     ] = None,
     population: Annotated[str, typer.Option(help="What the ledger calls these users.")] = "everyone",
-    ledger: LedgerFile = None,
+    ledger: LedgerGiven = None,
     rests_on: Annotated[
         str,
         typer.Option(
@@ -216,10 +216,10 @@ def _distances(file: Path) -> DistanceMatrix:
         return DistanceMatrix.from_csv(file)
 
 
-def _kept(file: Path | None) -> Ledger | None:
+def _kept(file: str | None) -> Ledger | None:
     """The ledger, if there is one: the plan quotes where it stands, and will be collected only with that one."""
     ledger = Ledger(Ledger.default_path() if file is None else file)
-    return None if file is None and not ledger.path.exists() else ledger
+    return None if file is None and not ledger.exists() else ledger
 
 
 def _demand_writable(out: Path | None, plot: Path | None) -> None:

@@ -26,6 +26,7 @@ from shuffledp.collection.input.given_data import named, prepared, table_of
 from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
 from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger_place import LedgerAddress, place_of
 from shuffledp.collection.lot import Lot
 from shuffledp.collection.manner import CONFIDENCE, USUAL, Manner
 from shuffledp.collection.report import ONE_PARTY, Report
@@ -103,7 +104,7 @@ def collect(
         raise ValueError(f"collect: {out} is written by Spark, from a data frame of Spark or addresses that it reads.")
     if key is not None:
         raise ValueError("collect: key is for data frames of Spark; of other data rows are known by their order.")
-    chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
+    chosen, kept = Plan.of(plan), None if ledger is None else place_of(ledger)
     with running(engine, progress) as started:
         names = chosen.task.columns_read(named(column))
         table = table_of(data, names, user, rows_per_user, delimiter, gather)
@@ -137,7 +138,7 @@ class Request:
     table: Table
     columns: tuple[str, ...]
     out: Path
-    ledger: Path | None = None
+    ledger: Path | LedgerAddress | None = None
     allow_weaker: bool = False
     resume: bool = False
     round_number: int = 1
@@ -179,6 +180,7 @@ def run(request: Request, engine: Engine) -> Report:
         if ledger is not None:
             ledger.reserve(job.id, guarantee)
         report = _run(job, request.table, request.asked, guarantee, engine, ledger)
+        engine.deliver(job.release)
         job.publish()
     return report
 

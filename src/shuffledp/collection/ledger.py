@@ -1,4 +1,4 @@
-"""The ledger: what each population has already given, as a chain of events in a SQLite file.
+"""The ledger: what each population has already given, as a chain of events in a SQLite file or in PostgreSQL.
 
 A collection reserves its share before anything is encoded and settles it with those who really came, or gives it back.
 Two runs at once cannot both spend the same budget, and nobody waits while another computes. A reservation counts as
@@ -20,7 +20,9 @@ from shuffledp.collection import account as accounts, caution
 from shuffledp.collection.account import RELEASED, RESERVED, Account, Entry, account_of, normal_name
 from shuffledp.collection.chain import Head, LedgerFailed, told
 from shuffledp.collection.guarantee import Guarantee, Recipe, TooWeak
+from shuffledp.collection.ledger_database import LedgerDatabase
 from shuffledp.collection.ledger_file import LedgerFile
+from shuffledp.collection.ledger_place import LedgerAddress, place_of
 from shuffledp.collection.spending import Spending
 from shuffledp.collection.standing import Standing
 from shuffledp.collection.witness import Witness, data_directory
@@ -39,7 +41,7 @@ Payload = Mapping[str, Any]
 class Ledger:
     """A ledger that is there; ``Ledger.create`` makes one.
 
-    ``path``: where its file is.
+    ``path``: where its file is, or the address of its database, ``postgresql://…``.
 
     >>> import pathlib, tempfile
     >>> from shuffledp.collection import Ledger
@@ -53,8 +55,9 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._file, self._witness = LedgerFile(self.path), Witness(self.path)
+        self.path = place_of(path)
+        self._file = LedgerFile(self.path) if isinstance(self.path, Path) else LedgerDatabase(self.path)
+        self._witness = Witness(self.path)
         self._spending = Spending(self._file.curves)
 
     @classmethod
@@ -70,10 +73,14 @@ class Ledger:
         return ledger
 
     @staticmethod
-    def default_path() -> Path:
+    def default_path() -> Path | LedgerAddress:
         """SHUFFLEDP_LEDGER, or this user's own; never a file of the working directory."""
         chosen = os.environ.get(FILE_VARIABLE)
-        return Path(chosen) if chosen else data_directory() / FILE_NAME
+        return place_of(chosen) if chosen else data_directory() / FILE_NAME
+
+    def exists(self) -> bool:
+        """Whether there is anything at its place."""
+        return self._file.exists()
 
     @staticmethod
     def new_id() -> str:
@@ -282,7 +289,7 @@ class Ledger:
     # --- the file ---------------------------------------------------------------------------------------------
 
     def _account(self) -> Account:
-        if not os.path.lexists(self.path):
+        if not self.exists():
             raise LedgerFailed(self._missing())
         return account_of(self.path, self._file.events())
 

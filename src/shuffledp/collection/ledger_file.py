@@ -33,9 +33,13 @@ class LedgerFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def exists(self) -> bool:
+        """Whether anything is there."""
+        return os.path.lexists(self.path)
+
     def create(self, payloads: Iterable[Mapping[str, Any]]) -> None:
         """A new file with its first events; it gets its name only when it is complete on disk."""
-        if os.path.lexists(self.path):
+        if self.exists():
             raise LedgerFailed(f"ledger: {self.path} is already there; a ledger is created only once.")
         unfinished = durable.unfinished_name(self.path)
         try:

@@ -51,6 +51,12 @@ class PostgresSession:
         with self._connected() as connection, connection.transaction():
             return [connection.execute(text.encode(), told).rowcount for text, told in statements]
 
+    @contextmanager
+    def together(self) -> Iterator[Callable[..., int]]:
+        """Statements, all or none, of which each may depend on those before: how many rows it finds or changes."""
+        with self._connected() as connection, connection.transaction():
+            yield lambda statement, parameters=(): connection.execute(statement.encode(), parameters).rowcount
+
     def stream(self, statement: str, parameters: Sequence[Any], rows_at_a_time: int) -> Iterator[Row]:
         """What a query finds, a few rows at a time."""
         with (

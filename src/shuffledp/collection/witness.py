@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shuffledp.collection import durable
 from shuffledp.collection.chain import Head, LedgerFailed
+from shuffledp.collection.ledger_place import LedgerAddress
 
 FOLDER = "ledger-heads"
 """One small file for each ledger, so that runs on different ledgers never wait for each other."""
@@ -39,9 +40,9 @@ def _home() -> Path:
 
 
 class Witness:
-    """What was last seen of the ledger at one path."""
+    """What was last seen of the ledger at one path, or in one database."""
 
-    def __init__(self, ledger: Path) -> None:
+    def __init__(self, ledger: Path | LedgerAddress) -> None:
         self.ledger = str(ledger.resolve())
 
     @property

@@ -20,7 +20,8 @@ from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.collection.engine.spark_session import in_a_sentence
 from shuffledp.collection.input.given_data import named
-from shuffledp.collection.job import MESSAGES, REPORT, Job
+from shuffledp.collection.job import REPORT, Job
+from shuffledp.collection.ledger_place import place_of
 from shuffledp.collection.report import Report
 from shuffledp.collection.rounds_in_turn import all_rounds
 from shuffledp.planner.plan_file import Plan
@@ -59,7 +60,7 @@ def collect(
     with an address, is the directory of the driver for the job's key and what ``resume`` goes on from; by default one
     of your own. ``key`` as for ``encode``, all others as for ``shuffledp.collect``.
     """
-    chosen, kept = Plan.of(plan), None if ledger is None else Path(ledger)
+    chosen, kept = Plan.of(plan), None if ledger is None else place_of(ledger)
     if rules.drops:
         raise ValueError("collect: rows without a value are dropped in Spark: take df.dropna() of their column first.")
     names = chosen.task.columns_read(named(column))
@@ -96,16 +97,13 @@ def _into(place: str, plan: Plan, request: Request, engine: Spark) -> Report:
     files = FileSystem(engine.session)
     with in_a_sentence("looking at the output"):
         there = files.names(place)
-    if there and Job.unfinished(request.out) is None and not (request.out / REPORT).exists():
+    if there and Job.unfinished(request.out) is None:
+        # A job that is there may have been killed after its report had its place, and before it could forget itself.
+        if REPORT in there:
+            raise ValueError(f"collect: {place} already holds a finished collection; choose another directory.")
         raise ValueError(f"collect: expected a new or empty directory, got {place}.")
-    if REPORT in there:
-        raise ValueError(f"collect: {place} already holds a finished collection; choose another directory.")
     engine.place = place
     report = run(request, engine)
-    with in_a_sentence("writing the report"):
-        for path in sorted(request.out.iterdir(), key=lambda path: path.name == REPORT):
-            if path.name != MESSAGES:
-                files.put(path, f"{place.rstrip('/')}/{path.name}")
     shutil.rmtree(request.out)
     return report
 

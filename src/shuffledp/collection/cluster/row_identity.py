@@ -28,6 +28,8 @@ Batched = Iterator[tuple[int, "pa.RecordBatch"]]
 
 BUCKETS = 64
 """Parts into which rows with a key are divided by its hash: always as many, whatever the machine."""
+TASK_BYTES = 8 << 20
+"""Of rows with a key that a task takes, about: a task takes several buckets where they are small."""
 FIRST, SECOND, PART = "shuffledp first hash", "shuffledp second hash", "shuffledp part"
 BY_ORDER = {"Deduplicate", "GlobalLimit", "LocalLimit", "Offset", "Sample", "Tail"}
 """Steps of a plan that take whatever rows come first."""
@@ -98,9 +100,20 @@ def _by_key(frame: DataFrame, columns: Sequence[str], key: Sequence[str]) -> Dat
     _demand_whatever_order(frame)
     hashed = frame.select(*map(quoted, columns), *_hashes(key))
     bucket = F.pmod(F.col(f"`{FIRST}`"), F.lit(BUCKETS)).cast("int")
-    # A row without a key has no hash: it goes anywhere, to be refused there.
-    placed = hashed.repartitionById(BUCKETS, F.coalesce(bucket, F.lit(0)))
+    # A row without a key has no hash: it goes anywhere, to be refused there. A number that is given is never changed by
+    # Spark, which might divide partitions otherwise.
+    tasks = _tasks(frame)
+    placed = hashed.repartitionById(tasks, F.coalesce(bucket % tasks, F.lit(0)))
     return placed.sortWithinPartitions(bucket, f"`{FIRST}`", f"`{SECOND}`")
+
+
+def _tasks(frame: DataFrame) -> int:
+    """How many tasks take the buckets, each of them whole: messages do not depend on it, and every task costs time."""
+    plan: Any = getattr(frame, "_jdf", None)
+    if plan is None:
+        return BUCKETS
+    size = int(plan.queryExecution().optimizedPlan().stats().sizeInBytes())
+    return min(BUCKETS, max(frame.sparkSession.sparkContext.defaultParallelism, -(-size // TASK_BYTES)))
 
 
 def _hashes(key: Sequence[str]) -> list[Expression]:

@@ -66,6 +66,10 @@ class Engine(ABC):
         """What was said of the shuffled messages."""
         return Manifest.read(shuffled)
 
+    def deliver(self, release: Path) -> None:
+        """Put report and estimates beside messages that lie elsewhere; again, where a run was killed meanwhile."""
+        return None
+
     def close(self) -> None:
         """Give back what the engine holds."""
         return None

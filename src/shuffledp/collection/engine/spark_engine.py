@@ -22,6 +22,7 @@ from shuffledp.collection import durable, kernel, manifest, message, shuffling
 from shuffledp.collection.cluster import cluster_file, exact_shuffle, message_frame
 from shuffledp.collection.cluster.cluster_manifest import ClusterManifest, is_of_a_cluster
 from shuffledp.collection.cluster.exact_shuffle import Layout
+from shuffledp.collection.cluster.file_system import FileSystem
 from shuffledp.collection.cluster.frame_table import FrameTable
 from shuffledp.collection.cluster.message_frame import numbers_of
 from shuffledp.collection.engine import spark_session
@@ -33,7 +34,7 @@ from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.input.format import damaged
 from shuffledp.collection.input.spill import spill
 from shuffledp.collection.input.table import Table
-from shuffledp.collection.job import MESSAGES, input_beside
+from shuffledp.collection.job import MESSAGES, REPORT, input_beside
 from shuffledp.collection.kernel import Total
 from shuffledp.collection.lot import Lot
 from shuffledp.collection.manifest import Manifest
@@ -209,6 +210,15 @@ class Spark(Engine):
 
     def manifest(self, shuffled: Path) -> Manifest:
         return ClusterManifest.read(shuffled) if is_of_a_cluster(shuffled) else super().manifest(shuffled)
+
+    def deliver(self, release: Path) -> None:
+        if self.place is None or not release.exists():
+            # Where it is gone, all was delivered before.
+            return
+        files = FileSystem(self.session)
+        with self._step("writing the report"):
+            for path in sorted(release.iterdir(), key=lambda path: (path.name == REPORT, path.name)):
+                files.put(path, f"{self.place.rstrip('/')}/{path.name}")
 
     def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
         with self._step("aggregating"):

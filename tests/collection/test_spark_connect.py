@@ -1,0 +1,59 @@
+"""Spark Connect: messages are shuffled and read there; a key is not given to sessions that cannot be looked at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shuffledp as sdp
+from shuffledp.collection.engine.spark_engine import Spark
+from tests.cli import plain_environment
+from tests.collection import data_of, expected_messages, plan_of, write_table
+
+ROOT = Path(__file__).parents[2]
+ROWS = 2000
+KEY = bytes(range(32))
+PLAN = plan_of("oue", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def found(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Messages of a session that keeps a key, in files that a session of Spark Connect reads."""
+    room = tmp_path_factory.mktemp("connect")
+    PLAN.save(room / "plan.json")
+    write_table(room / "data.parquet", value=data_of("oue", ROWS), who=range(ROWS))
+    rows = spark.session.read.parquet(f"file:{room}/data.parquet")
+    sdp.spark.encode(rows, PLAN, "value", secret=KEY).write.parquet(f"file:{room}/messages")
+    command = [sys.executable, "-m", "tests.collection.connect_owner", str(room)]
+    environment = plain_environment() | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    with (room / "log").open("wb") as log:
+        done = subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, env=environment, timeout=600)
+    assert done.returncode == 0, (room / "log").read_text("utf-8", "replace")[-4000:]
+    told: dict[str, Any] = json.loads((room / "found.json").read_text("utf-8"))
+    return told
+
+
+def test_messages_are_shuffled_and_estimated(found: dict[str, Any]) -> None:
+    """Over several ranges: sorted, each once, and the estimates of all of them."""
+    assert ".connect." in found["kind"]
+    wanted = expected_messages(PLAN.mechanism, PLAN.column("value").values(data_of("oue", ROWS)), KEY)
+    counts = Counter(row.tobytes().hex() for row in wanted)
+    assert found["rows"] == [[text, count] for text, count in sorted(counts.items())]
+    again = PLAN.mechanism.estimate(PLAN.mechanism.unpack(wanted))
+    np.testing.assert_allclose(found["estimate"], again.value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["encode", "keyed", "collect"])
+def test_no_key_is_given_to_a_session_that_cannot_be_looked_at(found: dict[str, Any], name: str) -> None:
+    """One sentence, before anything is written."""
+    assert found[name].startswith("spark: expected a session of Spark itself, got one of Spark Connect")
+    assert found[name].endswith(".")
+    assert found["nothing"]
