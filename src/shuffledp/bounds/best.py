@@ -48,9 +48,12 @@ class BestCurve(PrivacyCurve):
 
     def _epsilon(self, delta: float) -> BoundValue:
         found: list[BoundValue] = []
+        looked_at: list[PrivacyCurve] = []
         for curve in self.curves:
-            if not found or curve.may_beat(min(map(float, found)), delta):
-                found.append(curve.epsilon(delta))
+            if found and not _is_worth(curve, looked_at, min(map(float, found)), delta):
+                continue
+            found.append(curve.epsilon(delta))
+            looked_at.append(curve)
         return _smallest(found)
 
     def _delta(self, epsilon: float) -> BoundValue:
@@ -80,6 +83,14 @@ class BestCurve(PrivacyCurve):
         values = np.array([curve.profile(probes).upper for curve in curves])
         close = values <= values.min(axis=0) * (1 + CLOSE)
         return tuple(curves[k] for k in sorted(set(np.argmax(close, axis=0).tolist())))
+
+
+def _is_worth(curve: PrivacyCurve, before: Sequence[PrivacyCurve], epsilon: float, delta: float) -> bool:
+    """Whether to look at another curve: not at one that is worse, nor at a law that was looked at under another name.
+
+    Leaving one out is sound.
+    """
+    return curve.may_beat(epsilon, delta) and not any(curve.is_alike(other, epsilon) for other in before)
 
 
 def _smallest(values: list[BoundValue]) -> BoundValue:

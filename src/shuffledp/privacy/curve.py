@@ -41,6 +41,8 @@ READ_AT = (1e-6, 1e-9)
 POINTS = 80
 LARGEST_EPSILON = 700.0
 """Beyond this a guarantee says nothing, and e^ε leaves the floats."""
+ALIKE = 1e-10
+"""How far two estimates of log δ are apart at most where one law was computed twice."""
 CLEARLY_WORSE = 1e-3
 """By how much a log δ in floats, right to 1e-5, is above another that is not worth computing exactly."""
 
@@ -208,6 +210,10 @@ class PrivacyCurve(Readable, Record):
         no worse."""
         return True
 
+    def is_alike(self, other: PrivacyCurve, epsilon: float) -> bool:
+        """Whether a quick look at ε tells the two apart no more than the rounding of one law under two names does."""
+        return False
+
     def attacked_by(self, attack: Attack | None) -> Self:
         """The same curve with what is known from below."""
         return replace(self, source=replace(self.source, attack=attack))
@@ -267,6 +273,13 @@ class NumericCurve(PrivacyCurve):
 
     def loss_deviation(self) -> float | None:
         return max(divergence.natural_scale() for divergence in self._divergences)
+
+    def is_alike(self, other: PrivacyCurve, epsilon: float) -> bool:
+        """By the floats that a search goes by: laws that differ do so by far more than their rounding."""
+        if not (isinstance(other, NumericCurve) and 0 < epsilon < min(self.largest, other.largest, LARGEST_EPSILON)):
+            return False
+        mine, others = (max(one.log_estimate(epsilon) for one in curve._divergences) for curve in (self, other))
+        return abs(mine - others) <= ALIKE
 
     def may_beat(self, epsilon: float, delta: float) -> bool:
         """By the floats that a search goes by: who is clearly worse in one direction is worse."""
