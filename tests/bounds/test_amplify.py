@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp import KRR, NotApplicable, VariationRatio, amplify
+from shuffledp import KRR, OUE, NotApplicable, VariationRatio, amplify
 from shuffledp.bounds import BOUND_OF
 from shuffledp.bounds.amplify import bound_names
 from shuffledp.bounds.best import BestCurve, best_curve
+from shuffledp.privacy.curve import NumericCurve
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 
@@ -59,6 +60,29 @@ def test_best_is_the_smallest_guarantee(randomizer: Any, users: int) -> None:
                 assert value.upper <= seen[name].upper * 1.0006 + seen[name].slack + value.slack
         assert value.bound in seen
         assert seen[value.bound].upper == value.upper
+
+
+@pytest.mark.parametrize(("randomizer", "alike"), [(KRR(2.0, 16), True), (OUE(2.0, 16), False)])
+@pytest.mark.parametrize("users", [50, 1000, 100_000])
+def test_one_law_under_two_names_is_computed_once(
+    randomizer: Any, alike: bool, users: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a law that is another one is not taken for the same, however close its value is."""
+    curve = best_curve(randomizer, users)
+    assert isinstance(curve, BestCurve)
+    first, second = curve.curves
+    values = [one.epsilon(1e-6).upper for one in curve.curves]
+    assert (abs(values[1] / values[0] - 1) < 1e-9) == alike
+    asked: list[str] = []
+    real = NumericCurve._epsilon
+
+    def noted(self: NumericCurve, delta: float) -> Any:
+        asked.append(self.bound)
+        return real(self, delta)
+
+    monkeypatch.setattr(NumericCurve, "_epsilon", noted)
+    assert curve.epsilon(1e-6).upper == values[0] == min(values[0], values[1] * (1 + 1e-9))
+    assert asked == [first.bound] or (not alike and asked == [first.bound, second.bound])
 
 
 def test_best_says_why_the_others_were_not_used() -> None:
