@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
@@ -18,7 +17,6 @@ from shuffledp.privacy.curve import PrivacyCurve
 
 from ..oracle.composition import divergence, gaussian_delta, merged, product
 from ..oracle.exact import krr_table
-from ..told_once import told_once
 from .cases import SOURCE, GaussianCurve, TableCurve, shuffled_counts
 
 CLONES = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), 10_000, bound="stronger-clone")
@@ -105,14 +103,7 @@ def test_shuffled_rounds_by_enumeration(users: int) -> None:
         assert value.upper - value.slack <= truth <= value.upper <= truth * 1.01 + 1e-9
 
 
-@pytest.fixture
-def each_round_once() -> Iterator[None]:
-    """One round is asked the same by whatever it is composed to."""
-    with told_once():
-        yield
-
-
-@pytest.mark.usefixtures("each_round_once")
+@pytest.mark.usefixtures("each_curve_once")
 def test_a_loop_a_list_and_a_nest_agree() -> None:
     """Six rounds at once, as a list, or as three times two."""
     at_once = sdp.compose(CLONES, 6)
@@ -142,7 +133,7 @@ class _Opaque(PrivacyCurve):
         return self.inside._profile(epsilons)
 
 
-@pytest.mark.usefixtures("each_round_once")
+@pytest.mark.usefixtures("each_curve_once")
 def test_order_does_not_matter() -> None:
     """Different rounds in any order."""
     curves = [sdp.amplify(sdp.KRR(epsilon=e, options=8), 3000, effort="quick") for e in (0.5, 1.0, 2.0)]
