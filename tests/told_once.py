@@ -17,7 +17,7 @@ QUESTIONS = [(PrivacyCurve, "epsilon"), (PrivacyCurve, "delta"), (PrivacyCurve, 
 
 @contextmanager
 def told_once() -> Iterator[None]:
-    """Curves are data: those that compare as equal give the same numbers to the last bit (tests/privacy/test_record.py).
+    """Curves are data: equal ones give the same numbers to the last bit (tests/privacy/test_record.py).
 
     Which curve is asked, and what, is still up to who asks. Refusals are not kept.
     """
