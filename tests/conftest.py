@@ -36,3 +36,12 @@ def database_server() -> Iterator[Postgres]:
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where processes of one run leave what they computed for each other."""
     return shared.folder_of(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def each_curve_once() -> Iterator[None]:
+    """For modules whose tests ask the same few curves again and again."""
+    from tests.told_once import told_once
+
+    with told_once():
+        yield

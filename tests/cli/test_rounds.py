@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,9 @@ import pytest
 import shuffledp as sdp
 from shuffledp.bounds.schedule import CONDITION
 from tests.cli import run
-from tests.told_once import told_once
+
+# As JSON, as a table, as a certificate and in Python: the same curves.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
 
 KRR = ("--mechanism", "krr", "--set", "options=8")
 LOCAL = (*KRR, "--epsilon-local", "1")
@@ -22,13 +23,6 @@ COINS = ("--of", "1e4", "--rate", "20%", "--rounds", "5")
 ROUND = ("amplify", *LOCAL, "--users", "2000")
 MECHANISM = sdp.KRR(epsilon=1.0, options=8)
 SCHEDULES = {FIXED: sdp.Schedule(2000, 10_000, rounds=5), COINS: sdp.Schedule(of=10_000, rate="0.2", rounds=5)}  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def each_curve_once() -> Iterator[None]:
-    """As JSON, as a table, as a certificate and in Python: the same curves."""
-    with told_once():
-        yield
 
 
 def answer(*arguments: str) -> dict[str, Any]:

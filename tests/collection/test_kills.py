@@ -36,6 +36,9 @@ from tests.collection import (
 )
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, collecting, killed_after, killed_at
 
+# Hundreds of collections by one plan have one guarantee.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 ROWS = 1000
 PLAN = plan_of("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
 

@@ -21,6 +21,9 @@ from tests.collection import bundled, data_of, messages_in, plan_of, write_table
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS
 from tests.collection.power_loss import State, recorded, restore, states_after_every_step
 
+# Hundreds of collections by one plan have one guarantee.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 ROWS = 1000
 PLAN = plan_of("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
 

@@ -27,6 +27,9 @@ from shuffledp.tasks import Frequency, OverTime, Task
 from tests.collection import everything_under, messages_in, new_ledger
 from tests.collection.killing import killed_at
 
+# Many releases by a few plans.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 EVENTS = (30, 0, 25, 7, 40, 3)
 
 

@@ -43,6 +43,9 @@ from tests.collection import (
 )
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, run_and_kill
 
+# Hundreds of collections by one plan have one guarantee.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 ROWS = 1000
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 """A bound that costs no time: the tests below are not about it."""

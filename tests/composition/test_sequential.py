@@ -103,6 +103,7 @@ def test_shuffled_rounds_by_enumeration(users: int) -> None:
         assert value.upper - value.slack <= truth <= value.upper <= truth * 1.01 + 1e-9
 
 
+@pytest.mark.usefixtures("each_curve_once")
 def test_a_loop_a_list_and_a_nest_agree() -> None:
     """Six rounds at once, as a list, or as three times two."""
     at_once = sdp.compose(CLONES, 6)
@@ -132,6 +133,7 @@ class _Opaque(PrivacyCurve):
         return self.inside._profile(epsilons)
 
 
+@pytest.mark.usefixtures("each_curve_once")
 def test_order_does_not_matter() -> None:
     """Different rounds in any order."""
     curves = [sdp.amplify(sdp.KRR(epsilon=e, options=8), 3000, effort="quick") for e in (0.5, 1.0, 2.0)]

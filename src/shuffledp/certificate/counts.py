@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
 
 from flint import arb, fmpq
 
@@ -131,20 +130,17 @@ def binomial_sums(atoms: Sequence[Atom], users: int, target: Number = ZERO) -> a
 def _least(base: Number, gap: Number) -> range:
     """The least k ≥ 0 with base + k·gap > 0; where balls leave it open, all that it may be."""
     if isinstance(base, fmpq) and isinstance(gap, fmpq):
-        least = max(0, math.floor(_fraction(-base / gap)) + 1)
+        quotient = -base / gap
+        least = max(0, int(quotient.p) // int(quotient.q) + 1)
         return range(least, least + 1)
-    quotient = -arb(base) / arb(gap)
-    return range(max(0, _floor(quotient.lower()) + 1), max(0, _floor(quotient.upper()) + 1) + 1)
-
-
-def _fraction(number: fmpq) -> Fraction:
-    return Fraction(int(number.p), int(number.q))
+    ball = -arb(base) / arb(gap)
+    return range(max(0, _floor(ball.lower()) + 1), max(0, _floor(ball.upper()) + 1) + 1)
 
 
 def _floor(number: arb) -> int:
     """The floor of an exact ball."""
-    mantissa, exponent = number.man_exp()
-    return math.floor(Fraction(int(mantissa)) * Fraction(2) ** int(exponent))
+    mantissa, exponent = map(int, number.man_exp())
+    return mantissa << exponent if exponent >= 0 else mantissa >> -exponent
 
 
 def _tail(trials: int, least: int, share: arb) -> arb:

@@ -18,6 +18,8 @@ from flint import acb, arb
 
 MOST_TERMS = 3_000_000
 """Exponentials that one contour sum may cost."""
+AMPLE = 7.0
+"""Where a block of nodes is so many e-folds smaller than it must be, not all pairs of values need be looked at."""
 ALL_PAIRS = 12
 """Up to this many values a block of nodes is bounded by all pairs of them, beyond by a matching."""
 
@@ -125,7 +127,13 @@ class Line:
             count = last - first + 1
             decay = -variance * (step * first) ** 2 / 2
             u = step * arb(first + last, count) / 4
-            hold = _sum(part * (u * gap).sin().abs_lower() ** 2 for part, gap in pairs)
+            enough = -(((level - AMPLE - decay) / power).expm1())
+            hold = arb(0)
+            for part, gap in pairs:
+                hold += part * (u * gap).sin().abs_lower() ** 2
+                # No term is negative: fewer of them hold less.
+                if hold > enough:
+                    break
             if hold < 1:
                 decay += power * (-hold).log1p()
             if decay <= level:
@@ -148,10 +156,10 @@ class Line:
         atoms = sorted(zip(self.values, self.tilted, strict=True), key=lambda atom: float(atom[0].mid()))
         if len(atoms) <= ALL_PAIRS:
             every = [(4 * w * y, a - b) for i, (a, w) in enumerate(atoms) for b, y in atoms[:i]]
-            return every, arb(self.users) / 2
+            return _heaviest_first(every), arb(self.users) / 2
         half = len(atoms) // 2
         matching = zip(atoms[:half], atoms[half:], strict=False)
-        return [(2 * w * y / (w + y), a - b) for (a, w), (b, y) in matching], arb(self.users)
+        return _heaviest_first((2 * w * y / (w + y), a - b) for (a, w), (b, y) in matching), arb(self.users)
 
     def _sum_of(self, kept: Sequence[int], variance: arb, step: arb) -> tuple[arb, arb]:
         """Σ M(t)^n·exp(v·t²/2), relative to node 0, over the kept nodes and their mirror images.
@@ -172,6 +180,10 @@ class Line:
             without += twice * term.real
             with_square += twice * (term / acb(tau, u) ** 2).real
         return with_square, without
+
+
+def _heaviest_first(pairs: Iterable[tuple[arb, arb]]) -> list[tuple[arb, arb]]:
+    return sorted(pairs, key=lambda pair: -float(pair[0].mid()))
 
 
 def _sum(numbers: Iterable[arb]) -> arb:
