@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ OPTIONAL = re.compile(r"\[(--[^\]]*)\]")
 """What may be left out is not."""
 
 
-def table(name: str, **columns: list[object]) -> None:
+def table(name: str, **columns: Any) -> None:
     pq.write_table(pa.table(columns), name)
 
 
