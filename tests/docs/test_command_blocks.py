@@ -29,12 +29,6 @@ def words() -> None:
     table("data.parquet", word=["apple"] * 2000 + ["pear"] * 1500 + ["plum"] * 500 + [f"w{n}" for n in range(1000)])
 
 
-def people() -> None:
-    Path("cities.txt").write_text("Rome\nOslo\nBern\n")
-    table("people.parquet", city=["Rome", "Oslo", "Rome", "Bern"] * 5000, age=[20, 40, 60, 80] * 5000,
-          member=[True, False, False, False] * 5000)  # fmt: skip
-
-
 def ages() -> None:
     table("data.parquet", age=[n % 50 for n in range(20_000)])
     Path("monday.csv").write_text("day\n" + "0\n" * 300)
@@ -67,7 +61,6 @@ class Shown:
 PAGES = (
     Shown("heavy-hitters", 3, words, {"--strings 64 --users 1e6 --epsilon 1 --delta 1e-8 --rounds 9":
                                       "--strings 16 --users 5000 --epsilon 3 --delta 1e-6 --rounds 4 --reach 36"}),
-    Shown("survey", 5, people, {" …": " --users 2e4 --epsilon 1 --delta 1e-6"}),
     Shown("ranges", 8, ages, {"--domain 1024 --users 1e7 --epsilon 4 --delta 1e-14":
                               "--domain 64 --users 2e4 --epsilon 4 --delta 1e-7"}),
     Shown("tradeoff", 4),
