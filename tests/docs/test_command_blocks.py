@@ -85,7 +85,7 @@ def shown(page: str) -> list[str]:
 def test_the_commands_of_a_page_run(page: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From top to bottom in one folder, with a ledger of its own; sizes are smaller where the page's take minutes."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     found = shown(page.page)
     if "shuffledp ledger create" not in found:
         assert run("ledger", "create").status == 0
