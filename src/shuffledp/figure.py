@@ -33,7 +33,7 @@ LOOK: dict[Any, Any] = {
 ENDINGS = (".png", ".pdf", ".svg")
 DOTS_PER_INCH = 300
 LEAST_RANGE, SHORT = 1.5, 200.0
-"""From the least to the largest number of a logarithmic axis: at least, and up to where more than powers are labelled."""
+"""How many times its least number a logarithmic axis reaches: at least, and where more than powers are labelled."""
 
 
 def line_style(place: int) -> dict[str, Any]:

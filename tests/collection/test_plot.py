@@ -178,7 +178,7 @@ def test_silent_marks_are_left_out() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_written_is_cut_off(name: str) -> None:
     """Nothing is drawn within three points of the picture's edges."""
-    figure = report_of(name).plot()
+    figure: Any = report_of(name).plot()
     figure.canvas.draw()
     drawn, edge = np.asarray(figure.canvas.buffer_rgba())[..., :3], round(3 * figure.dpi / 72)
     for side in (drawn[:edge], drawn[-edge:], drawn[:, :edge], drawn[:, -edge:]):
