@@ -211,8 +211,8 @@ NAMES = ["Café  Visitors", " cafe\u0301 visitors", "CAFÉ\tVISITORS", "ｃａ�
 def test_a_population_has_one_name(place: Path | str) -> None:
     """However it is typed, the same people's collections are added up."""
     ledger = new_ledger(place, NAMES[0])
-    for place, name in enumerate(NAMES):
-        ledger.reserve(str(place), alone(population=name))
+    for number, name in enumerate(NAMES):
+        ledger.reserve(str(number), alone(population=name))
     assert [len(standing.entries) for standing in ledger.standings()] == [len(NAMES), 0]
     assert ledger.standings(NAMES[2])[0].population == "café visitors"
 

@@ -29,7 +29,7 @@ from tests.collection import data_of, expected_messages, messages_in, new_ledger
 
 KEY = bytes(range(32))
 ROWS = 3000
-MANY = 500
+MANY = 200
 """Files of a row each, or of none; benchmarks/spark.py takes 10,000."""
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 pytestmark = pytest.mark.slow

@@ -193,15 +193,21 @@ class Spark(Engine):
             import pyarrow as pa
 
             found = found.union(found.sparkSession.createDataFrame(pa.Table.from_batches(drawn)))
+        if lot.width <= shuffling.COUNTED_BYTES:
+            if self.place is None:
+                # Used once.
+                yield found
+                return
+            # Counted when they are first needed: few rows instead of many.
+            found = exact_shuffle.shuffled(found, lot.width)
         from pyspark import StorageLevel
 
         # Only a cache: what is lost of it is made again, and is the same.
-        kept = found if lot.width <= shuffling.COUNTED_BYTES else found.persist(StorageLevel.DISK_ONLY)
+        kept = found.persist(StorageLevel.DISK_ONLY)
         try:
             yield kept
         finally:
-            if kept is not found:
-                kept.unpersist()
+            kept.unpersist()
 
     def _shuffled_there(self, messages: DataFrame, lot: Lot) -> ClusterManifest:
         """The files at the place that the workers see: complete before they have their name."""
