@@ -60,19 +60,20 @@ class BestCurve(PrivacyCurve):
                 found.append(curve.delta(epsilon))
         return _smallest(found)
 
+    def quick_delta(self, epsilon: float) -> tuple[float, float]:
+        found: list[tuple[float, float]] = []
+        for curve in self.curves:
+            if not found or curve.may_beat(epsilon, min(found)[0]):
+                found.append(curve.quick_delta(epsilon))
+        return min(found)
+
     def loss_deviation(self) -> float | None:
         return min((one for one in (curve.loss_deviation() for curve in self.curves) if one is not None), default=None)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """The smallest upper value and its own bound's lower value; by those that may be the smallest."""
-        if len(epsilons) > FEW:
-            found = [curve.profile(epsilons) for curve in self._contenders]
-        else:
-            found = []
-            for curve in self.curves:
-                least = np.array([one.upper for one in found]).min(axis=0) if found else np.ones_like(epsilons)
-                if not found or any(map(curve.may_beat, epsilons.tolist(), least.tolist())):
-                    found.append(curve.profile(epsilons))
+        """The smallest upper value and its own bound's lower value; of many points, by the contenders only."""
+        curves = self.curves if len(epsilons) <= FEW else self._contenders
+        found = [curve.profile(epsilons) for curve in curves]
         uppers, lowers = np.array([one.upper for one in found]), np.array([one.lower for one in found])
         winner = np.argmin(uppers, axis=0)[None, :]
         return np.take_along_axis(uppers, winner, 0)[0], np.take_along_axis(lowers, winner, 0)[0]

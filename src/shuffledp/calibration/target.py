@@ -122,10 +122,8 @@ class Target(CurveTarget):
 
     def _delta(self, curve: PrivacyCurve) -> float:
         """The certified δ at ε, as sharp as it takes to tell on which side of the target it is."""
-        coarse = curve.profile([self.epsilon])
-        if coarse.lower[0] <= self.delta < coarse.upper[0]:
-            return curve.delta(self.epsilon).upper
-        return float(coarse.upper[0])
+        upper, lower = curve.quick_delta(self.epsilon)
+        return curve.delta(self.epsilon).upper if lower <= self.delta < upper else upper
 
     def reached(self, curve: PrivacyCurve) -> BoundValue:
         """The certified ε at δ."""

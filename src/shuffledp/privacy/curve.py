@@ -139,6 +139,11 @@ class PrivacyCurve(Readable, Record):
         lower = np.array([value.upper - value.slack for value in values])
         return upper, np.maximum(0.0, np.nextafter(lower, -np.inf))
 
+    def quick_delta(self, epsilon: float) -> tuple[float, float]:
+        """Certified (upper, lower) of δ at one ε, less sharp than ``delta`` where that is quicker: to search with."""
+        value = self._delta(epsilon)
+        return value.upper, max(0.0, math.nextafter(value.upper - value.slack, -math.inf))
+
     def to_pld(self, *, discretization: float = 1e-4, pessimistic: bool = True, smallest_delta: float = 1e-15) -> Any:
         """A privacy-loss distribution of dp_accounting; see ``shuffledp.privacy.bridge``, which also goes back."""
         from shuffledp.privacy import bridge
@@ -302,6 +307,10 @@ class NumericCurve(PrivacyCurve):
         if epsilon > LARGEST_EPSILON:
             return self._value(upper, upper)
         return self._value(upper, math.nextafter(upper - lower, math.inf) if upper > lower else 0.0)
+
+    def quick_delta(self, epsilon: float) -> tuple[float, float]:
+        (upper,), (lower,) = self._profile(np.array([epsilon]))
+        return float(upper), float(lower)
 
     def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         upper, lower = np.zeros_like(epsilons), np.zeros_like(epsilons)
