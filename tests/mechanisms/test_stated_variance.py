@@ -154,3 +154,16 @@ def test_intervals_of_a_mean_that_some_are_asked_for(mechanism: Mechanism, name:
         binom.ppf(FALSE_ALARM, repeats, LEAST) / repeats <= covered <= binom.isf(FALSE_ALARM, repeats, MOST) / repeats
     )
     assert 0.97 <= np.mean([one.variance[0] for one in found]) / variance <= 1.1
+
+
+def test_the_squares_of_billions_of_users_are_no_overflow() -> None:
+    """On the finest grid, with everybody at its end: sums of as many messages as a lake may hold."""
+    mechanism = sdp.Laplace(epsilon=2.0, low=0.0, high=1.0, grid=1 << 16)
+    once = mechanism.reading.accumulate(np.full(1000, 1 << 16, dtype=np.int64))
+    users, total = 1000, once
+    for _ in range(24):
+        users, total = 2 * users, total + total
+    small, large = (mechanism.reading.mean_square(*each) for each in ((once, 1000), (total, users)))
+    assert small is not None
+    assert large is not None
+    assert large[0] == pytest.approx(small[0], rel=1e-12)

@@ -46,8 +46,11 @@ class CutNoiseReading(Reading):
     rate: Fraction
 
     def accumulate(self, messages: Array) -> Array:
-        """The sum of the messages, how many are 0, how many are g, and the sum of the messages' squares."""
-        steps = messages.astype(np.int64)
+        """The sum of the messages, how many are 0, how many are g, and the sum of the messages' squares.
+
+        In floats: the squares of billions of users are beyond whole numbers of 64 bits. All but these are exact.
+        """
+        steps = messages.astype(np.float64)
         return np.array([steps.sum(), (steps == 0).sum(), (steps == self.grid).sum(), np.dot(steps, steps)])
 
     def finish(self, total: Array, users: int) -> Estimate:
