@@ -108,12 +108,12 @@ def assert_right(role: str, directory: Path, ledger: Ledger) -> None:
         assert (directory / name).samefile(directory / "ours.messages")
 
 
-COLLECTIONS, KILLS_EACH, KILLS = 3, 15, 30
+COLLECTIONS, KILLS_EACH, KILLS = 3, 25, 60
 
 
 @pytest.mark.slow
 def test_killed_again_and_again_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three collections, or more until 30 were killed by the clock: each is killed up to 15 times, goes on until it is
+    """Three collections, or more until 60 were killed by the clock: each is killed up to 25 times, goes on until it is
     done, and has the messages of its first key.
 
     Kills before every step are elsewhere; these are for moments between steps, of which nobody thought.
