@@ -50,7 +50,7 @@ def any_coins(seed: int) -> tuple[TwoCoins, float]:
     return coins, rng.random() * rng.choice([0.0, 0.01, 0.3, 1.0, 3.0])
 
 
-@pytest.fixture(params=[two_coins.FEW_COINS, -1], ids=["term by term", "circle"])
+@pytest.fixture(params=[two_coins.FEW_COINS, -1], ids=["multiplied out", "circle"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either way to sum, whatever the number of coins."""
     monkeypatch.setattr(two_coins, "FEW_COINS", request.param)

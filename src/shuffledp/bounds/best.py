@@ -10,7 +10,7 @@ import numpy as np
 
 from shuffledp.array import Floats
 from shuffledp.bounds import BOUND_OF, BOUNDS
-from shuffledp.bounds.bound import Bound
+from shuffledp.bounds.bound import Bound, Pace
 from shuffledp.bounds.own import curve_of
 from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
@@ -112,7 +112,8 @@ def smallest_curve(
     applied: dict[str, PrivacyCurve] = {}
     refused: list[tuple[str, str]] = []
     for bound in sorted(bounds, key=lambda bound: len(_better(bound, known))):
-        form = _quick_form(randomizer) if quick and bound.slow else randomizer
+        hurry = quick and bound.pace(randomizer, users) is Pace.SLOW
+        form = _quick_form(randomizer) if hurry else randomizer
         if form is None:
             refused.append((bound.name, TAKES_LONGER))
             continue
@@ -132,7 +133,7 @@ def smallest_curve(
         raise NotApplicable(NAME, f"no bound applies to {type(randomizer).__name__} ({reasons}).")
     sure = {name: curve for name, curve in applied.items() if curve.guarantee} or applied
     refused += [(name, "is no guarantee here.") for name in applied if name not in sure]
-    curves = tuple(sure[name] for name in sorted(sure, key=lambda name: known[name].slow))
+    curves = tuple(sure[name] for name in sorted(sure, key=lambda name: known[name].pace(randomizer, users)))
     return curves[0] if len(curves) == 1 else BestCurve(joined_source(curves, users), curves, tuple(refused))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import IntEnum
 from typing import ClassVar
 
 from flint import arb
@@ -11,6 +12,15 @@ from shuffledp.errors import NotApplicable
 from shuffledp.privacy.curve import PrivacyCurve, Source
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
+
+
+class Pace(IntEnum):
+    """When ``best`` asks a bound: what is known by then may spare it."""
+
+    AT_ONCE = 0
+    LATER = 1
+    SLOW = 2
+    """It takes seconds rather than milliseconds: a quick answer leaves it out."""
 
 
 class Bound(ABC):
@@ -26,13 +36,17 @@ class Bound(ABC):
     guarantees: ClassVar[bool] = False
     """Whether every curve of this bound is a guarantee: a bound says so, or ``best`` does not use it."""
     slow: ClassVar[bool] = False
-    """Whether it takes seconds rather than milliseconds: a quick answer leaves it out."""
+    """Whether it mostly takes seconds rather than milliseconds; ``pace`` tells for one randomizer."""
     never_better_than: ClassVar[str | None] = None
     """A bound that is provably at least as tight wherever this one applies; ``best`` then skips this one."""
 
     @abstractmethod
     def curve(self, randomizer: Randomizer, users: int) -> PrivacyCurve:
         """The curve for ``users`` shuffled messages; raises NotApplicable with the reason where it does not apply."""
+
+    def pace(self, randomizer: Randomizer, users: int) -> Pace:
+        """When it is asked about so many messages of this randomizer."""
+        return Pace.SLOW if self.slow else Pace.AT_ONCE
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)

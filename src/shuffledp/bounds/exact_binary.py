@@ -12,11 +12,12 @@ from functools import cached_property
 from flint import arb
 
 from shuffledp.array import Floats
-from shuffledp.bounds.bound import Bound
+from shuffledp.bounds.all_crowds import MANY_COINS, WORTH_IT
+from shuffledp.bounds.bound import Bound, Pace
 from shuffledp.errors import NotApplicable
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.numerics.inversion import invert
-from shuffledp.numerics.two_coins import TwoCoins
+from shuffledp.numerics.two_coins import FEW_COINS, TwoCoins
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
 from shuffledp.privacy.knots import Knots
 from shuffledp.privacy.randomizer import Randomizer
@@ -29,10 +30,23 @@ MOST_CROWDS = 400
 NEAR_CROWDS = 4
 """Crowds that differ from a constant one in fewer users than this are tried as attacks."""
 STEP = 1e-3
-KNOT_STEP, KNOT_ROOM, LOOKS_AT_A_KNOT, MOST_KNOTS = 0.25, 5e-3, 60, 100
-"""Where many ε are asked for: the distance of the ε that are looked at, in standard deviations; the relative room in
-ε that a proof may take; how many blocks of datasets each is worth; and how many such ε at most."""
+RANGE = 25.0
+"""How far, in standard deviations, ε are looked at where many are asked for."""
 RATIO_BITS = 128
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """Of many ε: the distance of those that are looked at, in standard deviations, the relative room in ε that a proof
+    may take, and how many blocks of datasets each is worth."""
+
+    step: float
+    room: float
+    looks: int
+
+
+QUICKLY, SHARPLY = Sharpness(0.25, 5e-3, 60), Sharpness(0.125, 1e-3, 120)
+"""Another ε costs next to nothing where the coins are multiplied out."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +157,15 @@ class ExactBinaryCurve(PrivacyCurve):
             upper, lower = max(upper, found), max(lower, proved)
         return self._value(upper, upper - lower)
 
+    @property
+    def tells_many(self) -> bool:
+        return self.messages < MANY_COINS
+
+    def may_beat(self, epsilon: float, delta: float) -> bool:
+        """Not if everybody else holding the same has no smaller δ at an ε that is hardly smaller."""
+        hardly = min(epsilon, self.largest, LARGEST_EPSILON) * (1 - WORTH_IT)
+        return not any(way.crowd(way.users - 1).bracket(hardly).lower > delta for way in self.directions)
+
     def _one_way(self, way: Crowds, delta: float) -> tuple[float, float]:
         """An ε that is proved for all datasets, and one below which some dataset is worse."""
         high = min(self.largest, LARGEST_EPSILON)
@@ -189,13 +212,14 @@ class ExactBinaryCurve(PrivacyCurve):
     def _knots(self) -> Knots:
         """All datasets in a few blocks, at a few ε. Each one's divergence is convex in e^ε, and so is the maximum."""
         scale = max(way.crowd(way.users - 1).natural_scale() for way in self.directions)
+        how = SHARPLY if self.messages - 1 <= FEW_COINS else QUICKLY
 
         def at(epsilon: float) -> tuple[float, float]:
-            seen = [way.worst(epsilon, relative=KNOT_ROOM, most=LOOKS_AT_A_KNOT) for way in self.directions]
+            seen = [way.worst(epsilon, relative=how.room, most=how.looks) for way in self.directions]
             lower = max(max(0.0, -round_up(-worst.lower)) for worst in seen)
             return max(min(1.0, round_up(worst.upper)) for worst in seen), lower
 
-        return Knots.of(at, KNOT_STEP * scale, self.largest, MOST_KNOTS)
+        return Knots.of(at, how.step * scale, self.largest, round(RANGE / how.step))
 
 
 class ExactBinaryBound(Bound):
@@ -213,6 +237,9 @@ class ExactBinaryBound(Bound):
     theorem = "worst dataset of two-message randomizers, by post-processing and bisection"
     summary = "two messages: the exact worst case over all datasets"
     guarantees = True
+
+    def pace(self, randomizer: Randomizer, users: int) -> Pace:
+        return Pace.LATER if users >= MANY_COINS else Pace.AT_ONCE
 
     def curve(self, randomizer: Randomizer, users: int) -> ExactBinaryCurve:
         coin = randomizer.coin_range()

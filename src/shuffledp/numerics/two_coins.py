@@ -11,7 +11,8 @@ g(t) = A·f(t−1) + B·f(t) are those from some t on.
 H(t) is a coefficient of φ(z)·(A·z+B)·z/(z−1), φ(z) = E z^F, and f(t) one of φ(z): with N equally spaced nodes on the
 circle |z| = r > 1 the trapezoid rule gives Σ_m H(t+mN)·r^(mN). The terms m ≠ 0 are bounded by Chernoff's bound at the
 radius r², nodes far from the real axis by |φ(re^{iα})| ≤ φ(r)·exp(−V(1−cos α)), V the variance of the tilted coins.
-So the cost does not grow with the number of coins. Few coins are multiplied out: all f(t) are coefficients of φ.
+So the cost does not grow with the number of coins. Few coins are multiplied out, once for all x: f(t) are the
+coefficients of φ, their sums P(F ≥ t) are kept beside them, and the first positive g is found by halving.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 
 from flint import acb, arb, arb_poly, ctx
 
@@ -28,8 +30,8 @@ from shuffledp.numerics.ball import precision, rational
 from shuffledp.numerics.finite_law import Bracket
 
 BITS = 160
-FEW_COINS, MOST_LAWS = 400, 1024
-"""Up to so many coins every term is summed; so many laws of theirs are kept for another x."""
+FEW_COINS, MOST_LAWS = 1000, 256
+"""Up to so many coins are multiplied out; so many laws of theirs are kept for another x."""
 NEGLIGIBLE = 0.2
 """What is only bounded (aliases, far nodes) is about e^(NEGLIGIBLE·bits) times smaller than the result."""
 MOST_BITS = 1 << 12
@@ -60,7 +62,7 @@ class TwoCoins:
         if (many, few) != (self.many, self.few):
             return TwoCoins(self.high, self.low, many, few).bracket(x)
         if many + few <= FEW_COINS:
-            return self._term_by_term(x)
+            return self._multiplied_out(x)
         bits = BITS + (many + few).bit_length()
         while bits <= MOST_BITS:
             with precision(bits):
@@ -80,14 +82,24 @@ class TwoCoins:
         variance = self.many * high * (1 - high) + self.few * low * (1 - low) + 0.25
         return (high - low) / math.sqrt(variance)
 
-    def _term_by_term(self, x: float) -> Bracket:
-        """All terms (A·f(t−1) + B·f(t))_+, the coefficients of φ(z)·(A·z+B): few coins need no more."""
+    def _multiplied_out(self, x: float) -> Bracket:
+        """H at the first t whose g is certainly positive, and at most what may be positive before it."""
         with precision(BITS):
             laws = self._laws(x)
-            nothing = arb(0)
-            terms = (_law(self) * arb_poly([laws.loss, laws.gain])).coeffs()
-            total = sum((term.max(nothing) for term in terms if not term <= 0), nothing)
-            return Bracket(total.lower().max(nothing), total.upper(), "two coins")
+            if not laws.gain > 0:
+                return Bracket(arb(0), laws.gain.upper().max(arb(0)), "two coins")
+            law = _law(self)
+            first, last = 0, self.many + self.few + 1
+            while first < last:
+                middle = (first + last) // 2
+                first, last = (first, middle) if law.term(laws, middle) > 0 else (middle + 1, last)
+            total, unsure = law.total(laws, first), arb(0)
+            for t in range(first - 1, -1, -1):
+                term = law.term(laws, t)
+                if term <= 0:
+                    break
+                unsure += term.upper().max(arb(0))
+            return Bracket(total.lower().max(arb(0)), (total + unsure).upper(), "two coins")
 
     def _laws(self, x: float) -> _Laws:
         high, low = arb(rational(self.high)), arb(rational(self.low))
@@ -223,11 +235,30 @@ class _Terms:
         return Bracket(self.total.lower().max(arb(0)), (self.total + extra).upper(), "two coins")
 
 
+@dataclass(frozen=True)
+class _Law:
+    """f(t) and P(F ≥ t) for all t."""
+
+    chances: arb_poly
+    tails: arb_poly
+
+    def term(self, laws: _Laws, t: int) -> arb:
+        """g(t)."""
+        before = self.chances[t - 1] if t else arb(0)
+        return laws.gain * before + laws.loss * self.chances[t]
+
+    def total(self, laws: _Laws, t: int) -> arb:
+        """H(t), the sum of g from t on."""
+        return laws.gain * self.tails[max(t - 1, 0)] + laws.loss * self.tails[t]
+
+
 @lru_cache(maxsize=MOST_LAWS)
-def _law(coins: TwoCoins) -> arb_poly:
-    """φ(z), whose coefficients are the law of F: the same at every x."""
+def _law(coins: TwoCoins) -> _Law:
+    """The coefficients of φ(z), the same at every x."""
     high, low = arb(rational(coins.high)), arb(rational(coins.low))
-    return arb_poly([1 - high, high]) ** coins.many * arb_poly([1 - low, low]) ** coins.few
+    chances = arb_poly([1 - high, high]) ** coins.many * arb_poly([1 - low, low]) ** coins.few
+    sums = accumulate(reversed(chances.coeffs()))
+    return _Law(chances, arb_poly(list(sums)[::-1]))
 
 
 def _value(coins: TwoCoins, laws: _Laws, t: int, z: acb) -> acb:
