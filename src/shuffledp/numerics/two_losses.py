@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +13,8 @@ from shuffledp.array import Floats
 UNIT = 2.0**-53
 MARGIN = 2.0**-42
 """More than exp, and sums and differences of a few numbers below 2^10, are off in floats."""
+MOST_LOG = 700.0
+"""Above this an exponential is no float."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +34,35 @@ class LossAtoms:
     def side(self, sign: int) -> _Side:
         """The law with all that is in doubt moved up (1) or down (−1)."""
         values, masses = self.values + sign * self.doubt, self.masses * (1 + sign * (self.doubt + 2 * UNIT))
-        order = np.argsort(-values, kind="stable")
-        values, masses = values[order], masses[order]
-        return _Side(values, masses, np.cumsum(masses), np.cumsum(masses * np.exp(-values)))
+        order = np.argsort(values, kind="stable")
+        return _Side(values[order], masses[order])
 
 
 @dataclass(frozen=True)
 class _Side:
-    """Values from the largest down, their masses, and the sums of masses and of masses·e^(−value) so far."""
+    """Values from the smallest up, and their masses."""
 
     values: Floats
     masses: Floats
-    below: Floats
-    tilted: Floats
+
+    def sums(self) -> tuple[Floats, Floats, Floats]:
+        """Values from the largest down with their signs changed; masses, and masses·e^(−value), of the first k."""
+        values, masses = self.values[::-1], self.masses[::-1]
+        return -values, np.append(0.0, np.cumsum(masses)), np.append(0.0, np.cumsum(masses * np.exp(-values)))
+
+    def tilt(self, x: float) -> Floats:
+        """masses·e^(x − value), where the exponential is a float; the others are never asked for."""
+        if self._moderate and x <= MOST_LOG / 2:
+            return self._tilted * math.exp(x)
+        return np.asarray(self.masses * np.exp(np.minimum(x - self.values, MOST_LOG)))
+
+    @cached_property
+    def _moderate(self) -> bool:
+        return len(self.values) == 0 or float(np.abs(self.values).max()) < MOST_LOG / 2
+
+    @cached_property
+    def _tilted(self) -> Floats:
+        return np.asarray(self.masses * np.exp(-self.values))
 
 
 def excess(first: LossAtoms, second: LossAtoms, points: Floats) -> tuple[Floats, Floats]:
@@ -57,18 +77,15 @@ def excess(first: LossAtoms, second: LossAtoms, points: Floats) -> tuple[Floats,
     both = first.infinite + second.infinite
     result = []
     for sign in (1, -1):
-        each, other = small.side(sign), large.side(sign)
-        mirrored = -other.values
+        each = small.side(sign)
+        mirrored, below, tilted = large.side(sign).sums()
         found = np.empty(len(points))
         for place, x in enumerate(points.tolist()):
-            thresholds = x - each.values
-            counts = np.searchsorted(mirrored, -thresholds + MARGIN, side="right")
-            inside = counts > 0
-            last = counts[inside] - 1
-            plain = each.masses[inside] * other.below[last]
-            taken = each.masses[inside] * np.exp(thresholds[inside]) * other.tilted[last]
-            total = float(np.sum(plain - taken))
-            found[place] = total + sign * doubt * float(np.sum(plain))
+            # Thresholds in order are found sooner.
+            counts = np.searchsorted(mirrored, each.values - (x - MARGIN), side="right")
+            plain = float(each.masses @ below[counts])
+            taken = float(each.tilt(x) @ tilted[counts])
+            found[place] = plain - taken + sign * doubt * plain
         result.append(found)
     upper = np.minimum(1.0, np.maximum(result[0], 0.0) + both * (1 + 4 * UNIT))
     surely = max(first.surely, second.surely)
