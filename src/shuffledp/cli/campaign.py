@@ -15,6 +15,7 @@ import typer
 
 from shuffledp.cli import options, show as shown
 from shuffledp.cli.ledger import LedgerGiven, NoLedger, kept
+from shuffledp.cli.once import OnceEach
 from shuffledp.document import json_text, rounded_up
 from shuffledp.planner.plan_file import Plan
 from shuffledp.service.admission import PrivateTokens
@@ -27,7 +28,9 @@ from shuffledp.service.private_token import IssuerKey
 from shuffledp.service.round import Keeper
 from shuffledp.service.store import Accepted, Round
 
-app = typer.Typer(help="What analyst, shuffler and clients act on.", add_completion=False, rich_markup_mode=None)
+app = typer.Typer(
+    cls=OnceEach, help="What analyst, shuffler and clients act on.", add_completion=False, rich_markup_mode=None
+)
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 CampaignId = Annotated[str, typer.Argument(metavar="ID", help="The campaign's id, or its beginning.")]
 StateDirectory = Annotated[Path, typer.Option("--state", help="The shuffler's directory.")]
