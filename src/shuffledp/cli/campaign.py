@@ -16,6 +16,7 @@ import typer
 from shuffledp.cli import options, show as shown
 from shuffledp.cli.ledger import LedgerGiven, NoLedger, kept
 from shuffledp.cli.once import OnceEach
+from shuffledp.cli.shuffler_option import CampaignFile, CampaignId, Database, KeysDirectory, StateDirectory
 from shuffledp.document import json_text, rounded_up
 from shuffledp.planner.plan_file import Plan
 from shuffledp.service.admission import PrivateTokens
@@ -32,19 +33,6 @@ app = typer.Typer(
     cls=OnceEach, help="What analyst, shuffler and clients act on.", add_completion=False, rich_markup_mode=None
 )
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
-CampaignId = Annotated[str, typer.Argument(metavar="ID", help="The campaign's id, or its beginning.")]
-StateDirectory = Annotated[Path, typer.Option("--state", help="The shuffler's directory.")]
-KeysDirectory = Annotated[
-    Path | None,
-    typer.Option("--keys", help="Its directory of keys, which belongs in no backup; in --state by default."),
-]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--database", envvar="SHUFFLEDP_DATABASE", metavar="URL", help="postgresql://…, instead of a file in --state."
-    ),
-]
-CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="The campaign file.")]
 
 
 def seconds(name: str, text: str) -> int:

@@ -88,6 +88,14 @@ def segments_of(pieces: Sequence[Piece]) -> Iterator[tuple[str, int, bytes]]:
                 first, held = place, 0
 
 
+def stored_campaign(id_: str, content: bytes) -> Campaign:
+    """A campaign as it was accepted: it was looked at then, and its id tells that these are the same bytes."""
+    campaign = Campaign(bytes(content))
+    if campaign.id != id_:
+        raise Unavailable(f"shuffler: what is stored of campaign {id_[:12]} is damaged.")
+    return campaign
+
+
 class Store(ABC):
     """One connection to the store; each thread has its own.
 
@@ -106,6 +114,22 @@ class Store(ABC):
     @abstractmethod
     def campaign(self, id_: str) -> Campaign | None:
         """One of them."""
+
+    def report_bytes(self, id_: str) -> int | None:
+        """Of each report of a campaign, as it was when it was accepted; None where there is no such campaign.
+
+        The plan would tell, but whoever takes reports need not load what plans need.
+        """
+        found = self._stored_bytes(id_)
+        if found is not None:
+            return found
+        # Accepted by a version that did not store it.
+        campaign = self.campaign(id_)
+        return None if campaign is None else campaign.report_bytes
+
+    @abstractmethod
+    def _stored_bytes(self, id_: str) -> int | None:
+        """The same, where it is stored."""
 
     @abstractmethod
     def open_round(self, opened: Round) -> bool:
