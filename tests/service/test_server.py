@@ -118,5 +118,6 @@ def test_an_address_in_use(tmp_path: Path) -> None:
     assert (outcome.status, outcome.out) == (2, "")
     assert "cannot listen" in outcome.err
     assert run("serve", "--state", str(tmp_path / "state"), "--listen", "nowhere").status == 2
+    assert "workers must be at least 1" in run("serve", "--state", str(tmp_path / "state"), "--workers", "0").err
     assert "campaign accept" in run("serve", "--state", str(tmp_path / "none")).err
     assert not (tmp_path / "none").exists()

@@ -34,7 +34,7 @@ from shuffledp.collection.chain import canonical
 from shuffledp.planner.cost import SEAL_BYTES
 from shuffledp.service.admission import Admission, read_admission
 from shuffledp.service.envelope import KEY_BYTES, PublicKey, from_text, to_text
-from shuffledp.service.key_file import AnalystKey
+from shuffledp.service.key_file import AnalystKey, ShufflerKey
 
 if TYPE_CHECKING:
     from shuffledp.collection.guarantee import Guarantee
@@ -137,9 +137,9 @@ class Campaign:
             raise ValueError(f"{WHO}: cannot read {os.fspath(path)}: {error.strerror}.") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Into a new file: what parties act on is never written over."""
+        """Into a new file, which everybody may read: what parties act on is never written over."""
         try:
-            if not durable.write_whole(Path(path), self.content + b"\n"):
+            if not durable.write_whole(Path(path), self.content + b"\n", durable.ANYBODY_READS):
                 raise ValueError(f"{WHO}: {os.fspath(path)} is already there; a campaign is never changed.")
         except OSError as error:
             raise ValueError(f"{WHO}: cannot write {os.fspath(path)}: {error.strerror}.") from None
@@ -280,6 +280,11 @@ class Campaign:
     def token_bytes(self) -> int:
         """Of what a client shows to be admitted."""
         return 0 if self.admission is None else self.admission.token_bytes
+
+    def demand_shuffler(self, key: ShufflerKey) -> None:
+        """A sentence unless it is mixed by the shuffler with this key."""
+        if key.identity != self.identity:
+            raise ValueError(f"{WHO}: it names another shuffler than this one.")
 
     def demand_round(self, round_number: int) -> None:
         """A sentence unless the plan has this round."""

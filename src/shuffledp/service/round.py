@@ -54,8 +54,7 @@ class Keeper:
     def accept(self, accepted: Accepted, now: int) -> Round:
         """Keep a campaign and open its first round; one that is there already stays as it is."""
         campaign = accepted.campaign
-        if self.place.identity.identity != campaign.identity:
-            raise ValueError("campaign: it names another shuffler than this one.")
+        campaign.demand_shuffler(self.place.identity)
         if not self.store.rounds(campaign.id):
             # First: a budget that does not allow it refuses the campaign.
             self._reserve(accepted, 1)

@@ -7,6 +7,7 @@ as came between two commits, without an index, an id or a time.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +20,11 @@ from shuffledp.service.campaign import Campaign
 
 SEGMENT_BYTES = 1 << 20
 """A segment is ended when it has so many: a round is read with little memory."""
+
+
+def utc(seconds: int) -> str:
+    """A time for people, from seconds since 1970."""
+    return f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(seconds))} UTC"
 
 
 class Unavailable(ShuffledpError):
