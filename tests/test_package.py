@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -25,7 +27,7 @@ RANK = {
     "web": LAYERS.index("cli"),  # side by side
 }
 
-HEAVY = ("scipy", "pyarrow", "duckdb", "matplotlib", "typer", "rich")
+HEAVY = ("numpy", "flint", "cryptography", "scipy", "pyarrow", "duckdb", "matplotlib", "typer", "rich")
 
 CONTRACT = """
     amplify compose calibrate VariationRatio FromTable
@@ -35,9 +37,18 @@ CONTRACT = """
 """
 
 
-def test_an_import_stays_light() -> None:
-    """What only some users need is imported where it is used."""
-    report = f"import sys, shuffledp; print(*(name for name in {HEAVY} if name in sys.modules))"
+@pytest.mark.parametrize(
+    ("program", "heavy"),
+    [
+        ("import shuffledp", HEAVY),
+        ("import shuffledp; shuffledp.KRR, shuffledp.amplify, shuffledp.collect", HEAVY[3:]),
+        ("import shuffledp.cli.app", HEAVY[:7]),
+    ],
+    ids=["package", "names", "commands"],
+)
+def test_an_import_stays_light(program: str, heavy: tuple[str, ...]) -> None:
+    """What only some users need is imported where it is used; a name when it is asked for."""
+    report = f"{program}; import sys; print(*(name for name in {heavy} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == []
 
@@ -95,19 +106,48 @@ def test_public_names_of_the_contract_are_exported() -> None:
     assert {"amplify", "VariationRatio"} <= set(exported())
 
 
+def listed(package: Path) -> dict[str, str]:
+    """The names that a lazy package imports as themselves for type checkers, and from where."""
+    tree = ast.parse((package / "__init__.py").read_text("utf-8"))
+    (hidden,) = (node for node in tree.body if isinstance(node, ast.If))
+    assert ast.unparse(hidden.test) == "TYPE_CHECKING"
+    lines = [node for node in hidden.body if isinstance(node, ast.ImportFrom)]
+    assert len(lines) == len(hidden.body)
+    found = [(alias, str(node.module)) for node in lines for alias in node.names]
+    assert all(alias.asname == alias.name for alias, _ in found), "every export is written X as X"
+    assert len(found) == len({alias.name for alias, _ in found}), "no name is there twice"
+    return {alias.name: home for alias, home in found}
+
+
 def exported() -> list[str]:
-    """The names that the front door imports as themselves."""
-    tree = ast.parse((ROOT / "__init__.py").read_text("utf-8"))
-    aliases = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
-    assert all(alias.asname == alias.name for alias in aliases), "every export is written X as X"
-    return [alias.name for alias in aliases]
+    """The names of the front door."""
+    return list(listed(ROOT))
+
+
+@pytest.mark.parametrize("package", [shuffledp, shuffledp.collection], ids=lambda package: package.__name__)
+def test_programs_and_type_checkers_see_the_same_names(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each from the module that the other list says; and nothing is missing where names are listed."""
+    assert package.__file__ is not None
+    names = listed(Path(package.__file__).parent)
+    assert sorted(names) == package.__all__
+    assert set(names) <= set(dir(package))
+    for name, home in names.items():
+        # As if nobody had asked for it before.
+        monkeypatch.delitem(vars(package), name, raising=False)
+        module = import_module(f"{home}.{name}") if home == package.__name__ else import_module(home)
+        wanted = module if home == package.__name__ else getattr(module, name)
+        assert getattr(package, name) is wanted, name
+
+
+def test_a_name_that_is_none() -> None:
+    """As of any module."""
+    with pytest.raises(AttributeError, match="module 'shuffledp' has no attribute 'amplfy'"):
+        _ = shuffledp.amplfy  # type: ignore[attr-defined]
 
 
 def test_everything_exported_exists() -> None:
-    """The list has no dead and no double names, and each says what it is."""
-    names = exported()
-    assert len(names) == len(set(names))
-    for name in names:
+    """The list has no dead names, and each says what it is."""
+    for name in exported():
         assert getattr(shuffledp, name).__doc__
 
 

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +78,13 @@ class Postgres:
         return self.url(name)
 
     def kill(self) -> None:
-        """At once, with all of its processes: they see that their parent is gone."""
+        """At once, with all of its processes: until they see that their parent is gone they would answer."""
+        own = self._process.pid
+        children = Path(f"/proc/{own}/task/{own}/children").read_text("ascii").split()
         self._process.kill()
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
         self._process.wait(PATIENCE)
 
     def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import itertools
 import re
 import shlex
 import shutil
@@ -19,12 +20,20 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 PAGE = (DEPLOY.parent / "docs" / "shuffler.md").read_text("utf-8")
 
 
+def demand_options(words: list[str]) -> None:
+    """A command, and options that it has."""
+    command = get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[words[0]]
+        words = words[1:]
+    known = {name for parameter in command.params for name in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
 def demand_command(words: list[str]) -> None:
     """Every option that a file gives to ``serve`` is one."""
     assert words[0] == "serve"
-    serve = get_command(app).commands["serve"]  # type: ignore[attr-defined]
-    known = {name for parameter in serve.params for name in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= known
+    demand_options(words)
     assert {"--state", "--keys"} <= set(words)
     assert words[words.index("--keys") + 1] != words[words.index("--state") + 1]
 
@@ -42,7 +51,7 @@ def test_compose() -> None:
     assert told["networks"]["inside"] == {"internal": True}
     assert shuffler["ulimits"]["core"] == 0
     assert shuffler["mem_limit"] == shuffler["memswap_limit"]
-    assert [volume.partition(":")[2] for volume in shuffler["volumes"]] == ["/state", "/keys"]
+    assert [volume.partition(":")[2] for volume in shuffler["volumes"]] == ["/state", "/keys", "/ledger"]
     assert any(line.startswith("/state/work:") for line in shuffler["tmpfs"])
     named = {volume.partition(":")[0] for each in (shuffler, proxy) for volume in each["volumes"]}
     assert {name for name in named if not name.startswith(".")} == told["volumes"].keys()
@@ -80,7 +89,7 @@ def test_the_unit(tmp_path: Path) -> None:
     parser.read(DEPLOY / "shuffledp.service", "utf-8")
     service = parser["Service"]
     demand_command(shlex.split(service["ExecStart"])[1:])
-    assert service["StateDirectory"].split() == ["shuffledp", "shuffledp-keys"]
+    assert service["StateDirectory"].split() == ["shuffledp", "shuffledp-keys", "shuffledp-ledger"]
     assert [service[name] for name in ("LimitCORE", "MemorySwapMax", "DynamicUser", "ProtectSystem", "UMask")] == [
         "0", "0", "yes", "strict", "0077",
     ]  # fmt: skip
@@ -101,8 +110,8 @@ def test_proxies_forget(name: str) -> None:
     bare = re.sub(r'"[^"]*"', "", text)
     assert bare.count("{") == bare.count("}") > 0
     if name == "Caddyfile":
-        assert not re.search(r"^\s*log\b", text, re.MULTILINE)
-        assert {"-X-Forwarded-For", "-User-Agent", "-Cookie", "-Referer"} <= set(text.split())
+        assert re.findall(r"^\s*log\b.*\n\s*(.*)", text, re.MULTILINE) == ["exclude http"]
+        assert {"-X-*", "-Forwarded", "-User-Agent", "-Cookie", "-Referer", "-Sec-*"} <= set(text.split())
         return
     for line in filter(None, (line.strip() for line in text.splitlines())):
         assert line.endswith(("{", "}", ";")), line
@@ -116,11 +125,22 @@ def test_the_commands_that_need_a_database_or_an_issuer() -> None:
     lines = [shlex.split(line)[1:] for line in re.findall(r"^    (shuffledp .*)$", PAGE, re.MULTILINE)]
     assert len(lines) == 3
     for words in lines:
-        command = get_command(app)
-        while hasattr(command, "commands"):
-            command = command.commands[words.pop(0)]
-        known = {name for parameter in command.params for name in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= known
+        demand_options(words)
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "shuffledp.service"])
+def test_the_commands_at_the_beginning(name: str) -> None:
+    """Key, ledger and campaign, each in a directory that the service has, and the ledger apart from the state."""
+    comments = re.sub(r"\\\n#\s*", "", (DEPLOY / name).read_text("utf-8"))
+    found = re.findall(r"^#.*?((?:keys new|ledger create|campaign accept) .*?)(?: >.*)?$", comments, re.MULTILINE)
+    lines = [shlex.split(line) for line in found]
+    assert [words[:2] for words in lines] == [["keys", "new"], ["ledger", "create"], ["campaign", "accept"]]
+    for words in lines:
+        demand_options(words)
+    told = dict(itertools.pairwise(lines[-1]))
+    assert told["--key"] == lines[0][2]
+    assert told["--ledger"] == lines[1][3]
+    assert len({told["--state"], told["--keys"], str(Path(told["--ledger"]).parent)}) == 3
 
 
 def test_the_page_names_them() -> None:

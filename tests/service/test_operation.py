@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
+import time
 import urllib.error
 import urllib.request
 from contextlib import closing
@@ -13,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from shuffledp.collection.ledger import Ledger
-from shuffledp.service import journal
+from shuffledp.service import fetch, journal
 from shuffledp.service.fetch import receive_from
+from shuffledp.service.key_file import ShufflerKey
 from shuffledp.service.link import Link
 from shuffledp.service.monitor import Monitor, exposition
 from shuffledp.service.place import Front, Place
@@ -23,7 +26,7 @@ from shuffledp.service.send import send
 from shuffledp.service.serve import address, bound
 from shuffledp.service.store import State
 from tests.cli import run
-from tests.service import ANALYST, COLOURS, campaign_of, plan_for
+from tests.service import ANALYST, COLOURS, SHUFFLER, campaign_of, plan_for
 from tests.service.postgres import Postgres
 from tests.service.server import accepted, end_now, serving, wait_for
 from tests.service.test_round import NOW, USERS, Shuffler
@@ -192,3 +195,51 @@ def test_a_round_that_is_over_is_not_ended_again(tmp_path: Path) -> None:
         shuffler.keeper.close_now(shuffler.round(), NOW + 9000)
     assert shuffler.round().closes == NOW + 3600
     shuffler.store.close()
+
+
+def test_an_operator_sees_where_rounds_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when a slip came first: a wrong key makes no directory that would refuse the right one."""
+    monkeypatch.chdir(tmp_path)
+    campaign = campaign_of(plan_for(USERS, rounds=2))
+    campaign.save("campaign.json")
+    assert Path("campaign.json").stat().st_mode & 0o044 == 0o044, "others act on it"
+    ShufflerKey.new().save(Path("other.key"))
+    SHUFFLER.save(Path("own.key"))
+    accept = ("campaign", "accept", "campaign.json", "--state", "shuffler", "--no-ledger", "--key")
+    assert "another shuffler" in run(*accept, "other.key").err
+    assert not Path("shuffler").exists()
+    assert run("campaign", "list", "--state", "shuffler").status == 2
+    assert run(*accept, "own.key").status == 0
+    shuffler = Shuffler(tmp_path, campaign)
+    for report in shuffler.reports([0] * USERS):
+        assert shuffler.post(report, time.time())
+    before = run("campaign", "list", "--state", "shuffler").out
+    assert campaign.id in before
+    assert "round 1 of 2  open until" in before
+    assert "took part" not in before
+    (told,) = json.loads(run("campaign", "list", "--state", "shuffler", "--json").out)["campaigns"]
+    assert told["rounds"] == [{"round": 1, "state": "open", "closes": shuffler.round().closes}]
+    assert run("campaign", "close", campaign.id[:9], "--state", "shuffler").status == 0
+    (told,) = json.loads(run("campaign", "list", "--state", "shuffler", "--json").out)["campaigns"]
+    assert [(each["state"], each.get("users")) for each in told["rounds"]] == [("forgotten", USERS), ("open", None)]
+    assert f"forgotten, {USERS} took part" in run("campaign", "list", "--state", "shuffler").out
+
+
+def test_why_there_is_no_batch() -> None:
+    """In words: the analyst need not know what states are called."""
+    assert "open until 2027-01-15 08:00 UTC; come back" in fetch._words(State.OPEN, NOW)
+    for state in State:
+        assert "{" not in fetch._words(state, NOW)
+
+
+def test_slips_in_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that is none, an issuer without a key, an option that is there twice."""
+    monkeypatch.chdir(tmp_path)
+    plan_for(USERS).save("plan.json")
+    ANALYST.save(Path("analyst.key"))
+    Path("shuffler.json").write_text(json.dumps(SHUFFLER.public), "utf-8")
+    made = ("campaign", "create", "plan.json", "--analyst-key", "analyst.key", "--shuffler", "shuffler.json", "--out")
+    assert "expected an address" in run(*made, "a.json", "--url", "shuffler.example").err
+    assert "--issuer-key together" in run(*made, "a.json", "--issuer", "issuer.example").err
+    assert "given twice" in run(*made, "a.json", "--window", "7d", "--window", "8d").err
+    assert not Path("a.json").exists()

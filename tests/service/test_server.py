@@ -16,7 +16,7 @@ from shuffledp.service.link import Link
 from shuffledp.service.send import send
 from tests.cli import run
 from tests.service import ANALYST, COLOURS, campaign_of, plan_for, tells
-from tests.service.server import accepted, end_now, serving, wait_for
+from tests.service.server import accepted, end_now, serving, state_of, wait_for
 
 
 def scan(directory: Path, campaign: Campaign, agent: str) -> None:
@@ -98,6 +98,11 @@ def test_hostile_connections(tmp_path: Path) -> None:
             connection.close()
         with Link(server.url) as link:
             assert link.ask("GET", "/readyz").status == 204
+        assert state_of(server, campaign, ANALYST.token(campaign.nonce)) == "open"
+        # What listens reads no plan: the numbers behind it are more than all the rest of its memory.
+        loaded = Path(f"/proc/{server.process.pid}/maps").read_text("utf-8")
+        assert "_ssl" in loaded
+        assert not [name for name in ("flint", "scipy", "pyarrow") if f"/{name}/" in loaded]
     store = place.store()
     assert store.size(campaign.id, 1) == campaign.report_bytes
     store.close()
@@ -113,5 +118,6 @@ def test_an_address_in_use(tmp_path: Path) -> None:
     assert (outcome.status, outcome.out) == (2, "")
     assert "cannot listen" in outcome.err
     assert run("serve", "--state", str(tmp_path / "state"), "--listen", "nowhere").status == 2
+    assert "workers must be at least 1" in run("serve", "--state", str(tmp_path / "state"), "--workers", "0").err
     assert "campaign accept" in run("serve", "--state", str(tmp_path / "none")).err
     assert not (tmp_path / "none").exists()

@@ -65,6 +65,33 @@ def test_campaigns(connect: Connect) -> None:
         assert seen.campaign("0" * 64) is None
 
 
+def test_the_size_of_reports(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is known without the plan; where an earlier version stored none, the plan tells."""
+    store = connect()
+    store.accept(Accepted(CAMPAIGN, None))
+    wanted, plan = CAMPAIGN.report_bytes, "shuffledp.service.campaign.Campaign.plan"
+    assert (store.report_bytes(CAMPAIGN.id), store.report_bytes(OTHER.id)) == (wanted, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, property(lambda _: pytest.fail("it was read")))
+        assert connect().report_bytes(CAMPAIGN.id) == wanted
+    monkeypatch.setattr(type(store), "_stored_bytes", lambda *_: None)
+    assert (connect().report_bytes(CAMPAIGN.id), store.report_bytes(OTHER.id)) == (wanted, None)
+
+
+def test_a_campaign_that_is_damaged(connect: Connect) -> None:
+    """Its id tells; nobody acts on it."""
+    store = connect()
+    store.accept(Accepted(CAMPAIGN, None))
+    damaged = CAMPAIGN.content.replace(b'"window":3600', b'"window":3601')
+    with pytest.raises(Unavailable, match="damaged"):
+        contract.stored_campaign(CAMPAIGN.id, damaged)
+    if isinstance(store, SqliteStore):
+        store._file.execute("UPDATE campaigns SET content = ?", (damaged,))
+        for ask in (lambda opened: opened.accepted(), lambda opened: opened.campaign(CAMPAIGN.id)):
+            with pytest.raises(Unavailable, match="damaged"):
+                ask(connect())
+
+
 def test_rounds(connect: Connect) -> None:
     """They are opened once, and changed only by whoever knows how they stand."""
     store, other = connect(), connect()

@@ -4,6 +4,7 @@ Its parser, tables and figures are extras of the package: where one is missing t
 """
 
 import sys
+from importlib import import_module
 
 from shuffledp.errors import installing
 
@@ -21,6 +22,8 @@ EXTRAS = {
 def main() -> None:
     """Entry point of ``shuffledp`` and ``python -m shuffledp``."""
     try:
+        # Most commands show tables: whether they can is said whatever is asked.
+        import_module("rich")
         from shuffledp.cli.app import run
 
         run()

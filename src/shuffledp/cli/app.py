@@ -1,4 +1,4 @@
-"""The command tree, and the one place where errors become a sentence and an exit code."""
+"""The program, and the one place where errors become a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -9,35 +9,9 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-import shuffledp
-from shuffledp.cli import (
-    amplify,
-    ask,
-    audit,
-    calibrate,
-    campaign,
-    collect,
-    compare,
-    crowd,
-    demo,
-    keys,
-    ledger,
-    mechanisms,
-    metric,
-    metric_compare,
-    plan,
-    receive,
-    reproduce,
-    send,
-    serve,
-    simulate,
-    tour,
-    tradeoff,
-    verify,
-    web,
-)
-from shuffledp.cli.once import OnceEach
+from shuffledp.cli.command_list import AllCommands
 from shuffledp.errors import ShuffledpError
+from shuffledp.version import __version__
 
 BAD = (TyperException, ShuffledpError, ValueError, TypeError, OverflowError, OSError, MemoryError)
 """What bad input, or asking for too much, raises."""
@@ -45,7 +19,7 @@ STOPPED = 130
 """What a shell calls a program that Ctrl-C ended."""
 
 app = typer.Typer(
-    cls=OnceEach,
+    cls=AllCommands,
     name="shuffledp",
     help="The shuffle model of differential privacy: certified numbers.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -56,7 +30,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"shuffledp {shuffledp.__version__}")
+        typer.echo(f"shuffledp {__version__}")
         raise typer.Exit
 
 
@@ -69,36 +43,9 @@ def start(
 ) -> None:
     """The shuffle model of differential privacy: certified numbers."""
     if context.invoked_subcommand is None:
+        from shuffledp.cli import tour
+
         tour.run()
-
-
-app.command("amplify")(amplify.command)
-app.command("compare")(compare.command)
-app.command("crowd")(crowd.command)
-app.command("calibrate")(calibrate.command)
-app.command("tradeoff")(tradeoff.command)
-app.command("mechanisms")(mechanisms.command)
-app.command("audit")(audit.command)
-app.command("verify")(verify.command)
-app.command("reproduce")(reproduce.command)
-metric.app.command("compare")(metric_compare.command)
-app.add_typer(metric.app, name="metric")
-app.command("plan")(plan.command)
-app.command("simulate")(simulate.command)
-app.command("collect")(collect.command)
-app.command("encode")(collect.encode)
-app.command("shuffle")(collect.shuffle)
-app.command("release")(collect.release)
-app.command("estimate")(collect.estimate)
-app.add_typer(keys.app, name="keys")
-app.add_typer(campaign.app, name="campaign")
-app.command("serve")(serve.command)
-app.command("send")(send.command)
-app.command("receive")(receive.command)
-app.command("demo")(demo.command)
-app.command("ask", cls=ask.TakesRanges)(ask.command)
-app.add_typer(ledger.app, name="ledger")
-app.command("web")(web.command)
 
 
 def run() -> None:
@@ -145,18 +92,24 @@ def _as_command(message: str) -> str:
     """A sentence of a Python function or class, which nobody called by typing a command, is the command's own."""
     speaker, found, sentence = message.partition(": ")
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    return f"{command}: {sentence}" if found and command and speaker in _python_names() else message
+    return f"{command}: {sentence}" if found and command not in ("", speaker) and _is_python(speaker) else message
 
 
-def _python_names() -> set[str]:
-    """What is public in Python, without the mechanisms, which commands name too, and the words that are things."""
+def _is_python(name: str) -> bool:
+    """Whether it is public in Python, and neither a mechanism, which commands name too, nor a word that is a thing."""
+    import shuffledp
+
+    if name in ("plan", "DistanceMatrix"):
+        return False
     rooms = (shuffledp, shuffledp.metric, shuffledp.tradeoff)
-    names = {name for room in rooms for name, what in vars(room).items() if callable(what) and not _is_mechanism(what)}
-    return (names | {"task", "at_distance"}) - {"plan", "DistanceMatrix"}
+    found = [getattr(room, name) for room in rooms if name in dir(room)]
+    return name in ("task", "at_distance") or any(callable(what) and not _is_mechanism(what) for what in found)
 
 
 def _is_mechanism(what: object) -> bool:
-    return isinstance(what, type) and issubclass(what, shuffledp.Mechanism)
+    from shuffledp.mechanisms.mechanism import Mechanism
+
+    return isinstance(what, type) and issubclass(what, Mechanism)
 
 
 def _fail(message: str, status: int = 2) -> None:

@@ -7,41 +7,34 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from shuffledp.cli import options, show as shown
 from shuffledp.cli.ledger import LedgerGiven, NoLedger, kept
+from shuffledp.cli.once import OnceEach
+from shuffledp.cli.shuffler_option import CampaignFile, CampaignId, Database, KeysDirectory, StateDirectory
 from shuffledp.document import json_text, rounded_up
 from shuffledp.planner.plan_file import Plan
 from shuffledp.service.admission import PrivateTokens
+from shuffledp.service.app import round_told
 from shuffledp.service.browser.static_file import MODULE, content
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.envelope import KEY_BYTES, from_text
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
+from shuffledp.service.link import Link
 from shuffledp.service.place import Place
 from shuffledp.service.private_token import IssuerKey
 from shuffledp.service.round import Keeper
-from shuffledp.service.store import Accepted, Round
+from shuffledp.service.store import Accepted, Round, Store, utc
 
-app = typer.Typer(help="What analyst, shuffler and clients act on.", add_completion=False, rich_markup_mode=None)
+app = typer.Typer(
+    cls=OnceEach, help="What analyst, shuffler and clients act on.", add_completion=False, rich_markup_mode=None
+)
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
-CampaignId = Annotated[str, typer.Argument(metavar="ID", help="The campaign's id, or its beginning.")]
-StateDirectory = Annotated[Path, typer.Option("--state", help="The shuffler's directory.")]
-KeysDirectory = Annotated[
-    Path | None,
-    typer.Option("--keys", help="Its directory of keys, which belongs in no backup; in --state by default."),
-]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--database", envvar="SHUFFLEDP_DATABASE", metavar="URL", help="postgresql://…, instead of a file in --state."
-    ),
-]
-CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN", help="The campaign file.")]
 
 
 def seconds(name: str, text: str) -> int:
@@ -75,10 +68,13 @@ def create(
     json: options.Json = False,
 ) -> None:
     """Make a campaign of a plan. Its minimum and colluding users are those of the plan."""
+    if url:
+        # A sentence now, in place of one at each client.
+        Link(url)
     made = Campaign.create(
         Plan.load(plan), AnalystKey.load(analyst_key), _identity(shuffler), url=url, operators=(analyst, operator),
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
-        question=question, admission=None if issuer_key is None else _admission(issuer, issuer_key),
+        question=question, admission=_admission(issuer, issuer_key),
     )  # fmt: skip
     made.save(out)
     if not json:
@@ -113,11 +109,36 @@ def accept(
     chosen = Campaign.load(campaign)
     book = kept("campaign", ledger, no_ledger, chosen.plan)
     chosen.demand_kept(without_local=without_local)
+    identity = ShufflerKey.load(key)
+    # Before anything is made: a directory with the wrong key would refuse the right one.
+    chosen.demand_shuffler(identity)
     place = Place.of(state, keys, database)
-    place.make(ShufflerKey.load(key))
+    place.make(identity)
     with _keeping(place) as keeper:
         opened = keeper.accept(Accepted(chosen, None if book is None else os.fspath(book.resolve())), int(time.time()))
     _tell_round(opened, json)
+
+
+@app.command("list")
+def all_campaigns(
+    state: StateDirectory, keys: KeysDirectory = None, database: Database = None, json: options.Json = False
+) -> None:
+    """At the shuffler: its campaigns, and where their rounds stand."""
+    place = Place.of(state, keys, database)
+    _ = place.identity
+    with closing(place.store()) as store:
+        accepted = Keeper(place, store).own()
+        if json:
+            typer.echo(json_text({"campaigns": [_listed(each, store) for each in accepted]}))
+        for each in () if json else accepted:
+            rounds = store.rounds(each.campaign.id)
+            shown.rows(f"Campaign {each.campaign.id}", [
+                ("question", each.campaign.question or "–"),
+                ("ledger", each.ledger or "none"),
+                *((f"round {found.number} of {each.campaign.rounds}", _standing(each, found)) for found in rounds),
+            ])  # fmt: skip
+        if not accepted and not json:
+            typer.echo("No campaign was accepted here.")
 
 
 @app.command()
@@ -172,12 +193,25 @@ def _found(keeper: Keeper, id_: str) -> tuple[Accepted, Round]:
     return known[0], keeper.store.rounds(known[0].campaign.id)[-1]
 
 
+def _listed(accepted: Accepted, store: Store) -> dict[str, Any]:
+    """A campaign as JSON has it; how many took part once that may be known."""
+    campaign = accepted.campaign
+    rounds = [round_told(campaign, found) for found in store.rounds(campaign.id)]
+    return {"id": campaign.id, "question": campaign.question, "ledger": accepted.ledger, "rounds": rounds}
+
+
+def _standing(accepted: Accepted, found: Round) -> str:
+    told = round_told(accepted.campaign, found)
+    until = f" until {utc(found.closes)}" if found.state == "open" else ""
+    return f"{found.state}{until}" + (f", {told['users']:,} took part" if "users" in told else "")
+
+
 def _tell_round(found: Round, json: bool) -> None:
     if json:
         told = {"campaign": found.campaign, "round": found.number, "state": found.state, "closes": found.closes}
         typer.echo(json_text(told))
     else:
-        until = f", until {time.strftime('%Y-%m-%d %H:%M', time.gmtime(found.closes))} UTC"
+        until = f", until {utc(found.closes)}"
         typer.echo(
             f"Round {found.number} of campaign {found.campaign} is {found.state}{until * (found.state == 'open')}."
         )
@@ -196,7 +230,11 @@ def _identity(path: Path) -> bytes:
     return from_text("campaign", "the shuffler's identity", text, KEY_BYTES)
 
 
-def _admission(issuer: str, path: Path) -> PrivateTokens:
+def _admission(issuer: str, path: Path | None) -> PrivateTokens | None:
+    if (path is None) != (not issuer):
+        raise ValueError("campaign: give --issuer and --issuer-key together, or neither.")
+    if path is None:
+        return None
     try:
         return PrivateTokens(issuer, IssuerKey.read(path.read_bytes()))
     except OSError as error:

@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from shuffledp.cli import show as shown
+from shuffledp.cli.once import OnceEach
 from shuffledp.document import json_text
 from shuffledp.service import key_file
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
 
 app = typer.Typer(
-    help="Keys of analysts and shufflers, in files for their owners.", add_completion=False, rich_markup_mode=None
+    cls=OnceEach,
+    help="Keys of analysts and shufflers, in files for their owners.",
+    add_completion=False,
+    rich_markup_mode=None,
 )
 KeyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The key file.")]
 

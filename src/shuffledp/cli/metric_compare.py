@@ -111,3 +111,7 @@ def _draw(found: list[ComparedPair], title: str, path: Path) -> None:
         axes.grid(visible=True, which="major")
         axes.legend(loc="upper left")
         figures.save(WHO, figure, path)
+
+
+app = metric.app
+app.command("compare")(command)

@@ -9,9 +9,9 @@ import typer
 
 from shuffledp.cli import options
 from shuffledp.cli.bars import Bars
-from shuffledp.cli.campaign import CampaignFile
 from shuffledp.cli.collect import Round
 from shuffledp.cli.send import Url
+from shuffledp.cli.shuffler_option import CampaignFile
 from shuffledp.document import json_text
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.fetch import receive_from

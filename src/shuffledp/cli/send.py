@@ -9,7 +9,7 @@ import typer
 
 from shuffledp.cli import options
 from shuffledp.cli.bars import Bars
-from shuffledp.cli.campaign import CampaignFile
+from shuffledp.cli.shuffler_option import CampaignFile
 from shuffledp.cli.source import Origin, takes_input
 from shuffledp.document import json_text
 from shuffledp.service.send import send

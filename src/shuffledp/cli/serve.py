@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shuffledp.cli.campaign import Database, KeysDirectory
+from shuffledp.cli.shuffler_option import Database, KeysDirectory
 from shuffledp.service.place import Front, Place
 from shuffledp.service.serve import serve
 

@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 UNFINISHED = ".unfinished"
 OWNER_ONLY = 0o600
+ANYBODY_READS = 0o644
 
 
 def sync(descriptor: int) -> None:
@@ -82,12 +83,12 @@ def remove_tree(path: Path) -> None:
         sync_path(path.parent)
 
 
-def write_whole(path: Path, content: bytes) -> bool:
-    """Write a file that only its owner may read; it gets its name only when it is complete on disk.
+def write_whole(path: Path, content: bytes, mode: int = OWNER_ONLY) -> bool:
+    """Write a file that only its owner may read, unless ``mode`` says more; it gets its name when it is whole on disk.
 
     Returns False, and leaves it alone, if it is there already: of two processes only one succeeds.
     """
-    unfinished = _written(path, content)
+    unfinished = _written(path, content, mode)
     try:
         os.link(unfinished, path)
     except FileExistsError:
@@ -112,10 +113,10 @@ def unfinished_name(path: Path) -> Path:
     return path.with_name(f"{path.name}{UNFINISHED}-{os.urandom(8).hex()}")
 
 
-def _written(path: Path, content: bytes) -> Path:
+def _written(path: Path, content: bytes, mode: int = OWNER_ONLY) -> Path:
     """A file beside the one that is meant, complete on disk."""
     unfinished = unfinished_name(path)
-    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
+    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
         sync(file.fileno())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.planner.plan_file import Plan
+if TYPE_CHECKING:
+    from shuffledp.mechanisms.mechanism import Mechanism
+    from shuffledp.planner.plan_file import Plan
 
 USERS, SHUFFLER = "users", "shuffler"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp.array import Array
-from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.mechanisms.parts.reading import Reading
+if TYPE_CHECKING:
+    from shuffledp.array import Array
+    from shuffledp.mechanisms.mechanism import Mechanism
+    from shuffledp.mechanisms.parts.reading import Reading
 
 ENOUGH_SECONDS, TELLING_SECONDS, MOST_SECONDS = 0.01, 0.03, 1.0
 """How long encoding must take to be told from nothing, and reading beyond its first message; and how long either may

@@ -13,6 +13,8 @@ A campaign that admits only whom an issuer knows has one field more, ``admission
 ``promise`` is ε of all rounds together with the fewest users of the plan, of whom ``colluding`` hide nobody. ``fetch``
 is a hash of the secret by which the analyst fetches batches. ``recipe`` is the plan's mechanism in whole numbers, for
 clients without this package, such as pages, and ``question`` what people are asked. Times are in seconds.
+
+The process that listens reads no plan: what mechanisms and proofs need is imported where the plan is asked for.
 """
 
 from __future__ import annotations
@@ -24,18 +26,20 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from shuffledp import argument
 from shuffledp.collection import durable
 from shuffledp.collection.chain import canonical
-from shuffledp.collection.guarantee import Guarantee
 from shuffledp.planner.cost import SEAL_BYTES
-from shuffledp.planner.plan_file import Plan
 from shuffledp.service.admission import Admission, read_admission
 from shuffledp.service.envelope import KEY_BYTES, PublicKey, from_text, to_text
-from shuffledp.service.key_file import AnalystKey
-from shuffledp.service.recipe import Recipe, recipe_of
+from shuffledp.service.key_file import AnalystKey, ShufflerKey
+
+if TYPE_CHECKING:
+    from shuffledp.collection.guarantee import Guarantee
+    from shuffledp.planner.plan_file import Plan
+    from shuffledp.service.recipe import Recipe
 
 FORMAT, VERSION = "shuffledp campaign", 1
 LABEL = b"shuffledp v1 campaign\0"
@@ -80,6 +84,9 @@ class Campaign:
         ``retention``: how long a batch that nobody fetches is kept. ``question``: what people are asked.
         ``admission``: who may take part; None is everybody.
         """
+        from shuffledp.collection.guarantee import Guarantee
+        from shuffledp.service.recipe import recipe_of
+
         demand_fixed(plan)
         guarantee = Guarantee(plan, plan.fewest)
         guarantee.demand(allow_weaker=False)
@@ -130,9 +137,9 @@ class Campaign:
             raise ValueError(f"{WHO}: cannot read {os.fspath(path)}: {error.strerror}.") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Into a new file: what parties act on is never written over."""
+        """Into a new file, which everybody may read: what parties act on is never written over."""
         try:
-            if not durable.write_whole(Path(path), self.content + b"\n"):
+            if not durable.write_whole(Path(path), self.content + b"\n", durable.ANYBODY_READS):
                 raise ValueError(f"{WHO}: {os.fspath(path)} is already there; a campaign is never changed.")
         except OSError as error:
             raise ValueError(f"{WHO}: cannot write {os.fspath(path)}: {error.strerror}.") from None
@@ -171,6 +178,9 @@ class Campaign:
 
     @cached_property
     def plan(self) -> Plan:
+        """What is estimated from whom, and by which mechanism."""
+        from shuffledp.planner.plan_file import Plan
+
         return Plan.parse(json.dumps(self.document["plan"]))
 
     @cached_property
@@ -235,6 +245,11 @@ class Campaign:
         return int(self.document["retention"])
 
     @property
+    def rounds(self) -> int:
+        """As many as the plan has."""
+        return int(self.document["plan"].get("rounds", 1))
+
+    @property
     def nonce(self) -> str:
         return str(self.document["nonce"])
 
@@ -266,12 +281,20 @@ class Campaign:
         """Of what a client shows to be admitted."""
         return 0 if self.admission is None else self.admission.token_bytes
 
+    def demand_shuffler(self, key: ShufflerKey) -> None:
+        """A sentence unless it is mixed by the shuffler with this key."""
+        if key.identity != self.identity:
+            raise ValueError(f"{WHO}: it names another shuffler than this one.")
+
     def demand_round(self, round_number: int) -> None:
         """A sentence unless the plan has this round."""
         self.plan.identity(round_number)
 
     def demand_kept(self, *, without_local: bool = False) -> None:
         """Compute again what is promised; a sentence if it is more than can be proved, or rests on one party alone."""
+        from shuffledp.collection.guarantee import Guarantee
+        from shuffledp.service.recipe import recipe_of
+
         guarantee = Guarantee(self.plan, self.plan.fewest)
         if not guarantee.epsilon <= self.promised or not guarantee.kept:
             raise ValueError(

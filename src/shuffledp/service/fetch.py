@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from shuffledp.service.key_file import AnalystKey
 from shuffledp.service.link import Link
 from shuffledp.service.notice import BatchRecord
 from shuffledp.service.receive import receive
+from shuffledp.service.store import State, utc
 
 WHO = "receive"
 PART_BYTES = 8 << 20
@@ -84,7 +86,11 @@ class _Batch:
 
     def _state(self) -> str:
         answer = self._link.ask("GET", self._path, headers=self._headers)
-        return f"it is {answer.content.decode()[:200]}" if answer.status == 200 else "it knows no such round"
+        try:
+            told = json.loads(answer.content) if answer.status == 200 else {}
+            return _words(State(told["state"]), told["closes"])
+        except (ValueError, KeyError, TypeError):
+            return "it knows no such round"
 
     def fetch(self, statement: BatchRecord, directory: Path, progress: Progress) -> None:
         """All files of the batch into a directory, from where a killed run was."""
@@ -115,6 +121,17 @@ class _Batch:
         """The shuffler may delete it. That it could not be told does not matter: its time will be over."""
         path = f"{self._path}/batch?digest={statement.manifest.digest}"
         self._link.ask("DELETE", path, headers=self._headers)
+
+
+def _words(state: State, closes: int) -> str:
+    """Why there is no batch."""
+    if state is State.OPEN:
+        return f"it is open until {utc(closes)}; come back when it is closed"
+    if state in (State.CLOSING, State.MIXED):
+        return "it is being closed; try again in a while"
+    if state is State.EXPIRED:
+        return "too few took part, or it was given up, so that nothing is handed on"
+    return "it was handed over, or its time was over, and it was deleted"
 
 
 def _is_plain(name: str) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, NamedTuple
 
 from shuffledp.service.asked_store import AskedStore
-from shuffledp.service.campaign import Campaign
 from shuffledp.service.patience import Patience
 from shuffledp.service.store import Piece, Unavailable
 from shuffledp.service.writer import GroupWriter
@@ -129,10 +128,10 @@ class Ingest:
         found = PATH.fullmatch(path)
         if found is None:
             raise Refused(404)
-        campaign: Campaign | None = await self._store.ask(lambda store: store.campaign(found[1]))
-        if campaign is None:
+        size: int | None = await self._store.ask(lambda store: store.report_bytes(found[1]))
+        if size is None:
             raise Refused(404)
-        return Inbox(campaign.id, int(found[2]), campaign.report_bytes)
+        return Inbox(found[1], int(found[2]), size)
 
 
 def _most(inbox: Inbox, headers: Iterable[tuple[bytes, bytes]]) -> int:

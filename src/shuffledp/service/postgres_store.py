@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 
 from shuffledp.collection.postgres_session import PostgresSession
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable, segments_of
+from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable, segments_of, stored_campaign
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS shuffledp_campaigns (
       id text PRIMARY KEY, place bigint GENERATED ALWAYS AS IDENTITY, content bytea NOT NULL, ledger text)""",
+    "CREATE TABLE IF NOT EXISTS shuffledp_sizes (campaign text PRIMARY KEY, report bigint NOT NULL)",
     """CREATE TABLE IF NOT EXISTS shuffledp_rounds (
       id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, campaign text NOT NULL, number bigint NOT NULL,
       state text NOT NULL, closes bigint NOT NULL, extended bigint NOT NULL, notice bytea NOT NULL, statement bytea,
@@ -36,27 +37,33 @@ class PostgresStore(Store):
 
     def __init__(self, url: str) -> None:
         self._session = PostgresSession(url, SCHEMA, "shuffledp_segments", _failed)
-        self._campaigns: dict[bytes, Campaign] = {}
+        self._campaigns: dict[str, Campaign] = {}
 
-    def _parsed(self, content: bytes) -> Campaign:
+    def _read(self, id_: str, content: bytes) -> Campaign:
         """Campaigns never change: each is read once."""
-        if content not in self._campaigns:
-            self._campaigns[content] = Campaign.parse(content)
-        return self._campaigns[content]
+        if id_ not in self._campaigns:
+            self._campaigns[id_] = stored_campaign(id_, content)
+        return self._campaigns[id_]
 
     def accept(self, accepted: Accepted) -> None:
-        self._session.change(
-            "INSERT INTO shuffledp_campaigns (id, content, ledger) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-            (accepted.campaign.id, accepted.campaign.content, accepted.ledger),
-        )
+        campaign = accepted.campaign
+        row, size = (campaign.id, campaign.content, accepted.ledger), (campaign.id, campaign.report_bytes)
+        self._session.change_all([
+            ("INSERT INTO shuffledp_campaigns (id, content, ledger) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", row),
+            ("INSERT INTO shuffledp_sizes VALUES (%s, %s) ON CONFLICT DO NOTHING", size),
+        ])  # fmt: skip
 
     def accepted(self) -> list[Accepted]:
-        found = self._session.rows("SELECT content, ledger FROM shuffledp_campaigns ORDER BY place")
-        return [Accepted(self._parsed(content), ledger) for content, ledger in found]
+        found = self._session.rows("SELECT id, content, ledger FROM shuffledp_campaigns ORDER BY place")
+        return [Accepted(self._read(id_, content), ledger) for id_, content, ledger in found]
 
     def campaign(self, id_: str) -> Campaign | None:
         found = self._session.rows("SELECT content FROM shuffledp_campaigns WHERE id = %s", (id_,))
-        return self._parsed(found[0][0]) if found else None
+        return self._read(id_, found[0][0]) if found else None
+
+    def _stored_bytes(self, id_: str) -> int | None:
+        found = self._session.rows("SELECT report FROM shuffledp_sizes WHERE campaign = %s", (id_,))
+        return int(found[0][0]) if found else None
 
     def open_round(self, opened: Round) -> bool:
         return (

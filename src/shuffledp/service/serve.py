@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing, nullcontext, suppress
 from typing import Any
 
+from shuffledp import argument
 from shuffledp.errors import installing
 from shuffledp.service import journal
 from shuffledp.service.app import DATABASE_VARIABLE, KEYS_VARIABLE, STATE_VARIABLE, Service
@@ -22,7 +23,7 @@ NO_LEDGER = (
     "handed on may be opened again, and people asked twice; accept campaigns with --ledger, or never put a copy back"
 )
 FACTORY = "shuffledp.service.app:from_environment"
-MOST_CONNECTIONS = 2000
+MOST_CONNECTIONS, MOST_WORKERS = 2000, 1024
 KEEP_ALIVE_SECONDS, STOP_SECONDS = 5, 10
 BEGIN_SECONDS = 120
 """Before a process that does not answer is replaced: on a busy machine it takes long to begin."""
@@ -75,6 +76,7 @@ def serve(
 
     ``metrics``: where operators, and nobody else, may ask for numbers.
     """
+    argument.count("serve", "workers", workers, at_most=MOST_WORKERS)
     chosen = settings()
     if isinstance(place, Place):
         _ = place.identity

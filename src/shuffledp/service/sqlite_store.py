@@ -11,7 +11,7 @@ from typing import Any
 
 from shuffledp.collection.durable import OWNER_ONLY
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable, segments_of
+from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable, segments_of, stored_campaign
 
 PATIENCE_SECONDS = 20.0
 """How long to wait for another process that writes."""
@@ -19,6 +19,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS campaigns (
   id TEXT PRIMARY KEY, place INTEGER NOT NULL, content BLOB NOT NULL, ledger TEXT
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sizes (campaign TEXT PRIMARY KEY, report INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS rounds (
   id INTEGER PRIMARY KEY, campaign TEXT NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL,
   closes INTEGER NOT NULL, extended INTEGER NOT NULL, notice BLOB NOT NULL, statement BLOB,
@@ -42,7 +43,7 @@ class SqliteStore(Store):
             self._connect(path)
         except (OSError, sqlite3.Error) as error:
             raise ValueError(f"shuffler: cannot open {path}: {error}.") from None
-        self._campaigns: dict[bytes, Campaign] = {}
+        self._campaigns: dict[str, Campaign] = {}
 
     def _connect(self, path: Path) -> None:
         # Its owner's only, and so are the files that SQLite makes beside it. A file that is there must not be opened
@@ -54,11 +55,11 @@ class SqliteStore(Store):
         self._file.execute("PRAGMA synchronous = FULL")
         self._file.executescript(SCHEMA)
 
-    def _parsed(self, content: bytes) -> Campaign:
+    def _read(self, id_: str, content: bytes) -> Campaign:
         """Campaigns never change: each is read once."""
-        if content not in self._campaigns:
-            self._campaigns[content] = Campaign.parse(content)
-        return self._campaigns[content]
+        if id_ not in self._campaigns:
+            self._campaigns[id_] = stored_campaign(id_, content)
+        return self._campaigns[id_]
 
     def _run(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         try:
@@ -80,18 +81,25 @@ class SqliteStore(Store):
             raise
 
     def accept(self, accepted: Accepted) -> None:
-        self._run(
-            "INSERT OR IGNORE INTO campaigns SELECT ?, count(*), ?, ? FROM campaigns",
-            (accepted.campaign.id, accepted.campaign.content, accepted.ledger),
-        )
+        campaign = accepted.campaign
+        with self._transaction():
+            self._run(
+                "INSERT OR IGNORE INTO campaigns SELECT ?, count(*), ?, ? FROM campaigns",
+                (campaign.id, campaign.content, accepted.ledger),
+            )
+            self._run("INSERT OR IGNORE INTO sizes VALUES (?, ?)", (campaign.id, campaign.report_bytes))
 
     def accepted(self) -> list[Accepted]:
-        found = self._run("SELECT content, ledger FROM campaigns ORDER BY place").fetchall()
-        return [Accepted(self._parsed(content), ledger) for content, ledger in found]
+        found = self._run("SELECT id, content, ledger FROM campaigns ORDER BY place").fetchall()
+        return [Accepted(self._read(id_, content), ledger) for id_, content, ledger in found]
 
     def campaign(self, id_: str) -> Campaign | None:
         found = self._run("SELECT content FROM campaigns WHERE id = ?", (id_,)).fetchone()
-        return None if found is None else self._parsed(found[0])
+        return None if found is None else self._read(id_, found[0])
+
+    def _stored_bytes(self, id_: str) -> int | None:
+        found = self._run("SELECT report FROM sizes WHERE campaign = ?", (id_,)).fetchone()
+        return None if found is None else int(found[0])
 
     def open_round(self, opened: Round) -> bool:
         done = self._run(

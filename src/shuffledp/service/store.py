@@ -7,6 +7,7 @@ as came between two commits, without an index, an id or a time.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +20,11 @@ from shuffledp.service.campaign import Campaign
 
 SEGMENT_BYTES = 1 << 20
 """A segment is ended when it has so many: a round is read with little memory."""
+
+
+def utc(seconds: int) -> str:
+    """A time for people, from seconds since 1970."""
+    return f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(seconds))} UTC"
 
 
 class Unavailable(ShuffledpError):
@@ -88,6 +94,14 @@ def segments_of(pieces: Sequence[Piece]) -> Iterator[tuple[str, int, bytes]]:
                 first, held = place, 0
 
 
+def stored_campaign(id_: str, content: bytes) -> Campaign:
+    """A campaign as it was accepted: it was looked at then, and its id tells that these are the same bytes."""
+    campaign = Campaign(bytes(content))
+    if campaign.id != id_:
+        raise Unavailable(f"shuffler: what is stored of campaign {id_[:12]} is damaged.")
+    return campaign
+
+
 class Store(ABC):
     """One connection to the store; each thread has its own.
 
@@ -106,6 +120,22 @@ class Store(ABC):
     @abstractmethod
     def campaign(self, id_: str) -> Campaign | None:
         """One of them."""
+
+    def report_bytes(self, id_: str) -> int | None:
+        """Of each report of a campaign, as it was when it was accepted; None where there is no such campaign.
+
+        The plan would tell, but whoever takes reports need not load what plans need.
+        """
+        found = self._stored_bytes(id_)
+        if found is not None:
+            return found
+        # Accepted by a version that did not store it.
+        campaign = self.campaign(id_)
+        return None if campaign is None else campaign.report_bytes
+
+    @abstractmethod
+    def _stored_bytes(self, id_: str) -> int | None:
+        """The same, where it is stored."""
 
     @abstractmethod
     def open_round(self, opened: Round) -> bool:

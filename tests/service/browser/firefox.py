@@ -1,24 +1,15 @@
-"""The page in Firefox, by hand: ``python -m tests.service.browser.firefox PROGRAM`` takes part and comes back.
-
-Firefox is driven by its own protocol, Marionette: JSON over TCP, each message after its length. It is no part of the
-suite, which would have to install it.
-"""
+"""Firefox, driven by its own protocol, Marionette: JSON over TCP, each message after its length."""
 
 from __future__ import annotations
 
 import json
 import socket
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from tests.service import campaign_of
-from tests.service.server import accepted, serving
 
 PATIENCE = 60.0
 PREFERENCES = {
@@ -78,6 +69,7 @@ def firefox(program: str, room: Path) -> Iterator[Firefox]:
     try:
         port, until = room / "MarionetteActivePort", time.monotonic() + PATIENCE
         while not (port.exists() and port.read_text().strip()):
+            assert process.poll() is None, "Firefox ended"
             assert time.monotonic() < until, "Firefox does not listen"
             time.sleep(0.1)
         with socket.create_connection(("127.0.0.1", int(port.read_text())), PATIENCE) as connection:
@@ -85,25 +77,3 @@ def firefox(program: str, room: Path) -> Iterator[Firefox]:
     finally:
         process.terminate()
         process.wait(PATIENCE)
-
-
-def main(program: str) -> None:
-    """One person in one campaign."""
-    status = "return document.getElementById('status').className + ' ' + document.getElementById('status').textContent"
-    campaign = campaign_of()
-    with tempfile.TemporaryDirectory() as state, tempfile.TemporaryDirectory() as room:
-        accepted(Path(state), campaign)
-        with serving(Path(state)) as server, firefox(program, Path(room)) as browser:
-            print(browser.run("return navigator.userAgent"))
-            browser.ask("WebDriver:Navigate", {"url": f"{server.url}/v1/take-part#{campaign.id}"})
-            browser.wait("return document.getElementById('form').hidden", "False")
-            browser.run(
-                "document.querySelector('input[type=radio]').click(); document.getElementById('button').click()"
-            )
-            print(browser.wait(status, "counts once"))
-            browser.ask("WebDriver:Refresh", {})
-            print(browser.wait(status, "already taken part"))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -122,9 +122,10 @@ async function showCost(campaign, wallet) {
   const before = (await wallet.spent()).epsilon, after = (await wallet.spent(campaign)).epsilon;
   at("cost").textContent =
     `This campaign costs ε = ${up(campaign.promise.epsilon)}: the smaller, the less can be learned about you. With this browser you have given ε = ${up(before)} so far` +
-    (after > before ? `; with your answer it will be ${up(after)}.` : ", this campaign included.");
-  at("meter").max = wallet.limit;
-  at("meter").value = Math.min(after, wallet.limit);
+    (after > before ? `; with your answer it will be ${up(after)}.` : ", this campaign included.") +
+    (after > wallet.limit && after > before ? " That is more than your limit: nothing is sent unless you raise it." : "");
+  // Red where it is above the limit: the meter's best place is below it.
+  Object.assign(at("meter"), { max: 1.01, low: 1, high: 1, optimum: 0, value: Math.min(after / wallet.limit, 1.01) });
 }
 
 // --- the course of things ---------------------------------------------------------------------------------------------
