@@ -8,23 +8,27 @@ from typing import Any
 from docutils import nodes
 from docutils.transforms import Transform
 
-WORD = r"\d+(?:\.\d+)?[α-ω]?|[A-Za-zα-ωΑ-Ω∞∅][A-Za-z0-9α-ω]*"
+WORD = r"\d+(?:\.\d+)?[α-ω]?|[A-Za-zα-ωΑ-Ωℓ∞∅][A-Za-z0-9α-ω]*"
 MARK = re.compile(rf"([_^])(\{{[^{{}}]*\}}|\([^()\s]*\)|[−-]?(?:{WORD})′?)")
 """An index or an exponent: in brackets, or one word of letters and digits, perhaps with its sign."""
-BASE = re.compile(r"(?:(?<![\w.])[^\W\d_](?:\d|\u0304|′|')?|(?<=[^\W\d_])[A-ZΑ-Ωα-ω]|(?<![\w.])[a-z]{2,4}|[)\]}‖|])$")
+BASE = re.compile(
+    r"(?:(?<![\w.])[^\W\d_](?:\d|\u0304|′|')?|(?<=[^\W\d_])[A-ZΑ-Ωα-ω]|(?<=[Α-Ωα-ω])[a-z]|(?<![\w.:])[a-z]{2,4}|[)\]}‖|∫])$"
+)
 """What an index may stand at: a letter, the last one of a product, a short word such as *low* or *mean*, a bracket."""
 CODE = (nodes.literal, nodes.literal_block, nodes.raw, nodes.math, nodes.comment, nodes.doctest_block)
 
 
 def pieces(text: str) -> list[tuple[str, str]]:
     """The text cut into runs, each with "" or the mark that it was under: "_" or "^"."""
-    found, start, after = [], 0, False
+    found: list[tuple[str, str]] = []
+    start = 0
     for match in MARK.finditer(text):
         before = text[start : match.start()]
-        if not before and found and after:
-            allowed = True
+        if not before and found:
+            # An exponent after an index, or the other way round; "test_a_b" is a name.
+            allowed = found[-1][1] not in ("", match[1])
         elif match[1] == "^":
-            allowed = bool(re.search(r"[\w)\]}|]$", before))
+            allowed = bool(re.search(r"[\w)\]}|₊]$", before))
         else:
             inside = match[2].strip("{}")
             base = BASE.search(before)
@@ -35,7 +39,7 @@ def pieces(text: str) -> list[tuple[str, str]]:
         if before:
             found.append((before, ""))
         found.append((_bare(match[2]), match[1]))
-        start, after = match.end(), True
+        start = match.end()
     if text[start:]:
         found.append((text[start:], ""))
     return found
