@@ -68,7 +68,7 @@ def cell(place: int, data: Any) -> dict[str, Any] | None:
     except sdp.NotApplicable:
         return None
     mechanism, values = found.mechanism, protocol.scale(data.values)
-    client, messages = timed(lambda: mechanism.encode(values, rng=np.random.default_rng(1)))
+    client, messages = timed(lambda: mechanism.encode(values, rng=np.random.default_rng([*data.name.encode()])))
     users = len(values)
     server, estimate = timed(lambda: mechanism.estimate(messages, users=users))
     truth = np.ravel(mechanism.truth(values))
@@ -202,7 +202,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:,.{digits}g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return "–" if value is None else f"{value:,.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def protocol_table(rows: list[dict[str, Any]]) -> str:
@@ -214,7 +214,7 @@ def protocol_table(rows: list[dict[str, Any]]) -> str:
     found = sorted(by_protocol.items(), key=lambda one: statistics.mean(row["stated_error"] for row in one[1]))
     costs = table(
         ("protocol", "local ε", "messages", "bits", "client, µs", "server, µs a user", "liar"),
-        [(name, number(mine[0]["local_epsilon"], 4), number(mine[0]["messages"]), number(mine[0]["bits"]),
+        [(name, number(mine[0]["local_epsilon"], 4), number(mine[0]["messages"]), f"{mine[0]['bits']:,.4g}",
           number(statistics.median(row["client_microseconds"] for row in mine)),
           number(statistics.median(row["server_microseconds"] for row in mine)),
           number(mine[0]["liar_moves"]) if mine[0]["liar_moves"] is not None else "anything")
@@ -241,8 +241,8 @@ def page(result: dict[str, Any]) -> str:
         "## Protocols on data\n\n"
         "*Error*: root mean square over all options as a share of the users, or of a mean as a share of the range, in "
         "one run; *stated*: what the mechanism says beforehand, on average over the data sets. *Messages* and *bits* "
-        "of a user, on average where their number varies. *Liar*: how many honest users one liar counts for at the most. "
-        "Local ε “–”: the message is in the clear and hides only among others and their noise.\n",
+        "of a user, on average where their number varies. *Liar*: how many honest users one liar counts for at the "
+        "most. Local ε “–”: the message is in the clear and hides only among others and their noise.\n",
     ]
     for task, title in (("frequency", f"Frequencies of {OPTIONS} options"), ("mean", "Means of a number")):
         parts.append(f"### {title}\n\n{protocol_table([row for row in result['protocols'] if row['task'] == task])}\n")

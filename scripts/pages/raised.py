@@ -33,7 +33,8 @@ def pieces(text: str) -> list[tuple[str, str]]:
             inside = match[2].strip("{}")
             base = BASE.search(before)
             # Short words take one sign: "mean_i" is an index, "dp_accounting" a name.
-            allowed = base is not None and (len(base[0]) < 2 or not base[0].isalpha() or len(inside) == 1)
+            short = len(inside) == 1 and text[match.end() : match.end() + 1] != "_"
+            allowed = base is not None and (len(base[0]) < 2 or not base[0].isalpha() or short)
         if not allowed:
             continue
         if before:
