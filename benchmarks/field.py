@@ -68,21 +68,22 @@ def cell(place: int, data: Any) -> dict[str, Any] | None:
     except sdp.NotApplicable:
         return None
     mechanism, values = found.mechanism, protocol.scale(data.values)
-    client, messages = timed(lambda: mechanism.encode(values, rng=np.random.default_rng(1)))
-    server, estimate = timed(lambda: mechanism.estimate(messages))
-    truth, users = np.ravel(mechanism.truth(values)), len(values)
+    client, messages = timed(lambda: mechanism.encode(values, rng=np.random.default_rng([*data.name.encode()])))
+    users = len(values)
+    server, estimate = timed(lambda: mechanism.estimate(messages, users=users))
+    truth = np.ravel(mechanism.truth(values))
     # Means and counts alike as shares of the users, or of the range of a number.
-    width = 1.0 if protocol.name == "laplace" or data.task == "frequency" else 2.0
+    width = 1.0 if protocol.scale is np.asarray else 2.0
     off = (np.ravel(estimate.value) - truth) / (users if data.task == "frequency" else width)
     stated = np.sqrt(np.ravel(mechanism.variance(values))) / (users if data.task == "frequency" else width)
     return {
         "task": data.task, "data": data.name, "protocol": protocol.name,
-        "setting": found.setting, "value": found.value, "epsilon": found.epsilon.upper, "bound": found.epsilon.bound,
+        "setting": found.setting, "epsilon": found.epsilon.upper, "bound": found.epsilon.bound,
         "local_epsilon": mechanism.local_epsilon,
         "error": float(np.sqrt(np.mean(off**2))), "stated_error": float(np.sqrt(np.mean(stated**2))),
         "messages": mechanism.messages_per_user, "bits": mechanism.messages_per_user * mechanism.message_bits,
         "client_microseconds": 1e6 * client / users, "server_microseconds": 1e6 * server / users,
-        "liar_moves": mechanism.influence,
+        "liar_moves": None if math.isinf(mechanism.influence) else mechanism.influence,
     }  # fmt: skip
 
 
@@ -201,7 +202,29 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:,.{digits}g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return "–" if value is None else f"{value:,.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def protocol_table(rows: list[dict[str, Any]]) -> str:
+    """What each protocol costs, once, and its error on every data set."""
+    names = list(dict.fromkeys(row["data"] for row in rows))
+    by_protocol: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_protocol.setdefault(row["protocol"], []).append(row)
+    found = sorted(by_protocol.items(), key=lambda one: statistics.mean(row["stated_error"] for row in one[1]))
+    costs = table(
+        ("protocol", "local ε", "messages", "bits", "client, µs", "server, µs a user", "liar"),
+        [(name, number(mine[0]["local_epsilon"], 4), number(mine[0]["messages"]), f"{mine[0]['bits']:,.4g}",
+          number(statistics.median(row["client_microseconds"] for row in mine)),
+          number(statistics.median(row["server_microseconds"] for row in mine)),
+          number(mine[0]["liar_moves"]) if mine[0]["liar_moves"] is not None else "anything")
+         for name, mine in found])  # fmt: skip
+    errors = table(
+        ("protocol", "stated", *names),
+        [(name, f"{1e4 * statistics.mean(row['stated_error'] for row in mine):.2f}",
+          *(f"{1e4 * row['error']:.2f}" for data in names for row in mine if row["data"] == data))
+         for name, mine in found])  # fmt: skip
+    return f"{costs}\n\nErrors, in units of 1e-4:\n\n{errors}"
 
 
 def page(result: dict[str, Any]) -> str:
@@ -212,24 +235,17 @@ def page(result: dict[str, Any]) -> str:
         "[benchmarks/result.json](../benchmarks/result.json). One accountant for all: every protocol is calibrated by "
         f"the same certified bounds to (ε, δ) = ({EPSILON:g}, {DELTA:g}) for {USERS:,} users, with default "
         "settings. Times are processor times, each table "
-        f"of one run, on {result['machine']['cores']} cores that were busy with other work (load "
-        f"{result['machine']['load']:.1f}); "
+        f"of one run, on {result['machine']['cores']} cores (load "
+        f"{result['machine']['load']:.1f} when it began); "
         "only ratios within a table mean anything elsewhere.\n",
         "## Protocols on data\n\n"
         "*Error*: root mean square over all options as a share of the users, or of a mean as a share of the range, in "
-        "one run; *stated*: what the mechanism says beforehand. *Liar*: how many honest users one liar counts for "
-        "at the most. Local ε “–”: the message is in the clear and hides "
-        "only among dummies.\n",
+        "one run; *stated*: what the mechanism says beforehand, on average over the data sets. *Messages* and *bits* "
+        "of a user, on average where their number varies. *Liar*: how many honest users one liar counts for at the "
+        "most. Local ε “–”: the message is in the clear and hides only among others and their noise.\n",
     ]
-    for name in dict.fromkeys(row["data"] for row in result["protocols"]):
-        mine = sorted((row for row in result["protocols"] if row["data"] == name), key=lambda row: row["stated_error"])
-        size = f", {OPTIONS} options" if mine[0]["task"] == "frequency" else ""
-        parts.append(f"### {name} ({mine[0]['task']}{size})\n")
-        parts.append(table(
-            ("protocol", "local ε", "error", "stated", "messages", "bits", "client, µs", "server, µs a user", "liar"),
-            [(row["protocol"], number(row["local_epsilon"], 4), f"{row['error']:.2e}", f"{row['stated_error']:.2e}",
-              str(row["messages"]), f"{row['bits']:,}", number(row["client_microseconds"]),
-              number(row["server_microseconds"]), number(row["liar_moves"])) for row in mine]) + "\n")  # fmt: skip
+    for task, title in (("frequency", f"Frequencies of {OPTIONS} options"), ("mean", "Means of a number")):
+        parts.append(f"### {title}\n\n{protocol_table([row for row in result['protocols'] if row['task'] == task])}\n")
     parts.append("## A certified ε against literal Algorithm 1\n\nAny 1-LDP randomizer, δ = 0.01/n.\n")
     parts.append(table(("n", "ε", "slack", "ours, ms", "Algorithm 1, s", "ratio"), [
         (f"{row['users']:.0e}", f"{row['epsilon']:.6g}", f"{row['slack']:.1e}", number(1000 * row["seconds"]),

@@ -90,14 +90,21 @@ class Protocol:
     kind: Callable[..., Any]
     find: str | None = None
     scale: Callable[[Any], Any] = np.asarray
+    planned: bool = False
+    """Several settings are one design, which the planner chooses."""
 
     def settings(self) -> dict[str, Any]:
-        bins = {"bins": 61} if self.kind is sdp.BallsIntoBins else {}
-        return {"options": OPTIONS, **bins} if self.task == "frequency" else EXTRA.get(self.name, {})
+        options = {"options": OPTIONS} if self.task == "frequency" else {}
+        return {**options, **EXTRA.get(self.name, {})}
 
 
-EXTRA: dict[str, dict[str, Any]] = {"duchi": {"dimension": 1}, "harmony": {"dimension": 1}}
-"""Settings of protocols for means."""
+EXTRA: dict[str, dict[str, Any]] = {
+    "balls-into-bins": {"bins": 61},
+    "poisson-dump": {"honest": USERS},
+    "duchi": {"dimension": 1},
+    "harmony": {"dimension": 1},
+}
+"""Settings besides the number of options and the one that is found."""
 
 
 def _signed(values: Any) -> Any:
@@ -122,18 +129,39 @@ PROTOCOLS = (
     Protocol("balls-into-bins", "frequency", sdp.BallsIntoBins, "share"),
     Protocol("cheu-zhilyaev", "frequency", sdp.CheuZhilyaev),
     Protocol("balcer-cheu", "frequency", sdp.BalcerCheu),
+    Protocol("poisson-dump", "frequency", sdp.PoissonDUMP, "mean"),
+    Protocol("cancelling-noise", "frequency", sdp.CancellingNoise, planned=True),
     Protocol("laplace", "mean", sdp.Laplace),
     Protocol("piecewise", "mean", sdp.Piecewise, scale=_signed),
     Protocol("duchi", "mean", sdp.Duchi, scale=_column),
     Protocol("harmony", "mean", sdp.Harmony, scale=_column),
+    Protocol("split-and-mix", "mean", sdp.SplitAndMix, planned=True),
 )
 
 
+@dataclass(frozen=True)
+class Found:
+    """A protocol that meets the target."""
+
+    mechanism: Any
+    epsilon: Any
+    setting: str
+
+
 @cache
-def calibrated(place: int) -> Any:
-    """The protocol at this place, calibrated to the target by the quick bounds."""
+def calibrated(place: int) -> Found:
+    """The protocol at this place, at the target by the quick bounds."""
     protocol = PROTOCOLS[place]
-    return sdp.calibrate(
+    if protocol.planned:
+        task = sdp.tasks.Frequency(OPTIONS) if protocol.task == "frequency" else sdp.tasks.Mean(0, 1)
+        best = sdp.plan(
+            task, users=USERS, epsilon=EPSILON, delta=DELTA, mechanism=protocol.name, rests_on="shuffler"
+        ).best
+        assert best is not None
+        mechanism = best.plan.mechanism
+        return Found(mechanism, sdp.amplify(mechanism, USERS, effort="quick").epsilon(DELTA), "design")
+    found = sdp.calibrate(
         protocol.kind, users=USERS, epsilon=EPSILON, delta=DELTA, find=protocol.find, effort="quick",
         **protocol.settings(),
     )  # fmt: skip
+    return Found(found.mechanism, found.epsilon, found.setting)

@@ -13,7 +13,7 @@ author = "the shuffledp authors"
 copyright = "the shuffledp authors, Apache 2.0"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_design", "source_page", "plain_docstring"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_design", "source_page", "plain_docstring", "raised"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4

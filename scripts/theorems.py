@@ -31,6 +31,10 @@ MOST_TESTS = 3
 """Named for each statement; there may be more."""
 REFUSAL = re.compile("bad_|refus|sentence|no_message|errors$")
 """Tests of what is not computed stand last."""
+KEYS = ("VR", "MDP", "LC", "FDP", "PB", "FMT21", "FMT23", "SCW25", "BC20", "BCJM21", "CZ22", "GKMPS21", "LWY22",
+        "BBGN20", "DUMP")  # fmt: skip
+"""Sources in the order of the page's list."""
+OWN = "Of this project and of textbooks"
 LABEL = re.compile(r"(Theorem|Requires|Returns|Deviates):\s*(.*)")
 
 
@@ -174,20 +178,34 @@ def _most_about(statement: Statement, tests: list[tuple[Path, str]]) -> list[tup
 
 @cache
 def table() -> str:
-    """The same for every page: made once in a process."""
-    lines = ["| statement | what it says | requires | deviates | code | tests |", "|---|---|---|---|---|---|"]
+    """A table for each source, in the order of the list of keys; the same for every page: made once in a process."""
+    groups: dict[str, list[Statement]] = {key: [] for key in (*KEYS, "")}
     for statement in statements():
-        head, colon, detail = statement.parts["Theorem"].partition(": ")
+        groups[source_of(statement)].append(statement)
+    return "\n\n".join(
+        f"### {f'Of [{key}]' if key else OWN}\n\n{_rows(found)}" for key, found in groups.items() if found
+    )
+
+
+def source_of(statement: Statement) -> str:
+    """The key at the head of what it cites; "" where the proof is ours or a textbook's."""
+    found = re.match(r"\W*\[([A-Z]{2,}\d*)\b", statement.parts["Theorem"])
+    return found[1] if found else ""
+
+
+def _rows(found: list[Statement]) -> str:
+    lines = ["| statement | requires | code and tests |", "|---|---|---|"]
+    for statement in found:
+        head, colon, detail = _plain(statement.parts["Theorem"]).partition(": ")
         code = statement.file.relative_to(PACKAGE).as_posix()
+        deviates = _plain(statement.parts.get("Deviates", ""))
         cells = [
-            f"**{head.rstrip('.')}**{colon}{detail}",
-            statement.summary,
-            statement.parts.get("Requires", "–"),
-            statement.parts.get("Deviates", "–"),
-            f"`{statement.name}` in [{code}](../src/shuffledp/{code}#{statement.name.rpartition('.')[2]})",
-            _tests_cell(statement),
+            f"**{head.rstrip('.')}**{colon}{detail}<br>*{_plain(statement.summary).rstrip('.')}.*",
+            _plain(statement.parts.get("Requires", "–")) + (f"<br>**Deviates**: {deviates}" if deviates else ""),
+            f"`{statement.name}` in [{code}](../src/shuffledp/{code}#{statement.name.rpartition('.')[2]})<br>"
+            + _tests_cell(statement),
         ]
-        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines)
 
 
@@ -202,8 +220,12 @@ def _link(path: Path, name: str) -> str:
     return f"[{file}::{name}](../tests/{file}#{name})"
 
 
-def _cell(text: str) -> str:
-    return text.replace("``", "`").replace("|", r"\|")
+def _plain(text: str) -> str:
+    """A docstring's words as Markdown: their underscores and stars are no emphasis."""
+    parts = re.split(r"(`[^`]*`)", re.sub(r"(?<=[\w)])_\+", "₊", text.replace("``", "`")))
+    return "".join(
+        one if place % 2 else re.sub(r"(?<=[)'∫])_(?=\S)|(?<=\w)\*", r"\\\g<0>", one) for place, one in enumerate(parts)
+    )
 
 
 def renewed(page: str) -> str:

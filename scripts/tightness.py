@@ -30,13 +30,13 @@ between it and the smaller guarantee. No guarantee can be below the attack. A la
 somewhere between: either a better proof or a better attack is missing; below the table is which, where it is more than
 {MOST_GAP:g}%. The attacks let all others hold one value, or values drawn from one law.
 
-χ* is what counts where many take part: χ*² = max over x0, x1, x of Σ_y (R_x0−R_x1)²/R_x, and a shuffled round is
-Gaussian with μ = χ*/√n in the limit. It is told where a mechanism states every law of other users; where these are more
-than there are, it is an upper bound.
+χ\\* is what counts where many take part: χ\\*² = max over x0, x1, x of Σ_y (R_x0−R_x1)²/R_x, and a shuffled round is
+Gaussian with μ = χ\\*/√n in the limit. It is told where a mechanism states every law of other users; where these are
+more than there are, it is an upper bound.
 
 Made by `scripts/tightness.py`.
 
-| mechanism | local ε0 | quick bounds | bound | all crowds | attack attains | gap | χ* |
+| mechanism | local ε0 | quick bounds | bound | all crowds | attack attains | gap | χ\\* |
 |---|---|---|---|---|---|---|---|
 """
 WHY = {

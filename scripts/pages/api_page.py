@@ -43,6 +43,13 @@ TITLES = {
 }
 """The pages in their order, by the part of the package where a name is defined."""
 
+VALUES = {
+    "BOUNDS": "All bounds that are looked at without being passed by hand.",
+    "BOUND_OF": "Each bound by the name that ``bound=`` and ``--bound`` take.",
+    "TASKS": "All tasks.",
+}
+"""What public tables of values hold; they have no docstring of their own."""
+
 
 def public_names(namespace: str) -> list[str]:
     """What a namespace imports as itself, or lists in ``__all__``."""
@@ -104,12 +111,12 @@ def _index(parts: dict[str, dict[str, tuple[str, object]]]) -> str:
         lines += [heading, "-" * len(heading), "", ".. list-table::", "   :widths: 30 70", ""]
         for name, (space, thing) in names.items():
             spoken = space.replace("shuffledp", "sdp", 1)
-            lines += [f"   * - :py:obj:`{spoken}.{name} <{space}.{name}>`", f"     - {_first_line(thing)}"]
+            lines += [f"   * - :py:obj:`{spoken}.{name} <{space}.{name}>`", f"     - {_first_line(name, thing)}"]
         lines += [""]
     return "\n".join([*lines, ".. toctree::", "   :hidden:", "", *(f"   {part}" for part in parts), ""])
 
 
-def _first_line(thing: object) -> str:
+def _first_line(name: str, thing: object) -> str:
     if not callable(thing):
-        return ""
+        return escaped(VALUES[name])
     return escaped(inspect.cleandoc(thing.__doc__ or "").split("\n\n")[0].replace("\n", " "))

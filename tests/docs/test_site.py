@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import importlib
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from markdown_it import MarkdownIt
 from sphinx.search.en import SearchEnglish
 
 import shuffledp as sdp
@@ -26,6 +28,7 @@ with pytest.MonkeyPatch.context() as patch:
     matrix_page = importlib.import_module("matrix_page")
     staging = importlib.import_module("staging")
     api_page = importlib.import_module("api_page")
+    raised = importlib.import_module("raised")
 
 
 @pytest.fixture(scope="session")
@@ -147,6 +150,34 @@ def test_a_page_that_no_list_names_is_listed(tmp_path: Path) -> None:
         (tmp_path / name).write_text("# x\n")
     staging._list_others(tmp_path)
     assert (tmp_path / "index.md").read_text().endswith(":::{toctree}\n:hidden:\n\n/spark\n:::\n")
+
+
+def test_indices_and_exponents_are_set() -> None:
+    """Of formulas in plain text; names with an underscore stay what they are."""
+
+    def html(text: str) -> str:
+        marks = {"": "{}", "_": "<sub>{}</sub>", "^": "<sup>{}</sup>"}
+        return "".join(marks[mark].format(html(words) if mark else words) for words, mark in raised.pieces(text))
+
+    assert html("x_1^0, D_{e^ε}(P‖Q)") == "x<sub>1</sub><sup>0</sup>, D<sub>e<sup>ε</sup></sub>(P‖Q)"
+    assert html("e^−ε·(1 − δ), 2^-64, e^(−αε)x") == "e<sup>−ε</sup>·(1 − δ), 2<sup>-64</sup>, e<sup>−αε</sup>x"
+    assert html("mean_i f_{I∖i}, e^{tG_x}") == "mean<sub>i</sub> f<sub>I∖i</sub>, e<sup>tG<sub>x</sub></sup>"
+    for name in ("dp_accounting", "test_both_sides.py", "1e6_000", "a/test_krr.py::test_a_large_one", "jax_privacy"):
+        assert html(name) == name
+
+
+def test_no_page_has_emphasis_by_accident() -> None:
+    """An underscore or a star of a formula that ate its neighbours: both marks would be missing from the page."""
+    reader = MarkdownIt("commonmark").enable("table")
+    found = []
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        for block in reader.parse(page.read_text("utf-8")):
+            parts = block.children or []
+            for before, mark in itertools.pairwise(parts):
+                glued = before.type == "text" and before.content[-1:].isalnum()
+                if mark.type == "em_open" and (mark.markup == "_" or glued):
+                    found.append(f"{page.name}: {block.content[:80]}")
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("name", ["krr", "balcer-cheu", "privunit-optimized", "gaussian", "poisson-dump", "laplace"])

@@ -42,7 +42,7 @@ def test_check_only_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert page.read_text("utf-8") == old
     assert theorems.main([], page) == 0
     new = page.read_text("utf-8")
-    assert new.startswith(f"head\n{theorems.BEGIN}\n\n| statement |")
+    assert new.startswith(f"head\n{theorems.BEGIN}\n\n### Of [VR]\n\n| statement |")
     assert new.endswith(f"|\n\n{theorems.END}\nfoot\n")
     assert theorems.main(["--check"], page) == 0
 
@@ -80,6 +80,8 @@ def test_every_citation_key_is_explained() -> None:
         for key in re.findall(r"\[([A-Z]{2,}\d*)\b", text)
     }
     assert used <= keys
+    assert keys == set(theorems.KEYS)
+    assert {theorems.source_of(statement) for statement in theorems.statements()} <= {*keys, ""}
 
 
 # --- tests that are named: by what really stands in them, where the script reads their source -------------------------

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 import shuffledp as sdp
 from shuffledp.reproduction import ITEMS
-from shuffledp.reproduction.vr_table_4 import PRINT, halved, rounded_up, units
+from shuffledp.reproduction.vr_table_4 import PRINT, as_printed, halved, rounded_up, units, with_allowance
 from tests.oracle.floating import delta_published_float, epsilon_published_float
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +52,25 @@ def test_table_4(local: float, users: int) -> None:
         assert units(found, printed) == missing
         last = Decimal(1).scaleb(Decimal(printed).as_tuple().exponent)  # type: ignore[arg-type]
         assert str(Decimal(rounded_up(found, printed)) + missing * last) == printed
+
+
+@pytest.mark.parametrize(("local", "users"), sorted(ABOVE))
+def test_table_4_program(local: float, users: int) -> None:
+    """The six that are above Algorithm 1: by halving with the allowance, and by the oracle's δ on both sides of it."""
+    key, delta, ratio = (local, users, 20), 0.01 / users, math.exp(local)
+    curve = sdp.amplify(sdp.VariationRatio.of_ldp(local), users, bound="stronger-clone")
+    program = halved(local, with_allowance(local, users, lambda asked: curve.epsilon(asked).upper), 20)
+    assert as_printed(key, program) == PRINT[key][0]
+    if users > 10**6:
+        return
+
+    def enough(epsilon: float) -> bool:
+        added = delta / 10 * (ratio - math.exp(epsilon)) / (ratio + 1)
+        share = (ratio - 1) / (ratio + 1)
+        return delta_published_float(ratio, share, ratio, ratio, users, epsilon) + added <= delta
+
+    assert enough(program)
+    assert not enough(program - local / 2**20)
 
 
 def subset_blanket(ratio: float, options: int, size: int, users: int, epsilon: float) -> float:

@@ -126,7 +126,7 @@ def group(curve: PrivacyCurve, size: float) -> PrivacyCurve:
     it is the curve itself.
 
     >>> import shuffledp as sdp
-    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000, effort="quick")
     >>> print(f"{curve.epsilon(delta=1e-6).upper:.4f} {sdp.group(curve, 2).epsilon(delta=1e-6).upper:.4f}")
     0.0675 0.1418
     """

@@ -87,7 +87,7 @@ def renyi(curve: PrivacyCurve) -> RenyiCurve:
     ``curve`` is one of ``amplify``, ``subsample`` or ``compose``; rounds add up.
 
     >>> import shuffledp as sdp
-    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000, effort="quick")
     >>> sdp.renyi(curve).divergence(order=2.0).upper < 0.00037
     True
     """

@@ -252,7 +252,7 @@ def compose(
     raise ε (1e-4, or 2.5e-4 for more than ten different curves); what it did raise is in ``slack``.
 
     >>> import shuffledp as sdp
-    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000, effort="quick")
     >>> sdp.compose(curve, 10).epsilon(delta=1e-6).upper < 0.232
     True
     """

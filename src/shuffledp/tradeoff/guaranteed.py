@@ -150,7 +150,7 @@ def trade_off(
     ``curve.delta`` does, several times slower; otherwise it is up to 1e-4 of itself above.
 
     >>> import shuffledp as sdp
-    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000, effort="quick")
     >>> tests = sdp.trade_off(curve, points=40)
     >>> float(tests.tpr(0.01)) < 0.0106  # of 1% false alarms
     True

@@ -30,7 +30,7 @@ class Risk:
     of the curve's value there; ``attained`` is what a known attack on a real dataset reaches, None if unknown.
 
     >>> import shuffledp as sdp
-    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000, effort="quick")
     >>> risk = sdp.AttackRisk(curve).bayes_risk(prior=0.5)
     >>> print(f"{float(risk):.4f}", risk.certified, risk.bound)
     0.4962 True optimal
@@ -57,7 +57,7 @@ class AttackRisk:
     Returns: certified bounds where the curve's values are, the round-off included.
 
     >>> import shuffledp as sdp
-    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
+    >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000, effort="quick")
     >>> risk = sdp.AttackRisk(curve)
     >>> risk.advantage().value < 0.0077, risk.tpr(fpr=0.01).value < 0.0106
     (True, True)
