@@ -137,11 +137,11 @@ class Location(Task):
         metric = [mechanism.name for mechanism in offered if isinstance(mechanism, HasNeighbours)]
         if len(metric) == len(offered):
             return ""
-        names = " and ".join(metric)
-        who = f"Only {names}" if metric else "None of these"
-        verb = "promise" if len(metric) > 1 else "promises"
         what = "distances, that near places are hidden better than far ones"
-        return f"{who} {verb} {what}; the others hide all cells alike."
+        if not metric:
+            return f"None of these promises {what}: all cells are hidden alike."
+        verb = "promise" if len(metric) > 1 else "promises"
+        return f"Only {' and '.join(metric)} {verb} {what}; the others hide all cells alike."
 
     def sample(self, mechanism: Mechanism) -> Array:
         if not _takes_places(mechanism):

@@ -28,9 +28,11 @@ PARTS_OF_A_RANGE = 20
 
 @dataclass
 class Seen:
-    """Seen that stand in cells, or in lists in cells: kept up to date batch by batch."""
+    """Values that stand in cells, or in lists in cells: kept up to date batch by batch."""
 
     count: int = 0
+    missing: int = 0
+    """How many among numbers are none."""
     numbers: bool = True
     dates: bool = True
     truths: bool = True
@@ -46,7 +48,9 @@ class Seen:
 
         array = cell.plain(array)
         if cell.is_numeric(array) or self._are_numbers(array, rules):
-            array = array.filter(pa.array(~cell.gaps(array, rules.gaps, numeric=True)))
+            gaps = cell.gaps(array, rules.gaps, numeric=True)
+            self.missing += int(gaps.sum())
+            array = array.filter(pa.array(~gaps))
             found, _ = cell.floats(array)
             finite = found[np.isfinite(found)]
             if finite.size:
