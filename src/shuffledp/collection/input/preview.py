@@ -207,6 +207,11 @@ class _Looked:
                 f"{WHO}: column {self.names[0]!r} has {found} different values in {self.rows:,} rows, too many for "
                 f"categories; is it the right column? Or give --categories FILE."
             )
+        if steps and seen.some_dates and not seen.dates:
+            raise ValueError(
+                f"{WHO}: column {self.names[0]!r} of {self.title} has days such as 2026-01-31 and other texts, which "
+                f"have no order; write all days in this form."
+            )
         told = seen.every_step() if steps else seen.in_order()
         if self.rules.missing == CATEGORY and not steps:
             told = (*told, NO_VALUE)

@@ -35,6 +35,7 @@ class Seen:
     """How many among numbers are none."""
     numbers: bool = True
     dates: bool = True
+    some_dates: bool = False
     truths: bool = True
     low: float = math.inf
     high: float = -math.inf
@@ -61,7 +62,9 @@ class Seen:
         told = cell.trimmed(cell.labels(array))
         told = pc.replace_substring_regex(told, cell.WHOLE, r"\1")
         self.count += len(array)
-        self.dates = self.dates and bool(pc.all(pc.match_substring_regex(told, DAY)).as_py() in (True, None))
+        days = pc.match_substring_regex(told, DAY)
+        self.dates = self.dates and bool(pc.all(days).as_py() in (True, None))
+        self.some_dates = self.some_dates or bool(pc.any(days).as_py())
         self._keep(pc.unique(told).to_pylist())
 
     @staticmethod
