@@ -47,6 +47,16 @@ TEXTS = {
     "onecoordinate.csv": "place\n47.0\n",
     "threecoordinates.csv": "place\n47;8;9\n",
     "users.csv": "who,age\na,30\n,40\n",
+    "percent.csv": "age\n4711%\n",
+    "euro.csv": "age\n€4711\n",
+    "thousands.csv": 'age\n"4,711"\n',
+    "spaced.csv": "name, age\nhunter2, 30\n",
+    "days.csv": "day\n2026-01-31\n31.01.2026\n",
+    "minutes.csv": "lat,lon\n47°11'N,8°30'E\n",
+    "swapped.csv": "lat,lon\n8.5,47.11\n",
+    "likejson.csv": 'likes\n"[""tea"", ""milk""]"\n',
+    "equals.csv": "rated\ntea=5;milk=3\n",
+    "rows.json": '[{"age": 4711}]',
     "notes.txt": "hunter2",
     "categories.txt": "tea\nmilk\n",
 }
@@ -157,6 +167,16 @@ COLLECT: list[tuple[str, str]] = [
     ("map threecoordinates.csv --column place", "expected two coordinates in every row"),
     ("both good.csv --column age --column lat --column lon", "one for each of 2 coordinates, got 3"),
     ("both good.csv --column age", "good.csv, row 1, column 'age': expected 2 numbers in every row"),
+    ("age percent.csv --column age", "got a text that is no number in 1 of 1 values; numbers are written as 1234.5"),
+    ("age euro.csv --column age", "got a text that is no number in 1 of 1 values; numbers are written as 1234.5"),
+    ("age thousands.csv --column age", "got a text that is no number in 1 of 1 values; numbers are written as 1234.5"),
+    ("age spaced.csv --column age", "has no column 'age'; it has name, age; did you mean ' age'"),
+    ("age rows.json --column age", "got 'rows.json'; save its rows as one of these, such as CSV"),
+    ("map minutes.csv --column lat --column lon", "expected numbers as coordinates, got a text that is no number"),
+    ("map swapped.csv --column lat --column lon", "plan a larger map, or see whether the coordinates are swapped"),
+    ("map swapped.csv --column lat", "expected two coordinates in every row"),
+    ("likes likejson.csv --column likes", "expected one of the plan's 3 categories, got something else in 1 of 1"),
+    ("rated equals.csv --column rated", "expected pairs such as key:2.5, divided by ';'"),
     ("age users.csv --column age --user who", "expected a user in every row, got 1 rows without one"),
 ]
 PLAN: list[tuple[str, str]] = [
@@ -173,6 +193,9 @@ PLAN: list[tuple[str, str]] = [
     ("--input good.csv --column age --task meen", "task must be one of frequency, mean"),
     ("--input good.csv --column age --low 1 --low 2 --high 5", "this task takes --low once, got it 2 times"),
     ("--input good.csv --column age --task frequency --low 0", "--low does not go with --task frequency"),
+    ("--input good.csv --column 2", "has no column '2'; it has name, age, likes, lat, lon"),
+    ("--input rows.json --column age", "save its rows as one of these, such as CSV"),
+    ("--input days.csv --column day --task counts-over-time", "has days such as 2026-01-31 and other texts"),
     ("--input good.csv --column age --epsilon 2", "--epsilon was given twice"),
 ]
 

@@ -253,6 +253,17 @@ def test_kind_and_range_are_read(data: Any, task: str, domain: dict[str, Any]) -
     assert found.read if task != "count" else not found.read
 
 
+def test_gaps_are_pointed_out_before_a_plan_is_made() -> None:
+    """What `collect` would stop at, and categories that look as if they stood for none; neither count nor row."""
+    gaps = "Some rows have no value, and collect will refuse them"
+    for cells in (pa.array([1.5, None, 2.5]), pa.array(["1.5", "NaN", "2.5"]), pa.array(["a", "", "a", "b", "b"])):
+        assert gaps in sdp.collection.preview(cells).words()
+        assert gaps not in sdp.collection.preview(cells, rules=Rules(missing="drop")).words()
+    states = pa.array(["TX", "NA", "TX", "AK", "AK"])
+    assert "One category is 'NA'" in sdp.collection.preview(states).words()
+    assert "NA" not in sdp.collection.preview(states, rules=Rules("category", ("NA",))).words()
+
+
 def test_what_is_given_is_not_read() -> None:
     from shuffledp.tasks.given import Given
 

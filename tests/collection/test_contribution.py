@@ -235,10 +235,15 @@ def test_one_row_of_each_is_a_user_each(tmp_path: Path) -> None:
     assert report.guarantee == Guarantee(plan, users)
     assert f"At most one row of each of {users:,} people" in report.statement()
     assert report.guarantee.claim() == Guarantee(plan, users).claim()
+    ids_apart = "Each id of the users' column is another person."
+    assert ids_apart in report.document()["guarantee"]["conditions"]
+    assert f"\n- {ids_apart}\n" in (tmp_path / "bounded" / "report.md").read_text("utf-8")
     report = collect(plan, data, "value", out=tmp_path / "rows")
     assert report.guarantee.users == ROWS
     assert "Each row was taken as one person" in report.statement()
-    assert "Each row was taken as one person" in (tmp_path / "rows" / "report.md").read_text("utf-8")
+    page = (tmp_path / "rows" / "report.md").read_text("utf-8")
+    assert "Each row was taken as one person" in page
+    assert "\n- Each row is another person.\n" in page
     assert report.document()["rows"] == {"used": ROWS, "left_out": 0, "users": None, "per_person": 1}
 
 

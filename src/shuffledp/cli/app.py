@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Annotated
 
@@ -15,6 +16,8 @@ from shuffledp.version import __version__
 
 BAD = (TyperException, ShuffledpError, ValueError, TypeError, OverflowError, OSError, MemoryError)
 """What bad input, or asking for too much, raises."""
+NOT_PARSED = re.compile(r"Input should be a valid (number|integer), unable to parse string as an? \w+")
+"""The parser's words for what is no number."""
 STOPPED = 130
 """What a shell calls a program that Ctrl-C ended."""
 
@@ -85,6 +88,7 @@ def _stopped() -> None:
 def _sentence(error: TyperException) -> str:
     """The parser's complaint as a full sentence, with what was typed where it says so."""
     text = error.format_message() if hasattr(error, "format_message") else str(error)
+    text = NOT_PARSED.sub("expected a number such as 0.5 or 1e-8", text)
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 from shuffledp.cli import options, show
 from shuffledp.collection.ask import CONFIDENCE, ask
-from shuffledp.document import json_text
+from shuffledp.document import json_text, share_text
 
 BETWEEN = "\x1f"
 """Between the two ends of a range that the parser takes as one text: no label has it."""
@@ -41,7 +41,12 @@ def command(
         ),
     ] = None,
     quantile: Annotated[
-        list[float] | None, typer.Option(help="The first value that this share of users do not exceed; repeatable.")
+        list[float] | None,
+        typer.Option(
+            parser=options.number,
+            metavar="SHARE",
+            help="The first value that this share of users, 50% or 0.5, do not exceed; repeatable.",
+        ),
     ] = None,
     confidence: options.Confidence = CONFIDENCE,
     mechanism_file: options.MechanismFile = None,
@@ -64,4 +69,4 @@ def command(
         told = dict(answer.summary())
         first = told.get("users", told.get("value", ""))
         rows.append((answer.heading, f"{first}  ({told['interval']})"))
-    show.rows(f"Answers, with intervals of confidence {confidence:g}", rows)
+    show.rows(f"Answers, with {share_text(confidence)} intervals", rows)

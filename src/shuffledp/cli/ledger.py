@@ -18,7 +18,6 @@ from shuffledp.collection.account import RESERVED
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.ledger_place import LedgerAddress
-from shuffledp.collection.report import accepted_words, standing_document
 from shuffledp.collection.standing import Standing
 from shuffledp.document import json_text, typed
 from shuffledp.planner.plan_file import Plan
@@ -105,13 +104,11 @@ def show(
     for standing in standings:
         warn(standing.warnings)
     if json:
-        typer.echo(
-            json_text({"ledger": str(ledger.path), "populations": [standing_document(one) for one in standings]})
-        )
+        typer.echo(json_text({"ledger": str(ledger.path), "populations": [one.document() for one in standings]}))
         return
     for standing in standings:
         _print(standing)
-    if words := accepted_words(standings[0]):
+    if words := standings[0].accepted_words():
         typer.echo(words)
 
 

@@ -250,5 +250,5 @@ def show_ranking(ranking: Ranking) -> None:
         console.print(Text(line), soft_wrap=True)
     if ranking.refusals:
         console.print("\nLeft out:", highlight=False)
-        for line in ranking.left_out():
-            console.print(Text(f"  {line}"), soft_wrap=True)
+        for line in overview.wrapped(ranking.left_out(), console.width, "  "):
+            console.print(Text(line), soft_wrap=True)

@@ -174,7 +174,7 @@ def run(request: Request, engine: Engine) -> Report:
     if job is None:
         job, guarantee = _begun(request, engine, ledger)
     else:
-        guarantee = _guarantee(job.plan, job.rows, request.table.per_person, job.start.draws)
+        guarantee = _guarantee(job.plan, job.rows, request.table, job.start.draws)
         guarantee.demand(request.allow_weaker)
     with job.alone(), _kept(job, ledger):
         if ledger is not None:
@@ -197,7 +197,7 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
     rows = engine.check(table, column)
     if rows == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-    guarantee = _guarantee(plan, rows, table.per_person, draws)
+    guarantee = _guarantee(plan, rows, table, draws)
     guarantee.demand(request.allow_weaker)
     if ledger is not None and request.ahead > 1:
         ledger.demand_room(guarantee, request.ahead)
@@ -219,13 +219,13 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
     return Job.begin(request.out, start, engine.name), guarantee
 
 
-def _guarantee(plan: Plan, rows: int, per_person: int, draws: bool) -> Guarantee:
+def _guarantee(plan: Plan, rows: int, table: Table, draws: bool) -> Guarantee:
     """What is promised to the users who are all rows, or will be drawn out of them."""
     if not draws:
-        return Guarantee(plan, rows, per_person)
+        return Guarantee(plan, rows, table.per_person, by_id=table.by_id)
     planned = plan.schedule
     users = min(rows, planned.expected) if planned.rate is None else math.floor(planned.rate * rows)
-    return Guarantee(plan, users, per_person, rows)
+    return Guarantee(plan, users, table.per_person, rows, table.by_id)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -167,6 +167,8 @@ class Guarantee:
     per_person: int = 1
     out_of: int | None = None
     """Out of how many rows these were drawn here; None where the plan says it of a sample that was drawn elsewhere."""
+    by_id: bool = field(default=False, compare=False)
+    """Whether a column of the input says whose the rows are."""
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -295,7 +297,10 @@ class Guarantee:
         """What must be so for the promise to hold."""
         plan = self.plan
         drawn = replace(self.schedule, rounds=plan.rounds)
-        return conditions(plan.mechanism, drawn, colluding=self.recipe.colluding, per_person=self.per_person, rows=True)
+        return conditions(
+            plan.mechanism, drawn, colluding=self.recipe.colluding, per_person=self.per_person, rows=True,
+            by_id=self.by_id,
+        )  # fmt: skip
 
     def statement(self, command: str = "") -> Statement:
         """The promise of this round for people who must defend it, with all planned rounds beside it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from shuffledp.array import Bools, Floats, Integers
+from shuffledp.collection.estimate_text import decimals
 from shuffledp.collection.lettering import Lettering
 from shuffledp.figure import COLOURS
 from shuffledp.tasks.quantity import Quantity
@@ -238,7 +239,7 @@ class DotPanel(Panel):
         if ends is None:
             return _number(float(f"{value:.5g}"))
         low, high = (float(one[place]) for one in ends)
-        places = _places((high - low) / 2)
+        places = decimals((high - low) / 2)
         said = [f"{one:,.{places}f}".replace("-", "−") for one in (value, low, high)]
         return f"{said[0]}  ({said[1]} … {said[2]})"
 
@@ -448,13 +449,6 @@ class CellPanel(Panel):
 def _number(value: float, place: float | None = None) -> str:
     del place
     return f"{value:,.10g}".replace("-", "−")
-
-
-def _places(reach: float) -> int:
-    """How many places behind the point are worth writing where this is how far an interval reaches."""
-    if not 0.0 < reach < np.inf:
-        return 2
-    return int(np.clip(2 - np.floor(np.log10(reach)), 0, 12))
 
 
 def _round_steps() -> Iterator[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure
-from shuffledp.bounds.schedule import CONDITION
+from shuffledp.collection import estimate_text
 from shuffledp.collection.ask import NODES, document_of, questions_of
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.input.table import RowCount
 from shuffledp.collection.manner import USUAL, Manner
+from shuffledp.collection.promise_text import PromiseText
+from shuffledp.collection.report_page import page
 from shuffledp.collection.result import demand_place, frame_of, rows_of, save, table_of, write_estimates
 from shuffledp.collection.standing import Standing
-from shuffledp.document import BEYOND, epsilon_is, epsilon_text, json_text, rounded_up, settings_text, typed
+from shuffledp.document import epsilon_is, epsilon_text, json_text, typed
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.metric.amplification import MetricVariationRatio
 from shuffledp.readable import Readable
 from shuffledp.tasks.column import Tally
 from shuffledp.tasks.quantity import Quantity
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-ROWS_SHOWN, LINES_SHOWN, QUESTIONS_SHOWN = 20, 10, 10
+QUARTILES = {"lower quartile": 0.25, "median": 0.5, "upper quartile": 0.75}
 NEXT_PLAN = "next-plan.json"
 """The plan of the next round, where what it asks depends on this one."""
 ONE_PARTY = (
@@ -112,7 +112,7 @@ class Report(Readable):
             "asked": self.asked,
             "estimates": rows_of(self.quantities, self.confidence),
             **({NODES: document_of(self.estimate)} if isinstance(plan.task, Ranges) else {}),
-            "ledger": None if self.standing is None else standing_document(self.standing),
+            "ledger": None if self.standing is None else self.standing.document(),
             "plan": plan.document(),
         }
 
@@ -156,67 +156,13 @@ class Report(Readable):
 
     def statement(self) -> str:
         """The guarantee in words."""
-        held = self.guarantee
-        parts = (
-            self._promise(),
-            self._condition(),
-            self._pairs(),
-            self._despite(),
-            self._alone(),
-            self._rows_used(),
-            self._domain(),
-        )
-        text = " ".join(filter(None, parts))
-        if held.plan.rounds > 1:
-            text += f" Over {held.plan.rounds} such rounds: {epsilon_is(held.epsilon)}."
-        past = 0 if self.standing is None else len(self.standing.entries)
-        if self.standing is not None and past > held.plan.rounds:
-            text += (
-                f" The ledger has {past:,} collections from these people, where the plan is for {held.plan.rounds:,}: "
-                f"all together {epsilon_is(self.standing.epsilon)} at δ = {typed(self.standing.delta)}."
-            )
-        aside = sum(self._aside().values())
-        if aside:
-            text += (
-                f" {aside:,} messages were not as planned: as many users are taken to hide nobody, and are not counted."
-            )
-        if held.epsilon > held.plan.epsilon:
-            text += (
-                f" This is WEAKER than the planned ε = {typed(held.plan.epsilon)}, and was accepted by --allow-weaker."
-            )
-        return text
-
-    def _condition(self) -> str:
-        """How users were drawn, and what is left if somebody learns who was."""
-        held = self.guarantee
-        if not held.schedule.is_sampled:
-            return ""
-        rounds = (
-            "" if held.plan.rounds == 1 else f", and over {held.plan.rounds:,} rounds {epsilon_is(held.known_epsilon)}"
-        )
-        return (
-            f"They were drawn: {held.schedule.words()}. This {CONDITION}; if it is known, a user who was drawn is "
-            f"promised {epsilon_is(held.known)}{rounds}. Estimates are about those who were drawn."
-        )
-
-    def _drawn(self) -> list[tuple[str, str]]:
-        """The same in short."""
-        held = self.guarantee
-        if not held.schedule.is_sampled:
-            return []
-        return [("drawn", held.schedule.words()), *held.schedule.condition(epsilon_is(held.known))]
+        aside = sum(self.set_aside().values())
+        return str(PromiseText(self.guarantee, self._whom(), self._rows_used(), aside, self.standing))
 
     def _rows_used(self) -> str:
         """What was taken as one person."""
         told = ROWS_APART if self.rows is None else self.rows.sentence()
         return " ".join([told, *self.rules.words()])
-
-    def _domain(self) -> str:
-        """What of the domain is no part of the promise."""
-        read = self.guarantee.plan.read_from_data
-        if not read:
-            return ""
-        return f"The plan's {' and '.join(read)} were read from the data: a release of its own, which no ε here covers."
 
     def alone(self) -> str:
         """What whoever ran the collection may want to know, and nobody else; empty where nothing was changed."""
@@ -235,53 +181,11 @@ class Report(Readable):
             f"whose number is not hidden"
         )
 
-    def _despite(self) -> str:
-        """Who may collude, and with how few users the target was planned to hold."""
-        plan = self.guarantee.plan
-        held = f"It holds even if {plan.colluding:,} of the users tell what they sent." if plan.colluding else ""
-        least = "" if plan.minimum is None else f"The target was planned to be met from {plan.minimum:,} users on."
-        return " ".join(filter(None, (held, least)))
-
-    def _alone(self) -> str:
-        """What holds without the shuffler."""
-        local = self.guarantee.plan.mechanism.local_epsilon
-        crowd = self.guarantee.plan.mechanism.crowd
-        if crowd.by_shuffler:
-            whoever = " How many users took part, or collude, does not matter." if crowd.whoever_comes else ""
-            return (
-                "All of it rests on the shuffler, which drew the noise: to who knows the noise, or sees who sent what, "
-                f"the messages promise nothing.{whoever}"
-            )
-        if local is None:
-            return "All of it rests on the shuffler: to who sees who sent them, the messages promise nothing."
-        what = "Each message alone keeps" if crowd.one_each else "All that a user sends keeps"
-        return f"{what} local ε = {rounded_up(local)} even from the shuffler."
-
-    def _promise(self) -> str:
-        held = self.guarantee
-        if math.isinf(held.value.upper):
-            return f"No ε is known that holds at δ = {typed(held.plan.delta)}: it may be {BEYOND}."
-        epsilon, delta = rounded_up(held.value.upper), typed(held.plan.delta)
-        return (
-            f"Whatever one of the {self._whom()}, the probability of any set of shuffled messages "
-            f"changes by at most a factor e^{epsilon}, and by {delta} beyond that: "
-            f"({epsilon}, {delta})-differential privacy, by {held.value.theorem}."
-        )
-
-    def _pairs(self) -> str:
-        """What near values are promised beyond that, where they are."""
-        promise = self.guarantee.plan.pair_promise
-        if promise is None:
-            return ""
-        if self.guarantee.missed_pair is not None:
-            a, b = self.guarantee.missed_pair
-            missed = f"Values {a} and {b}, and perhaps others, MISS the ε of their own that the plan promises"
-            return f"{missed}, which was accepted by --allow-weaker."
-        return f"Every two values keep {promise.words()}, as planned, by {MetricVariationRatio.theorem}."
-
-    def _aside(self) -> dict[str, int]:
+    def set_aside(self) -> dict[str, int]:
         """What was not as planned, where anything was."""
         return {name: number for name, number in self.counts.items() if name != "messages" and number}
+
+    # --- in a few lines -----------------------------------------------------------------------------------------
 
     @property
     def heading(self) -> str:
@@ -290,34 +194,32 @@ class Report(Readable):
     def summary(self) -> list[tuple[str, str]]:
         """The report in a few lines: what each is called, and what it is."""
         held = self.guarantee
-        pairs = [
-            self._took_part(),
-            *self._colluding(),
-            *self._left_out(),
+        return [
+            *self.turnout(),
             ("ε (guaranteed)", epsilon_text(held.value.upper, 7)),
-            *self._all_rounds(),
-            ("δ", typed(held.plan.delta)),
-            *self._drawn(),
-            ("target", f"ε = {typed(held.plan.epsilon)}, " + ("met" if held.kept else "MISSED")),
-            *self._of_a_pair(),
+            *self.promised(),
             ("theorem", held.value.theorem),
-            *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
+            *((f"messages {name}", f"{number:,}") for name, number in self.set_aside().items()),
+            *([] if self.standing is None else self.standing.rows()),
+            *estimate_text.lines(self.quantities, self.manner.sure),
+            *self._quartiles(),
         ]
-        if self.standing is not None:
-            spent, budget = (
-                f"{epsilon_is(self.standing.epsilon, 7)} at δ = {typed(self.standing.delta)}",
-                self.standing.budget,
-            )
-            pairs.append((f"{held.plan.population!r} so far", spent))
-            if budget is not None:
-                words = f"{epsilon_is(self.standing.spent, 7)} of {typed(budget.epsilon)} at δ = {typed(budget.delta)}"
-                pairs.append(("of the budget", words))
-        return pairs + self._largest()
 
-    def _all_rounds(self) -> list[tuple[str, str]]:
-        """ε of whoever takes part in all planned rounds, where there are several."""
-        rounds = self.guarantee.plan.rounds
-        return [] if rounds == 1 else [(f"ε of all {rounds:,} rounds", epsilon_text(self.guarantee.epsilon, 7))]
+    def turnout(self, words: str = "") -> list[tuple[str, str]]:
+        """Whose messages these are, who of them hide nobody, and what was not used."""
+        return [self._took_part(words), *self._colluding(), *self._left_out()]
+
+    def promised(self, attack: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+        """What belongs to the guaranteed ε: of all rounds, at which δ, of which sample, and what was planned.
+
+        ``attack`` is what is said of attacks, beside the ε.
+        """
+        held, plan = self.guarantee, self.guarantee.plan
+        rounds = [] if plan.rounds == 1 else [(f"ε of all {plan.rounds:,} rounds", epsilon_text(held.epsilon, 7))]
+        drawn = held.schedule.is_sampled
+        sample = [("drawn", held.schedule.words()), *held.schedule.condition(epsilon_is(held.known))] if drawn else []
+        target = ("target", f"ε = {typed(plan.epsilon)}, " + ("met" if held.kept else "MISSED"))
+        return [*rounds, *attack, ("δ", typed(plan.delta)), *sample, target, *self._of_a_pair()]
 
     def _of_a_pair(self) -> list[tuple[str, str]]:
         """What every two values are promised, where near ones are promised more."""
@@ -347,18 +249,18 @@ class Report(Readable):
         most = f"at most {self.rows.per_person:,} of each user"
         return [("rows left out", f"{self.rows.left_out:,}: {most}, the first in the order of the input"), *dropped]
 
-    def _largest(self) -> list[tuple[str, str]]:
-        """The largest estimates with their intervals; of a survey, those of each question."""
-        first = {quantity.question: quantity for quantity in reversed(self.quantities)}
-        shown = list(reversed(first.values()))[:QUESTIONS_SHOWN]
-        lines = [line for quantity in shown for line in _lines(quantity, max(1, LINES_SHOWN // len(shown)))]
-        if len(first) > len(shown):
-            lines.append(("…", f"{len(first) - len(shown):,} more questions in estimates.csv"))
-        return lines
+    def _quartiles(self) -> list[tuple[str, str]]:
+        """Where the middle of ordered values is, if the task is ranges."""
+        if not isinstance(self.guarantee.plan.task, Ranges):
+            return []
+        found = [(name, self.quantile(share)) for name, share in QUARTILES.items()]
+        return [(name, f"{one.value} ({one.low} … {one.high})") for name, one in found]
 
     @property
     def remark(self) -> str:
         return "\n".join(filter(None, (self.manner.post_words, self.parties)))
+
+    # --- a picture ----------------------------------------------------------------------------------------------
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """The estimates with their intervals; also to a file where ``path`` names one."""
@@ -378,73 +280,11 @@ class Report(Readable):
         """How many took part, as a picture says it."""
         return f"n = {self.guarantee.users:,}"
 
+    # --- files --------------------------------------------------------------------------------------------------
+
     def markdown(self, proof: str, drawn: bool) -> str:
         """report.md, with what is said of the certificate, and with the picture where there is one."""
-        plan, held = self.guarantee.plan, self.guarantee
-        lower, mechanism = held.value.lower, plan.mechanism.document()
-        facts = [
-            ("population", plan.population),
-            self._took_part(" that took part"),
-            *self._colluding(),
-            *self._left_out(),
-            ("central ε, guaranteed", epsilon_text(held.value.upper)),
-            *self._all_rounds(),
-            ("an attack attains", "none known" if lower is None else f"{lower:.6g}"),
-            ("δ", typed(plan.delta)),
-            *self._drawn(),
-            ("target", f"ε = {typed(plan.epsilon)}, " + ("met" if held.kept else "MISSED")),
-            *self._of_a_pair(),
-            ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
-            ("messages a user", f"{plan.mechanism.messages_per_user:,.4g}"),
-            ("noise is drawn by", "the shuffler" if plan.mechanism.crowd.by_shuffler else "the users"),
-            ("mechanism", f"{mechanism['name']} {settings_text(mechanism['settings'])}".strip()),
-            ("bound", f"{held.value.bound}: {held.value.theorem}"),
-            ("certificate", proof),
-            *((f"messages {name}", f"{number:,}") for name, number in self._aside().items()),
-            *((f"largest standard error{_of(name)}", f"{error:.6g}") for name, error in self.errors().items()),
-            *((f"promised {name.replace('_', ' ')}", f"{number:.6g}") for name, number in plan.promise.items()),
-            ("engine", self.engine),
-        ]
-        parts = [
-            f"# Collection: {plan.task.name}",
-            "## What is promised",
-            self.statement(),
-            self.parties,
-            _table(("", ""), facts),
-            "## Estimates",
-            f"Each interval holds the true value with confidence {self.manner.sure}. All estimates are in estimates.csv"
-            f".{self._of_those_asked()}",
-            *filter(None, [self.manner.post_words]),
-            *(text for quantity in self.quantities for text in self._shown(quantity)),
-            *(["![estimates](estimates.png)"] if drawn else []),
-        ]
-        if self.standing is not None:
-            parts += ["## Ledger", _ledger_words(self.standing)]
-        return "\n\n".join(parts) + "\n"
-
-    def _of_those_asked(self) -> str:
-        """Which options these are, where not all of them."""
-        if self.asked is None:
-            return ""
-        size = self.guarantee.plan.task.domain.size
-        return f" They are of the {self.asked:,} options that were asked for, of {size:,} in all."
-
-    def _shown(self, quantity: Quantity) -> list[str]:
-        known = [place for place in range(len(quantity.labels)) if not math.isnan(quantity.value[place])]
-        order = sorted(known, key=lambda place: -quantity.value[place])
-        rows = []
-        for place in order[:ROWS_SHOWN]:
-            interval = ""
-            if quantity.low is not None and quantity.high is not None:
-                interval = f"{quantity.low[place]:,.6g} … {quantity.high[place]:,.6g}"
-            after = [] if quantity.adjusted is None else [f"{quantity.adjusted[place]:,.6g}"]
-            rows.append((quantity.labels[place], f"{quantity.value[place]:,.6g}", interval, *after))
-        title = quantity.name if len(order) <= ROWS_SHOWN else f"{quantity.name} (largest {ROWS_SHOWN})"
-        head = ("", title, "interval") if quantity.adjusted is None else ("", title, "interval", "adjusted")
-        untold = len(quantity.labels) - len(known)
-        note = f"\n\nOf {untold:,} others nothing is told: their counts are not above their errors." if untold else ""
-        heading = [f"### {quantity.question}"] if quantity.question else []
-        return [*heading, _table(head, rows) + note]
+        return page(self, proof, drawn)
 
     def write(self, directory: Path) -> None:
         """All files of the report into a directory."""
@@ -466,74 +306,9 @@ class Report(Readable):
         """Whether there is a picture: a collection must not fail for want of one, whatever is wrong."""
         if not figure.can_draw():
             return False
-        from shuffledp.collection import plot
-
         try:
-            plot.draw(self.quantities, path, self.manner, self._caption())
+            self.plot(path)
         except Exception:
             path.unlink(missing_ok=True)
             return False
         return True
-
-
-def _of(question: str) -> str:
-    return f" of {question}" if question else ""
-
-
-def _lines(quantity: Quantity, most: int) -> list[tuple[str, str]]:
-    """The largest estimates of one quantity, with their intervals."""
-    head = f"{quantity.question}: " if quantity.question else ""
-    pairs: list[tuple[str, str]] = []
-    for place in sorted(range(len(quantity.labels)), key=lambda place: -quantity.value[place])[:most]:
-        interval = ""
-        if quantity.low is not None and quantity.high is not None:
-            interval = f"  ({quantity.low[place]:,.6g} … {quantity.high[place]:,.6g})"
-        after = "" if quantity.adjusted is None else f"  adjusted {quantity.adjusted[place]:,.6g}"
-        pairs.append((head + quantity.labels[place], f"{quantity.value[place]:,.6g}{interval}{after}"))
-    if len(quantity.labels) > len(pairs):
-        pairs.append((f"{head}…", f"{len(quantity.labels) - len(pairs):,} more in estimates.csv"))
-    return pairs
-
-
-def standing_document(standing: Standing) -> dict[str, Any]:
-    """One population of the ledger, for JSON."""
-    budget = standing.budget
-    return {
-        "population": standing.population,
-        "epsilon": standing.epsilon,
-        "delta": standing.delta,
-        "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
-        "spent": standing.spent,
-        "left": standing.left,
-        "collections": [entry.document() for entry in standing.entries],
-        "head": standing.head.document(),
-        "accepted": list(standing.accepted),
-        "warnings": list(standing.warnings),
-        "conditions": list(standing.conditions()),
-    }
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def accepted_words(standing: Standing) -> str:
-    """What stays to be said of a ledger that is not the one that was there before; empty where it is."""
-    if not standing.accepted:
-        return ""
-    times = ", ".join(time[: len("2026-01-01")] for time in standing.accepted)
-    return f"This ledger was replaced or restored on {times}; what was given before may be missing."
-
-
-def _ledger_words(standing: Standing) -> str:
-    rounds, budget, head = len(standing.entries), standing.budget, standing.head
-    text = (
-        f"{standing.population!r} has now taken part in {rounds} collection{'s' if rounds > 1 else ''}, "
-        f"{epsilon_is(standing.epsilon)} at δ = {typed(standing.delta)} in all."
-    )
-    if budget is not None:
-        spent = f", of which {epsilon_text(standing.spent)} are spent" if budget.delta != standing.delta else ""
-        text += f" The budget is ε = {typed(budget.epsilon)} at δ = {typed(budget.delta)}{spent}."
-    text += f" The ledger is {head.ledger}, and its entry {head.entries} has the hash {head.hash}."
-    return " ".join(filter(None, (text, accepted_words(standing))))

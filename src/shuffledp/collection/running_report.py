@@ -48,6 +48,9 @@ class RunningReport(Report):
     def _whom(self) -> str:
         return f"people of all {self._all_days:,} days held instead"
 
+    def _quartiles(self) -> list[tuple[str, str]]:
+        return []
+
     def _rows_used(self) -> str:
         count = len(self.quantities[0].labels)
         return (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from shuffledp.collection.account import Budget, Entry
 from shuffledp.collection.chain import Head
-from shuffledp.document import epsilon_is, typed
+from shuffledp.document import epsilon_is, epsilon_text, typed
 from shuffledp.privacy.value import BoundValue
 from shuffledp.statement.condition import NEIGHBOURS, RANDOMNESS, SHUFFLER
 from shuffledp.statement.statement import Statement
@@ -61,3 +62,48 @@ class Standing:
         head = ("ledger", f"{self.head.ledger}, entry {self.head.entries}, hash {self.head.hash}")
         facts = [("population", self.population), *budget, *entries, head]
         return Statement(value, self.conditions(), command=command, facts=facts)
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        budget = self.budget
+        return {
+            "population": self.population,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "budget": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+            "spent": self.spent,
+            "left": self.left,
+            "collections": [entry.document() for entry in self.entries],
+            "head": self.head.document(),
+            "accepted": list(self.accepted),
+            "warnings": list(self.warnings),
+            "conditions": list(self.conditions()),
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What was given so far, and of which budget."""
+        told = [(f"{self.population!r} so far", f"{epsilon_is(self.epsilon, 7)} at δ = {typed(self.delta)}")]
+        if self.budget is not None:
+            whole = f"{typed(self.budget.epsilon)} at δ = {typed(self.budget.delta)}"
+            told.append(("of the budget", f"{epsilon_is(self.spent, 7)} of {whole}"))
+        return told
+
+    def words(self) -> str:
+        """The same in sentences, with where the ledger stands."""
+        rounds, budget, head = len(self.entries), self.budget, self.head
+        text = (
+            f"{self.population!r} has now taken part in {rounds} collection{'s' if rounds > 1 else ''}, "
+            f"{epsilon_is(self.epsilon)} at δ = {typed(self.delta)} in all."
+        )
+        if budget is not None:
+            spent = f", of which {epsilon_text(self.spent)} are spent" if budget.delta != self.delta else ""
+            text += f" The budget is ε = {typed(budget.epsilon)} at δ = {typed(budget.delta)}{spent}."
+        text += f" The ledger is {head.ledger}, and its entry {head.entries} has the hash {head.hash}."
+        return " ".join(filter(None, (text, self.accepted_words())))
+
+    def accepted_words(self) -> str:
+        """What stays to be said of a ledger that is not the one that was there before; empty where it is."""
+        if not self.accepted:
+            return ""
+        times = ", ".join(time[:DAY] for time in self.accepted)
+        return f"This ledger was replaced or restored on {times}; what was given before may be missing."

@@ -7,7 +7,7 @@ import difflib
 import importlib
 import math
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -87,6 +87,20 @@ def find(name: str) -> type[Mechanism] | None:
     return ours.get(name) or visitor.find(name) or ours.get(aliases().get(plain_name(name), plain_name(name)))
 
 
+def own_name(name: str) -> str:
+    """What the catalogue calls a mechanism that goes by several names; other names as they are."""
+    plain = plain_name(name)
+    return plain if plain in all_mechanisms() else aliases().get(plain, name)
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """Which of some names may be meant, among those that they are also called; None where none is alike."""
+    names = list(known)
+    other = {alias: own for alias, own in aliases().items() if own in names}
+    near = difflib.get_close_matches(plain_name(name), [*names, *other], 1, cutoff=ALIKE)
+    return other.get(near[0], near[0]) if near else None
+
+
 def plain_name(name: str) -> str:
     """A name as the catalogue writes names."""
     return name.strip().lower().replace("_", "-").replace(" ", "-")
@@ -95,10 +109,8 @@ def plain_name(name: str) -> str:
 def unknown(name: str) -> ValueError:
     """The sentence for a name that nobody knows."""
     kinds = [*(known for known, own in all_mechanisms().items() if can_be_named(own)), *visitor.names()]
-    other = aliases()
-    near = difflib.get_close_matches(plain_name(name), [*kinds, *other], 1, cutoff=ALIKE)
-    if near:
-        meant = other.get(near[0], near[0])
+    meant = near_name(name, kinds)
+    if meant is not None:
         return ValueError(
             f"mechanism must be one of the catalogue, such as {meant!r}, which may be meant, got {name!r}."
         )

@@ -179,7 +179,8 @@ class Goal:
                 yield from ((f"{prefix}-{name}", kind) for prefix in catalogue.worth_trying(kind.examples()[0]))
 
     def kinds_named(self, name: str) -> list[tuple[str, type[Mechanism]]]:
-        """The same for one name, whatever is built around the mechanism."""
+        """The same for one name, or another that it is known by, whatever is built around the mechanism."""
+        name = catalogue.own_name(name)
         wrappers, inner = catalogue.wrappers_of(name)
         every = [known for known in self.kinds() if known[0] == (inner if wrappers else name)]
         return [(name, kind) for _, kind in every]

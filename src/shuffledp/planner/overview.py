@@ -82,10 +82,12 @@ def notes(
     ]
 
 
-def wrapped(paragraphs: list[str], width: int = WIDTH) -> list[str]:
+def wrapped(paragraphs: list[str], width: int = WIDTH, indent: str = "") -> list[str]:
     """Paragraphs as lines of at most this width, and of at most ``WIDTH``."""
-    most = min(width, WIDTH)
-    return [line for text in paragraphs for line in wrap(text, most, subsequent_indent="  ", break_on_hyphens=False)]
+    most, below = min(width, WIDTH), f"{indent}  "
+    each = (wrap(text, most, initial_indent=indent, subsequent_indent=below, break_on_hyphens=False)
+            for text in paragraphs)  # fmt: skip
+    return [line for lines in each for line in lines]
 
 
 def missing(first: Offer) -> str:

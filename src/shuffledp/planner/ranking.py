@@ -46,9 +46,17 @@ def trials(goal: Goal, only: str | None = None, settings: Mapping[str, Any] | No
         raise ValueError("plan: target distances need a mechanism on distances, such as padded-exponential.")
     chosen = list(goal.kinds()) if only is None else goal.kinds_named(only)
     if not chosen:
-        names = ", ".join(name for name, _ in goal.kinds())
-        raise ValueError(f"plan: mechanism must be one of {names} for the task {goal.task.name!r}, got {only!r}.")
+        raise _other_mechanism(goal, str(only))
     return [Trial(name, kind, goal) for name, kind in chosen]
+
+
+def _other_mechanism(goal: Goal, only: str) -> ValueError:
+    """The sentence for a mechanism that nobody knows, or that does something else."""
+    names, kind = [name for name, _ in goal.kinds()], catalogue.find(only)
+    near = catalogue.near_name(only, names) if kind is None else None
+    meant = f", which is for {kind.task}" if kind is not None else f"; did you mean {near!r}?" if near else ""
+    told = f"plan: mechanism must be one of {', '.join(names)} for the task {goal.task.name!r}, got {only!r}{meant}"
+    return ValueError(told if told.endswith("?") else f"{told}.")
 
 
 def _as_given(goal: Goal, kind: type[Mechanism], settings: Mapping[str, Any]) -> Trial:
@@ -240,7 +248,7 @@ class Ranking:
         lines = [overview.title(self.goal), *overview.aligned(self.rows()), ""]
         lines += overview.wrapped(self.notes())
         if self.refusals:
-            lines += ["", "Left out:", *(f"  {line}" for line in self.left_out())]
+            lines += ["", "Left out:", *overview.wrapped(self.left_out(), indent="  ")]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -12,12 +12,19 @@ SECRET_SAMPLE = "Nobody learns who was drawn."
 
 
 def conditions(
-    randomizer: Randomizer, schedule: Schedule, *, colluding: int = 0, per_person: int = 1, rows: bool = False
+    randomizer: Randomizer,
+    schedule: Schedule,
+    *,
+    colluding: int = 0,
+    per_person: int = 1,
+    rows: bool = False,
+    by_id: bool = False,
 ) -> tuple[str, ...]:
     """The conditions of a guarantee for a randomizer under a schedule.
 
     ``colluding``: users of all who are counted that may tell the analyst what they sent. ``per_person``: the most
-    rows that one person has. ``rows``: whether it is about rows of a table, each taken as a person.
+    rows that one person has. ``rows``: whether it is about rows of a table, each taken as a person; ``by_id``: unless
+    a column of it says whose they are.
 
     >>> import shuffledp as sdp
     >>> found = conditions(sdp.KRR(1.0, options=4), sdp.Schedule(1000, 5000, rounds=3), colluding=10)
@@ -29,7 +36,7 @@ def conditions(
         SHUFFLER,
         _honest(schedule, colluding),
         *((SECRET_SAMPLE,) if schedule.is_sampled else ()),
-        _person(per_person, rows),
+        _person(per_person, rows, by_id),
         RANDOMNESS,
         *randomizer.premises(),
         NEIGHBOURS,
@@ -48,7 +55,10 @@ def _honest(schedule: Schedule, colluding: int) -> str:
     return f"At least {honest} of the {users} users{some} are honest; up to {colluding:,} may tell what they sent."
 
 
-def _person(per_person: int, rows: bool) -> str:
+def _person(per_person: int, rows: bool, by_id: bool) -> str:
+    if by_id:
+        most = "" if per_person == 1 else f", of whom at most {per_person:,} rows are used"
+        return f"Each id of the users' column is another person{most}."
     if per_person > 1:
         return f"No person has more than {per_person:,} rows."
     return "Each row is another person." if rows else "Each person takes part once in a round."

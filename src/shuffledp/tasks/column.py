@@ -111,15 +111,15 @@ class Column:
         """What is raised; ``bad`` says which rows are meant."""
         return BadRow(f"{self.title}: {sentence}.", None if bad is None else int(np.argmax(bad)))
 
-    def checked(self, values: Any, check: Callable[[Any], Array] | None = None) -> Array:
-        """Through the mechanism's own check, or the one that is given."""
+    def checked(self, values: Any, check: Callable[[Any], Array] | None = None, hint: str = "") -> Array:
+        """Through the mechanism's own check, or the one that is given; ``hint``: what to do about what it refuses."""
         judge = check or self.mechanism.check
         try:
             return judge(values)
         except (ValueError, TypeError) as error:
             # What the mechanism found may be somebody's value.
             expected, found, _ = str(error).partition(", got ")
-            sentence = f"{self.title}: {f'{expected}, got others.' if found else expected}"
+            sentence = f"{self.title}: {f'{expected}, got others{hint}.' if found else expected}"
             raise BadRow(sentence, _first_refused(judge, values)) from None
 
     def without_nulls(self, array: pa.Array, *, numeric: bool = False) -> pa.Array:
@@ -196,7 +196,7 @@ class Column:
             raise self.refuse(f"expected numbers {which}, got {array.type}")
         found, bad = cell.floats(self.without_nulls(array, numeric=True))
         if bad.any():
-            told = f"got a text that is no number in {_share(bad)}"
+            told = f"got a text that is no number in {_share(bad)}; numbers are written as 1234.5"
             raise self.refuse(f"expected numbers {which}, {told}", _of_rows(bad, rows))
         return found
 

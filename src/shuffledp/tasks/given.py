@@ -83,7 +83,9 @@ def lines_of(path: Path, who: str = WHO) -> tuple[str, ...]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ValueError(f"{who}: cannot read {path}: {error.strerror}.") from None
+        raise ValueError(
+            f"{who}: cannot read {path}: {error.strerror}; expected a text file with a line for each."
+        ) from None
     except UnicodeDecodeError:
         raise ValueError(f"{who}: {path} is not text.") from None
     return tuple(line for line in text.splitlines() if line.strip())

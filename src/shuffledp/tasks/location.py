@@ -36,6 +36,7 @@ COLUMNS = 6
 PLANE, DEGREES = "plane", "degrees"
 AXES = {"x": ("x", "lon", "lng", "long", "longitude"), "y": ("y", "lat", "latitude")}
 """What columns of coordinates are called."""
+OFF_THE_MAP = "; move them to its edges (--clip), plan a larger map, or see whether the coordinates are swapped"
 EDGES = ("west", "east", "south", "north")
 
 
@@ -88,7 +89,8 @@ class Location(Task):
         edges = self.area
         if coordinates == DEGREES and not (edges.south >= -90 and edges.north <= 90 and edges.east - edges.west <= 360):
             raise ValueError(
-                f"{TASK}: a map in degrees must lie between latitudes -90 and 90 and be at most 360 wide, got {edges}."
+                f"{TASK}: a map in degrees must lie between latitudes -90 and 90 and be at most 360 wide, got "
+                f"latitudes {edges.south:g} to {edges.north:g} and longitudes {edges.west:g} to {edges.east:g}."
             )
         if self.cells > MOST_CELLS:
             raise ValueError(
@@ -137,11 +139,11 @@ class Location(Task):
         metric = [mechanism.name for mechanism in offered if isinstance(mechanism, HasNeighbours)]
         if len(metric) == len(offered):
             return ""
-        names = " and ".join(metric)
-        who = f"Only {names}" if metric else "None of these"
-        verb = "promise" if len(metric) > 1 else "promises"
         what = "distances, that near places are hidden better than far ones"
-        return f"{who} {verb} {what}; the others hide all cells alike."
+        if not metric:
+            return f"None of these promises {what}: all cells are hidden alike."
+        verb = "promise" if len(metric) > 1 else "promises"
+        return f"Only {' and '.join(metric)} {verb} {what}; the others hide all cells alike."
 
     def sample(self, mechanism: Mechanism) -> Array:
         if not _takes_places(mechanism):
@@ -161,10 +163,9 @@ class Location(Task):
 
     def values(self, column: Column, array: pa.Array) -> Any:
         places = self._clipped(column, self._places(column, array))
-        if _takes_places(column.mechanism):
-            return places
         inside = MapPoint(self.name, self.grid, (0, 0))
-        return self.grid.cells(column.checked(places, inside.check))
+        found = column.checked(places, inside.check, OFF_THE_MAP)
+        return found if _takes_places(column.mechanism) else self.grid.cells(found)
 
     def columns_read(self, named: tuple[str, ...]) -> tuple[str, ...]:
         """One column of two coordinates, or two columns, put in order by their names where these tell it.

@@ -83,6 +83,10 @@ class BoundedTable(Table):
     def per_person(self) -> int:
         return self.most
 
+    @property
+    def by_id(self) -> bool:
+        return True
+
     def names(self) -> list[str]:
         return [name for name in self.whole.names() if name != self.user]
 

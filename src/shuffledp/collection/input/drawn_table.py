@@ -57,6 +57,10 @@ class DrawnTable(Table):
         return self.whole.per_person
 
     @property
+    def by_id(self) -> bool:
+        return self.whole.by_id
+
+    @property
     def used(self) -> int:
         """How many rows were drawn."""
         return self.selection.used

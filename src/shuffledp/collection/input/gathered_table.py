@@ -28,6 +28,10 @@ class GatheredTable(Table):
     def place(self) -> str:
         return self.whole.place
 
+    @property
+    def by_id(self) -> bool:
+        return True
+
     def names(self) -> list[str]:
         return [name for name in self.whole.names() if name != self.user]
 

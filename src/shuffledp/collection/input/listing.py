@@ -116,7 +116,10 @@ def _demand_file(path: Path) -> None:
         raise ValueError(f"input: expected a file, got {str(path)!r}, which is none.")
     if format_of(path) is None:
         known = ", ".join(suffix for kind in FORMATS for suffix in kind.suffixes)
-        raise ValueError(f"input: expected a file whose name ends in {known}, got {path.name!r}.")
+        raise ValueError(
+            f"input: expected a file whose name ends in {known}, got {path.name!r}; save its rows as one of these, "
+            f"such as CSV."
+        )
 
 
 def _refuse_managed(path: Path) -> None:

@@ -44,6 +44,10 @@ class PresentTable(Table):
     def per_person(self) -> int:
         return self.whole.per_person
 
+    @property
+    def by_id(self) -> bool:
+        return self.whole.by_id
+
     def names(self) -> list[str]:
         return self.whole.names()
 

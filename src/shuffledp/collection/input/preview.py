@@ -16,7 +16,7 @@ from shuffledp.collection.input.sight import MOST_LABELS, Sight
 from shuffledp.collection.input.table import Table
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.location import EDGES, axis_of
-from shuffledp.tasks.rules import CATEGORY, NO_VALUE, STRICT, Rules
+from shuffledp.tasks.rules import CATEGORY, NO_VALUE, REFUSE, STRICT, Rules
 
 WHO = "plan"
 READ_ROWS = 1 << 17
@@ -29,6 +29,8 @@ SAFE = {
     "west": "--west, --east, --south and --north",
 }
 """What to give in place of what was read."""
+USUAL_GAPS = ("na", "n/a", "n.a.", "nan", "none", "null", "nil", "missing", "unknown", "?", "-", ".")
+"""What people write where they know nothing, in any letters."""
 DEGREES = ("lat", "latitude", "lon", "lng", "longitude")
 
 
@@ -49,9 +51,14 @@ class Preview:
     task: str
     given: Given
     read: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    """A sentence for each thing about cells without a value that somebody should look at."""
 
     def words(self) -> str:
         """What was read, in a sentence; and that it is a release."""
+        return " ".join((self._read_words(), *self.warnings))
+
+    def _read_words(self) -> str:
         if not self.read:
             return f"{self.title} has {self.users:,} users."
         safe = ", ".join(option for name, option in SAFE.items() if name in self.read)
@@ -102,7 +109,7 @@ def preview(
     looked = _Looked(table.title, names, sights, rules, present)
     known = replace(given or Given(), called=names if len(names) > 1 else ())
     filled = looked.filled(chosen, known)
-    return Preview(table.title, present, chosen, filled, _what_was_read(known, filled))
+    return Preview(table.title, present, chosen, filled, _what_was_read(known, filled), looked.warnings(filled))
 
 
 def _sights(table: Table, names: tuple[str, ...], rules: Rules) -> list[Sight]:
@@ -171,6 +178,18 @@ class _Looked:
         }
         return ways[task](given) if task in ways else given
 
+    def warnings(self, filled: Given) -> tuple[str, ...]:
+        """What `collect` would stop at, and categories that look as if they stood for no value."""
+        found = []
+        if self.rules.missing == REFUSE and any(sight.missing or sight.whole.missing for sight in self.sights):
+            found.append("Some rows have no value, and collect will refuse them: say what becomes of them (--missing).")
+        for label in filled.labels or ():
+            if label.casefold() in USUAL_GAPS:
+                found.append(
+                    f"One category is {label!r}: if that stands for no value, add --gap {label} and --missing."
+                )
+        return tuple(found)
+
     def _valued(self) -> list[Sight]:
         """Where the numbers of pairs stand."""
         if len(self.sights) > 1:
@@ -187,6 +206,11 @@ class _Looked:
             raise ValueError(
                 f"{WHO}: column {self.names[0]!r} has {found} different values in {self.rows:,} rows, too many for "
                 f"categories; is it the right column? Or give --categories FILE."
+            )
+        if steps and seen.some_dates and not seen.dates:
+            raise ValueError(
+                f"{WHO}: column {self.names[0]!r} of {self.title} has days such as 2026-01-31 and other texts, which "
+                f"have no order; write all days in this form."
             )
         told = seen.every_step() if steps else seen.in_order()
         if self.rules.missing == CATEGORY and not steps:

@@ -28,11 +28,14 @@ PARTS_OF_A_RANGE = 20
 
 @dataclass
 class Seen:
-    """Seen that stand in cells, or in lists in cells: kept up to date batch by batch."""
+    """Values that stand in cells, or in lists in cells: kept up to date batch by batch."""
 
     count: int = 0
+    missing: int = 0
+    """How many among numbers are none."""
     numbers: bool = True
     dates: bool = True
+    some_dates: bool = False
     truths: bool = True
     low: float = math.inf
     high: float = -math.inf
@@ -46,7 +49,9 @@ class Seen:
 
         array = cell.plain(array)
         if cell.is_numeric(array) or self._are_numbers(array, rules):
-            array = array.filter(pa.array(~cell.gaps(array, rules.gaps, numeric=True)))
+            gaps = cell.gaps(array, rules.gaps, numeric=True)
+            self.missing += int(gaps.sum())
+            array = array.filter(pa.array(~gaps))
             found, _ = cell.floats(array)
             finite = found[np.isfinite(found)]
             if finite.size:
@@ -57,7 +62,9 @@ class Seen:
         told = cell.trimmed(cell.labels(array))
         told = pc.replace_substring_regex(told, cell.WHOLE, r"\1")
         self.count += len(array)
-        self.dates = self.dates and bool(pc.all(pc.match_substring_regex(told, DAY)).as_py() in (True, None))
+        days = pc.match_substring_regex(told, DAY)
+        self.dates = self.dates and bool(pc.all(days).as_py() in (True, None))
+        self.some_dates = self.some_dates or bool(pc.any(days).as_py())
         self._keep(pc.unique(told).to_pylist())
 
     @staticmethod

@@ -71,6 +71,11 @@ class Table(ABC):
         """The most rows that one person has, as far as is known: each row is a person unless somebody says whose."""
         return 1
 
+    @property
+    def by_id(self) -> bool:
+        """Whether somebody says whose the rows are."""
+        return False
+
     @abstractmethod
     def names(self) -> list[str]:
         """Its columns."""
