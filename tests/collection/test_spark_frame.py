@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
+from operator import xor
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,10 @@ import pytest
 from pyspark.sql import DataFrame, functions as F
 
 import shuffledp as sdp
-from shuffledp.collection.cluster import exact_shuffle, message_frame
+from shuffledp.collection import message
+from shuffledp.collection.cluster import cluster_file, counted_file, exact_shuffle, message_frame
 from shuffledp.collection.cluster.frame_role import LABEL
+from shuffledp.collection.cluster.frame_table import FrameTable
 from shuffledp.collection.cluster.row_identity import BUCKETS
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.spark_engine import Spark
@@ -25,7 +30,7 @@ from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
 from shuffledp.sampling.random import KeyedSource
 from tests.cli import run as run_command
-from tests.collection import data_of, expected_messages, messages_in, new_ledger, plan_of
+from tests.collection import data_of, expected_messages, in_order, lot_of, messages_in, new_ledger, plan_of
 
 KEY = bytes(range(32))
 ROWS = 3000
@@ -134,6 +139,58 @@ def test_wide_messages_are_cut_into_ranges(
     assert max(sizes) < 3 * ROWS / len(sizes)
     cuts = [exact_shuffle.cuts_of(one, 5, ROWS).texts for one in (encoded, encoded.repartition(3))]
     assert cuts[0].tolist() == cuts[1].tolist()
+
+
+@pytest.mark.parametrize("name", ["krr-wide", "oue"])
+def test_files_at_an_address_hold_the_messages_by_rank(
+    spark: Spark, frames: dict[str, DataFrame], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten files of three row groups; their digests are those of whoever reads them without Spark."""
+    monkeypatch.setattr(message, "GROUP_ROWS", 100)
+    monkeypatch.setattr(message, "FILE_GROUPS", 3)
+    plan = plan_for(name)
+    wanted = in_order(expected_messages(plan.mechanism, plan.column("value").values(data_of(name, ROWS)), KEY))
+    encoded = sdp.spark.encode(frames[name], plan, "value", secret=KEY)
+    made = cluster_file.write(spark.session, encoded, lot_of(plan, ROWS), f"file:{tmp_path}/messages")
+    told = ""
+    for number in range(10):
+        path = tmp_path / "messages" / f"messages-{number:05d}.parquet"
+        own = pq.read_table(path).column("message").to_pylist()
+        assert own == wanted[300 * number : 300 * (number + 1)]
+        footer = pq.read_metadata(path)
+        assert [footer.row_group(group).num_rows for group in range(footer.num_row_groups)] == [100] * 3
+        told += f"300 {hashlib.sha256(b''.join(own)).hexdigest()}\n"
+    assert not (tmp_path / "messages" / "messages-00010.parquet").exists()
+    assert (made.messages, made.sha256) == (ROWS, hashlib.sha256(told.encode()).hexdigest())
+
+
+def test_runs_of_few_messages_end_where_files_do() -> None:
+    """Against a list of all messages; more of one than is repeated at a time."""
+    counts = np.zeros(256, dtype=np.int64)
+    counts[[0, 3, 4, 255]] = (5, 9000, 1, 94)
+    every = [number for number in range(256) for _ in range(counts[number])]
+    for rows in (1, 50, 4096, 10_000):
+        runs = counted_file.runs_of(counts, 1, rows).to_pylist()
+        found = [(run["file"], number) for run in runs for number in [run["message"][0]] * run["count"]]
+        assert found == [(rank // rows, number) for rank, number in enumerate(every)]
+
+
+def test_a_file_that_is_out_of_order_is_noticed() -> None:
+    """A digest from counts is one of the file only if every message stands where it must."""
+    told = {"message": [b"\0\1", b"\0\3"], "count": [2, 3], "first": [0, 2], "last": [1, 4]}
+    wanted = hashlib.sha256(b"\0\1" * 2 + b"\0\3" * 3).hexdigest()
+    assert counted_file.sha256_of(pa.table(told), 2) == wanted
+    for bad in ({"message": told["message"][::-1]}, {"last": [2, 4]}, {"first": [0, 1]}):
+        with pytest.raises(ValueError, match="expected a file in order of its messages"):
+            counted_file.sha256_of(pa.table(told | bad), 2)
+
+
+def test_a_fingerprint_is_a_sum_of_hashes(frames: dict[str, DataFrame]) -> None:
+    """Against whole numbers of Python, whatever the order."""
+    hashes = [row[0] for row in frames["oue"].select(F.xxhash64("who", "value")).collect()]
+    found = FrameTable(frames["oue"].repartition(3)).fingerprint()
+    assert found["sum"] == str(sum(each % ((1 << 61) - 1) for each in hashes))
+    assert (found["rows"], found["xor"]) == (ROWS, reduce(xor, hashes))
 
 
 def test_statistics_of_counts_are_those_of_the_messages() -> None:

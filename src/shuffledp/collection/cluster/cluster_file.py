@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shuffledp.collection import message
-from shuffledp.collection.cluster import exact_shuffle
+from shuffledp.collection import message, shuffling
+from shuffledp.collection.cluster import counted_file, exact_shuffle
 from shuffledp.collection.cluster.cluster_manifest import ClusterManifest
 from shuffledp.collection.cluster.exact_shuffle import Layout
 from shuffledp.collection.cluster.file_system import FileSystem
@@ -37,17 +37,25 @@ def write(session: SparkSession, messages: DataFrame, lot: Lot, address: str) ->
             # Of a run that was killed: whoever began this collection found the place empty.
             files.remove(f"{parent}/{left}")
     group = message.group_rows(lot.width)
-    layout = Layout.of(messages, lot.width, group * message.FILE_GROUPS)
+    rows, total = _ordered(session, messages, lot.width, group * message.FILE_GROUPS)
     unfinished = f"{address}{UNFINISHED}-{os.urandom(8).hex()}"
-    rows = exact_shuffle.ordered(messages, layout)
     rows.write.options(**_writer(group)).parquet(unfinished)
-    _give_names(files, unfinished, layout.files)
-    made = ClusterManifest.of(lot, _digests(session, unfinished, lot.width) if layout.files else [], address)
-    if made.messages != layout.total:
-        raise EngineFailed(f"collect: expected {layout.total} shuffled messages, got {made.messages}.")
+    _give_names(files, unfinished, -(-total // (group * message.FILE_GROUPS)))
+    made = ClusterManifest.of(lot, _digests(session, unfinished, lot.width) if total else [], address)
+    if made.messages != total:
+        raise EngineFailed(f"collect: expected {total} shuffled messages, got {made.messages}.")
     files.rename(unfinished, address)
     _put_manifest(files, made, address)
     return made
+
+
+def _ordered(session: SparkSession, messages: DataFrame, width: int, rows: int) -> tuple[DataFrame, int]:
+    """One row a message, in order, a partition for each file of so many; and how many there are."""
+    if width <= shuffling.COUNTED_BYTES:
+        counts = counted_file.counts_of(messages, width)
+        return counted_file.ordered(session, counts, width, rows), int(counts.sum())
+    layout = Layout.of(messages, width, rows)
+    return exact_shuffle.ordered(messages, layout), layout.total
 
 
 def _writer(group: int) -> Mapping[str, str]:
@@ -81,7 +89,9 @@ def _digests(session: SparkSession, directory: str, width: int) -> list[tuple[st
     try:
         for name, value in WHOLE_FILES.items():
             session.conf.set(name, value)
-        return exact_shuffle.digests(session.read.parquet(directory), width)
+        written = session.read.parquet(directory)
+        few = width <= shuffling.COUNTED_BYTES
+        return counted_file.digests(written, width) if few else exact_shuffle.digests(written, width)
     finally:
         for name, told in before.items():
             session.conf.set(name, str(told))

@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 from shuffledp.collection import durable, kernel, manifest, message, shuffling
-from shuffledp.collection.cluster import cluster_file, exact_shuffle, message_frame
+from shuffledp.collection.cluster import cluster_file, counted_file, exact_shuffle, message_frame
 from shuffledp.collection.cluster.cluster_manifest import ClusterManifest, is_of_a_cluster
 from shuffledp.collection.cluster.exact_shuffle import Layout
 from shuffledp.collection.cluster.file_system import FileSystem
@@ -170,7 +170,9 @@ class Spark(Engine):
                 made: Manifest = self._shuffled_there(messages, lot)
                 made.write(unfinished)
             elif lot.width <= shuffling.COUNTED_BYTES:
-                made = manifest.write(shuffling.runs(_counts(messages, lot.width), lot.width), lot, unfinished)
+                made = manifest.write(
+                    shuffling.runs(counted_file.counts_of(messages, lot.width), lot.width), lot, unfinished
+                )
             else:
                 layout = Layout.of(messages, lot.width, message.group_rows(lot.width) * message.FILE_GROUPS)
                 exact_shuffle.write(messages, layout, unfinished)
@@ -194,12 +196,9 @@ class Spark(Engine):
 
             found = found.union(found.sparkSession.createDataFrame(pa.Table.from_batches(drawn)))
         if lot.width <= shuffling.COUNTED_BYTES:
-            if self.place is None:
-                # Used once.
-                yield found
-                return
-            # Counted when they are first needed: few rows instead of many.
-            found = exact_shuffle.shuffled(found, lot.width)
+            # Counted, and not used again.
+            yield found
+            return
         from pyspark import StorageLevel
 
         # Only a cache: what is lost of it is made again, and is the same.
@@ -228,14 +227,15 @@ class Spark(Engine):
 
     def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
         with self._step("aggregating"):
-            if is_of_a_cluster(shuffled):
-                raw = self.session.read.parquet(ClusterManifest.read(shuffled).where)
-            elif mechanism.message_bytes <= shuffling.COUNTED_BYTES:
+            few, is_there = mechanism.message_bytes <= shuffling.COUNTED_BYTES, is_of_a_cluster(shuffled)
+            if few and not is_there:
                 # They were written here, where the workers may not see them.
                 return self._aggregated_here(mechanism, shuffled, reading)
+            raw = self.session.read.parquet(ClusterManifest.read(shuffled).where if is_there else _address(shuffled))
+            if few:
+                counted = counted_file.counted(raw)
             else:
-                raw = self.session.read.parquet(_address(shuffled))
-            counted = message_frame.mapped(raw, _combining(mechanism.message_bytes), message_frame.SCHEMA)
+                counted = message_frame.mapped(raw, _combining(mechanism.message_bytes), message_frame.SCHEMA)
             found = message_frame.total(counted, mechanism, reading)
         return demanded(found, mechanism)
 
@@ -243,7 +243,7 @@ class Spark(Engine):
         wires = Manifest.read(shuffled).checked(shuffled)
         counts = sum((np.bincount(numbers_of(wire), minlength=1 << 16) for wire in wires), np.zeros(1 << 16, np.int64))
         there = np.flatnonzero(counts)
-        wire = there.astype(f">u{mechanism.message_bytes}").view(np.uint8).reshape(-1, mechanism.message_bytes)
+        wire = counted_file.wire_of(there, mechanism.message_bytes)
         found = message_frame.weighed(mechanism, reading, wire, counts[there]) if len(there) else None
         return demanded(found, mechanism)
 
@@ -356,11 +356,3 @@ def demanded(found: Total | None, mechanism: Mechanism) -> Total:
     if found is None:
         raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
     return found
-
-
-def _counts(messages: DataFrame, width: int) -> Any:
-    """How often each message of one or two bytes occurs."""
-    counts = np.zeros(1 << 8 * width, dtype=np.int64)
-    for row in exact_shuffle.shuffled(messages, width).collect():
-        counts[int.from_bytes(row[0], "big")] += row[1]
-    return counts
