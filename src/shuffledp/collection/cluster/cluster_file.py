@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shuffledp.array import Integers
 from shuffledp.collection import message, shuffling
 from shuffledp.collection.cluster import counted_file, exact_shuffle
 from shuffledp.collection.cluster.cluster_manifest import ClusterManifest
@@ -28,34 +29,62 @@ WHOLE_FILES = {"spark.sql.files.maxPartitionBytes": str(1 << 40), "spark.sql.fil
 """A task reads whole files, one at a time."""
 
 
-def write(session: SparkSession, messages: DataFrame, lot: Lot, address: str) -> ClusterManifest:
-    """All messages in order into a directory, which has its name, and then its manifest, when it is complete."""
+def write(
+    session: SparkSession, messages: DataFrame, lot: Lot, address: str
+) -> tuple[ClusterManifest, Integers | None]:
+    """All messages in order into a directory, which has its name, and then its manifest, when it is complete.
+
+    Of messages of one or two bytes also how often each of them is there, as was found in the files.
+    """
     files = FileSystem(session)
     parent, name = address.rsplit("/", 1)
     for left in files.names(parent):
         if left == name or left.startswith(f"{name}{UNFINISHED}-"):
             # Of a run that was killed: whoever began this collection found the place empty.
             files.remove(f"{parent}/{left}")
-    group = message.group_rows(lot.width)
-    rows, total = _ordered(session, messages, lot.width, group * message.FILE_GROUPS)
-    unfinished = f"{address}{UNFINISHED}-{os.urandom(8).hex()}"
-    rows.write.options(**_writer(group)).parquet(unfinished)
-    _give_names(files, unfinished, -(-total // (group * message.FILE_GROUPS)))
-    made = ClusterManifest.of(lot, _digests(session, unfinished, lot.width) if total else [], address)
-    if made.messages != total:
-        raise EngineFailed(f"collect: expected {total} shuffled messages, got {made.messages}.")
+    unfinished, counts = f"{address}{UNFINISHED}-{os.urandom(8).hex()}", None
+    if lot.width <= shuffling.COUNTED_BYTES:
+        digests, counts = _counted(files, messages, lot.width, unfinished)
+    else:
+        digests = _ranged(files, messages, lot.width, unfinished)
+    made = ClusterManifest.of(lot, digests, address)
     files.rename(unfinished, address)
     _put_manifest(files, made, address)
-    return made
+    return made, counts
 
 
-def _ordered(session: SparkSession, messages: DataFrame, width: int, rows: int) -> tuple[DataFrame, int]:
-    """One row a message, in order, a partition for each file of so many; and how many there are."""
-    if width <= shuffling.COUNTED_BYTES:
-        counts = counted_file.counts_of(messages, width)
-        return counted_file.ordered(session, counts, width, rows), int(counts.sum())
-    layout = Layout.of(messages, width, rows)
-    return exact_shuffle.ordered(messages, layout), layout.total
+def _counted(
+    files: FileSystem, messages: DataFrame, width: int, directory: str
+) -> tuple[list[tuple[str, int, str]], Integers]:
+    """Files of messages of which there are few different ones."""
+    counts = counted_file.counts_of(messages, width)
+    _put(files, counted_file.ordered(files.session, counts, width, _rows(width)), width, int(counts.sum()), directory)
+    digests, found = counted_file.read_again(files.session.read.parquet(directory), width)
+    if (found != counts).any():
+        raise EngineFailed("collect: expected the messages that were counted in their files, got others.")
+    return digests, found
+
+
+def _ranged(files: FileSystem, messages: DataFrame, width: int, directory: str) -> list[tuple[str, int, str]]:
+    """Files of wide messages."""
+    layout = Layout.of(messages, width, _rows(width))
+    _put(files, exact_shuffle.ordered(messages, layout), width, layout.total, directory)
+    digests = _digests(files.session, directory, width)
+    found = sum(own for _, own, _ in digests)
+    if found != layout.total:
+        raise EngineFailed(f"collect: expected {layout.total} shuffled messages, got {found}.")
+    return digests
+
+
+def _rows(width: int) -> int:
+    """Messages of a file, but for the last one."""
+    return message.group_rows(width) * message.FILE_GROUPS
+
+
+def _put(files: FileSystem, rows: DataFrame, width: int, total: int, directory: str) -> None:
+    """Messages in order, a partition a file, with names that follow from their number."""
+    rows.write.options(**_writer(message.group_rows(width))).parquet(directory)
+    _give_names(files, directory, -(-total // _rows(width)))
 
 
 def _writer(group: int) -> Mapping[str, str]:
@@ -89,9 +118,7 @@ def _digests(session: SparkSession, directory: str, width: int) -> list[tuple[st
     try:
         for name, value in WHOLE_FILES.items():
             session.conf.set(name, value)
-        written = session.read.parquet(directory)
-        few = width <= shuffling.COUNTED_BYTES
-        return counted_file.digests(written, width) if few else exact_shuffle.digests(written, width)
+        return exact_shuffle.digests(session.read.parquet(directory), width)
     finally:
         for name, told in before.items():
             session.conf.set(name, str(told))

@@ -6,6 +6,7 @@ Spark itself repeats them while it writes, and counts them again where the files
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,10 +85,10 @@ def counted(written: DataFrame) -> DataFrame:
     return written.groupBy(message.COLUMN).agg(F.count("*").alias(COUNT))
 
 
-def digests(written: DataFrame, width: int) -> list[tuple[str, int, str]]:
-    """Name, number of messages and SHA-256 of the messages of each file that was written.
+def read_again(written: DataFrame, width: int) -> tuple[list[tuple[str, int, str]], Integers]:
+    """Of each file that was written its name, number of messages and SHA-256, and how often each message occurs.
 
-    Spark counts them where the files lie. Where each message begins and ends there shows that they are in order.
+    Spark counts where the files lie; where a message begins and ends in its file shows that all are in order.
     """
     from pyspark.sql import functions as F
 
@@ -95,34 +96,33 @@ def digests(written: DataFrame, width: int) -> list[tuple[str, int, str]]:
     runs = named.groupBy(NAME, message.COLUMN).agg(
         F.count("*").alias(COUNT), F.min("place").alias(FIRST), F.max("place").alias(LAST)
     )
-    together = runs.repartition(NAME).sortWithinPartitions(NAME, FIRST)
-    rows = mapped(together, _hashing(width), "name string, messages long, sha256 string").collect()
-    return sorted((row["name"], row["messages"], row["sha256"]) for row in rows)
+    files: dict[str, list[Any]] = {}
+    for row in runs.sort(NAME, FIRST).collect():
+        files.setdefault(row[NAME], []).append(row)
+    counts = np.zeros(1 << 8 * width, dtype=np.int64)
+    digests = []
+    for name, rows in files.items():
+        wire, times = in_order(rows, width)
+        counts[numbers_of(wire)] += times
+        digests.append((name, int(times.sum()), sha256_of(wire, times)))
+    return digests, counts
 
 
-def _hashing(width: int) -> Any:
-    def run(batches: Batches) -> Batches:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        held = list(batches)
-        runs = pa.Table.from_batches(held) if held else pa.table({NAME: []})
-        for name in pc.unique(runs.column(NAME)).to_pylist():
-            own = runs.filter(pc.equal(runs.column(NAME), name)).combine_chunks()
-            found = {"messages": [pc.sum(own.column(COUNT)).as_py()], "sha256": [sha256_of(own, width)]}
-            yield pa.RecordBatch.from_pydict({NAME: [name]} | found)
-
-    return run
-
-
-def sha256_of(runs: pa.Table, width: int) -> str:
-    """Of the messages of one file, from where each of them stands."""
-    wire = message.wire_of(runs.column(message.COLUMN).combine_chunks(), width)
-    counts, first, last = (runs.column(name).to_numpy() for name in (COUNT, FIRST, LAST))
-    ends = np.cumsum(counts)
-    if (first != ends - counts).any() or (last != ends - 1).any() or (np.diff(numbers_of(wire)) <= 0).any():
+def in_order(rows: Sequence[Any], width: int) -> tuple[Bytes, Integers]:
+    """The messages of a file and how often each occurs, if they stand there in order."""
+    if any(len(row[message.COLUMN]) != width for row in rows):
+        raise ValueError(f"messages: expected rows of {width} bytes, got others.")
+    wire = np.frombuffer(b"".join(row[message.COLUMN] for row in rows), dtype=np.uint8).reshape(-1, width)
+    times, first, last = (np.array([row[name] for row in rows], dtype=np.int64) for name in (COUNT, FIRST, LAST))
+    ends = np.cumsum(times)
+    if (first != ends - times).any() or (last != ends - 1).any() or (np.diff(numbers_of(wire)) <= 0).any():
         raise ValueError("messages: expected a file in order of its messages, got another order.")
+    return wire, times
+
+
+def sha256_of(wire: Bytes, times: Integers) -> str:
+    """Of each message as often as it occurs, one after the other."""
     hashed = hashlib.sha256()
-    for piece in exact_shuffle.repeated(wire, counts):
+    for piece in exact_shuffle.repeated(wire, times):
         hashed.update(np.ascontiguousarray(piece).data)
     return hashed.hexdigest()

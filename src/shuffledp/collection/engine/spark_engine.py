@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
+from shuffledp.array import Integers
 from shuffledp.collection import durable, kernel, manifest, message, shuffling
 from shuffledp.collection.cluster import cluster_file, counted_file, exact_shuffle, message_frame
 from shuffledp.collection.cluster.cluster_manifest import ClusterManifest, is_of_a_cluster
@@ -76,6 +77,8 @@ class Spark(Engine):
         """The address of a directory for the messages, on a file system that the workers see; None for local paths."""
         self._made: dict[Path, DataFrame] = {}
         """Messages of data frames, which are made when they are shuffled, by the directory that they stand for."""
+        self._found: dict[str, Integers] = {}
+        """How often each message of one or two bytes is in files that were written by this engine, by their address."""
         self._session: SparkSession | None = None
         self._is_own = False
         self._room: Path | None = None
@@ -188,7 +191,7 @@ class Spark(Engine):
         if found is None:
             addresses = [_literally(_address(path)) for path in files]
             raw = self.session.read.parquet(*addresses)
-            yield message_frame.mapped(raw, _combining(lot.width), message_frame.SCHEMA)
+            yield _combined(raw, lot.width)
             return
         drawn = list(message_frame.combined(((wire, None) for wire in message.read(files, lot.width)), lot.width))
         if drawn:
@@ -211,7 +214,10 @@ class Spark(Engine):
     def _shuffled_there(self, messages: DataFrame, lot: Lot) -> ClusterManifest:
         """The files at the place that the workers see: complete before they have their name."""
         assert self.place is not None
-        return cluster_file.write(self.session, messages, lot, f"{self.place.rstrip('/')}/{MESSAGES}")
+        made, counts = cluster_file.write(self.session, messages, lot, f"{self.place.rstrip('/')}/{MESSAGES}")
+        if counts is not None:
+            self._found[made.where] = counts
+        return made
 
     def manifest(self, shuffled: Path) -> Manifest:
         return ClusterManifest.read(shuffled) if is_of_a_cluster(shuffled) else super().manifest(shuffled)
@@ -226,26 +232,22 @@ class Spark(Engine):
                 files.put(path, f"{self.place.rstrip('/')}/{path.name}")
 
     def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
+        width, is_there = mechanism.message_bytes, is_of_a_cluster(shuffled)
         with self._step("aggregating"):
-            few, is_there = mechanism.message_bytes <= shuffling.COUNTED_BYTES, is_of_a_cluster(shuffled)
-            if few and not is_there:
+            where = ClusterManifest.read(shuffled).where if is_there else _address(shuffled)
+            if width <= shuffling.COUNTED_BYTES and not is_there:
                 # They were written here, where the workers may not see them.
-                return self._aggregated_here(mechanism, shuffled, reading)
-            raw = self.session.read.parquet(ClusterManifest.read(shuffled).where if is_there else _address(shuffled))
-            if few:
-                counted = counted_file.counted(raw)
+                found = _weighed(mechanism, _counts_here(shuffled), reading)
+            elif where in self._found:
+                found = _weighed(mechanism, self._found.pop(where), reading)
             else:
-                counted = message_frame.mapped(raw, _combining(mechanism.message_bytes), message_frame.SCHEMA)
-            found = message_frame.total(counted, mechanism, reading)
-        return demanded(found, mechanism)
-
-    def _aggregated_here(self, mechanism: Mechanism, shuffled: Path, reading: Reading | None) -> Total:
-        wires = Manifest.read(shuffled).checked(shuffled)
-        counts = sum((np.bincount(numbers_of(wire), minlength=1 << 16) for wire in wires), np.zeros(1 << 16, np.int64))
-        there = np.flatnonzero(counts)
-        wire = counted_file.wire_of(there, mechanism.message_bytes)
-        found = message_frame.weighed(mechanism, reading, wire, counts[there]) if len(there) else None
-        return demanded(found, mechanism)
+                written = self.session.read.parquet(where)
+                few = width <= shuffling.COUNTED_BYTES
+                counted = counted_file.counted(written) if few else _combined(written, width)
+                found = message_frame.total(counted, mechanism, reading)
+        if found is None:
+            raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
+        return found
 
     def _input(self, table: FileTable, column: Column) -> DataFrame:
         """The columns of exactly the files that every engine reads; ``table`` is one of Parquet files."""
@@ -351,8 +353,20 @@ def _combining(width: int) -> Callable[[Batches], Batches]:
     return run
 
 
-def demanded(found: Total | None, mechanism: Mechanism) -> Total:
-    """What was read, if there was anything."""
-    if found is None:
-        raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
-    return found
+def _combined(raw: DataFrame, width: int) -> DataFrame:
+    return message_frame.mapped(raw, _combining(width), message_frame.SCHEMA)
+
+
+# --- few messages, in this process --------------------------------------------------------------------------------
+
+
+def _counts_here(shuffled: Path) -> Integers:
+    wires = Manifest.read(shuffled).checked(shuffled)
+    return sum((np.bincount(numbers_of(wire), minlength=1 << 16) for wire in wires), np.zeros(1 << 16, np.int64))
+
+
+def _weighed(mechanism: Mechanism, counts: Integers, reading: Reading | None) -> Total | None:
+    """The statistic of messages that occur so often each."""
+    there = np.flatnonzero(counts)
+    wire = counted_file.wire_of(there, mechanism.message_bytes)
+    return message_frame.weighed(mechanism, reading, wire, counts[there]) if len(there) else None
