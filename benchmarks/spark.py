@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,39 +33,71 @@ BAR = 4.0
 """Processor times of KRR over those of plain counting, at the most."""
 
 
-def family(roots: tuple[int, ...]) -> list[int]:
-    """These processes and all below them."""
-    found, new = set(roots), set(roots)
-    while new:
-        new = set(standalone.children(tuple(new))) - found
-        found |= new
-    return sorted(found)
+class Watch:
+    """Processor time and memory of a process and all that it starts, by kind, looked at five times a second.
+
+    The last that was seen of a process counts: some are ended by whoever does not wait for them.
+    """
+
+    KINDS = ("driver", "driver's Java", "executor", "executor's Python", "cluster")
+
+    def __init__(self, workers: tuple[int, ...]) -> None:
+        self._workers = workers
+        self._seconds: dict[tuple[int, str], tuple[str, float]] = {}
+        self.megabytes = dict.fromkeys(self.KINDS, 0.0)
+        threading.Thread(target=self._go_on, daemon=True).start()
+
+    def _go_on(self) -> None:
+        while True:
+            self.look()
+            time.sleep(0.2)
+
+    def look(self) -> None:
+        """At every process once."""
+        stats: dict[int, list[str]] = {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+                stats[int(path.parent.name)] = [name, *rest.split()]
+        for process, (name, _, _, *fields) in stats.items():
+            kind = self._kind(process, name, stats)
+            if kind is not None:
+                spent = (int(fields[9]) + int(fields[10])) / os.sysconf("SC_CLK_TCK")
+                self._seconds[process, fields[17]] = (kind, spent)
+                with contextlib.suppress(OSError, IndexError):
+                    told = Path(f"/proc/{process}/status").read_text().split("VmHWM:")[1]
+                    self.megabytes[kind] = max(self.megabytes[kind], int(told.split()[0]) / 1024)
+
+    def _kind(self, process: int, name: str, stats: dict[int, list[str]]) -> str | None:
+        """What a process is, by whose child it is; None of others."""
+        above = [process]
+        while above[-1] in stats and above[-1] != os.getpid():
+            above.append(int(stats[above[-1]][2]))
+        if above[-1] != os.getpid():
+            return None
+        if len(above) == 1:
+            return "driver"
+        if not set(self._workers).isdisjoint(above[1:]):
+            return "executor" if name == "java" else "executor's Python"
+        is_ours = process in self._workers or Path(f"/proc/{above[-2]}/cmdline").read_bytes().find(b"Master") > 0
+        return "cluster" if is_ours else "driver's Java"
+
+    def seconds(self) -> dict[str, float]:
+        """Of all processes so far, by kind."""
+        self.look()
+        found = dict.fromkeys(self.KINDS, 0.0)
+        for kind, spent in self._seconds.values():
+            found[kind] += spent
+        return found
 
 
-def processor_seconds(roots: tuple[int, ...]) -> float:
-    """Of these processes and all below them, dead ones that were waited for included."""
-    total = 0
-    for process in family(roots):
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-            total += sum(map(int, fields[11:15]))
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-def peak_megabytes(roots: tuple[int, ...]) -> float:
-    """The largest resident memory of any of these processes so far."""
-    most = 0
-    for process in family(roots):
-        with contextlib.suppress(OSError, IndexError):
-            most = max(most, int(Path(f"/proc/{process}/status").read_text().split("VmHWM:")[1].split()[0]))
-    return most / 1024
-
-
-def timed(work: Callable[[], Any], roots: tuple[int, ...]) -> dict[str, float]:
+def timed(work: Callable[[], Any], watch: Watch) -> dict[str, Any]:
     """Wall clock and processor seconds."""
-    wall, cpu = time.perf_counter(), processor_seconds(roots)
+    wall, before = time.perf_counter(), watch.seconds()
     work()
-    return {"wall": time.perf_counter() - wall, "cpu": processor_seconds(roots) - cpu}
+    wall, after = time.perf_counter() - wall, watch.seconds()
+    kinds = {kind: after[kind] - before[kind] for kind in watch.KINDS}
+    return {"wall": wall, "cpu": sum(kinds.values()), "kinds": kinds}
 
 
 def plan_of(mechanism: str, options: int, rows: int) -> sdp.Plan:
@@ -94,7 +127,7 @@ def measured(
 ) -> dict[str, Any]:
     """Plain counting, the three roles, and a whole collection."""
     engine = sdp.spark.Spark(master=cluster.master)
-    roots = (os.getpid(), *cluster.workers)
+    watch = Watch(cluster.workers)
     found: dict[str, Any] = {"mechanism": mechanism, "options": options, "rows": rows}
     for name, size in (("first", max(1000, rows // 100)), ("all", rows)):
         if is_small and name == "all":
@@ -114,8 +147,8 @@ def measured(
             report = sdp.spark.collect(frame, plan, "value", out=out, state=state, engine=engine)
             assert report.guarantee.users == plan.users, "everybody once"
 
-        found |= {step.__name__: timed(step, roots) for step in (plain, roles, whole)}
-    found["driver MB"], found["worker MB"] = peak_megabytes((os.getpid(),)), peak_megabytes(cluster.workers)
+        found |= {step.__name__: timed(step, watch) for step in (plain, roles, whole)}
+        found |= {f"MB, {name}": dict(watch.megabytes)}
     engine.close()
     return found
 
@@ -146,8 +179,10 @@ def main() -> int:
         for step in ("plain", "roles", "whole"):
             wall, cpu = found[step]["wall"], found[step]["cpu"]
             print(f"{step:6} {wall:8.1f} s  {cpu:8.1f} s of processors  {found['rows'] / wall:14,.0f} rows a second")
+            print(" ".join(f"{kind} {spent:.1f} s" for kind, spent in found[step]["kinds"].items()))
         print(f"roles over plain: {ratio:.2f} (bar for krr: {BAR:g})")
-        print(f"memory at most: driver {found['driver MB']:,.0f} MB, worker {found['worker MB']:,.0f} MB")
+        memory = (f"{kind} {most:,.0f} MB" for kind, most in found["MB, all"].items())
+        print(f"largest process: {', '.join(memory)}")
     return int(given.mechanism == "krr" and not given.files and ratio > BAR)
 
 

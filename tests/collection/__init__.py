@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from shuffledp.sampling.random import KeyedSource
 from shuffledp.tasks import Frequency, ItemSets, KeyValue, Mean, Task, VectorMean
 
 COLOURS = ("red", "green", "blue", "grey")
+FRAME_ROWS = 3000
+"""Of the data frames that the tests of Spark share."""
 
 
 def new_ledger(path: Path | str, *populations: str) -> Ledger:
@@ -55,6 +58,19 @@ def plan_of(name: str, users: int = 1000, epsilon: float = 3.0, **changes: Any) 
     mechanism = catalogue.build(name.removesuffix("-wide"), local, settings)
     base: dict[str, Any] = {"users": users, "epsilon": epsilon, "delta": 1e-6, "population": "test"}
     return Plan(task, mechanism, **(base | changes))
+
+
+def plan_of_frame(name: str, rows: int = FRAME_ROWS) -> Plan:
+    """For the rows of a data frame, by a bound that costs next to nothing."""
+    return plan_of(name, users=rows, epsilon_local=0.5, bound="efmrtt19")
+
+
+def multiset(frame: Any) -> Counter[bytes]:
+    """The messages of a data frame of Spark."""
+    found: Counter[bytes] = Counter()
+    for row in frame.collect():
+        found[bytes(row[0])] += row[1]
+    return found
 
 
 def lot_of(plan: Plan, rows: int) -> Lot:

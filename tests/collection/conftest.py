@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.progress import Progress
+from tests.collection import FRAME_ROWS, data_of
 from tests.service.postgres import Postgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 MASTER = "local[2,3]"
 """Two cores, and a task that fails is tried again."""
@@ -24,6 +31,17 @@ def spark() -> Iterator[Spark]:
     _ = engine.session
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def frames(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
+    """A file for each kind of column, with a key."""
+    room, found = tmp_path_factory.mktemp("frames"), {}
+    for name in ("krr-wide", "oue"):
+        who = [f"p{number}" for number in range(FRAME_ROWS)]
+        pq.write_table(pa.table({"who": who, "value": data_of(name, FRAME_ROWS)}), room / f"{name}.parquet")
+        found[name] = spark.session.read.parquet(f"file:{room}/{name}.parquet")
+    return found
 
 
 @pytest.fixture(params=["file", "database"])

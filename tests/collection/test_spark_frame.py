@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
+from operator import xor
 from pathlib import Path
 from typing import Any
 
@@ -17,44 +19,28 @@ from pyspark.sql import DataFrame, functions as F
 import shuffledp as sdp
 from shuffledp.collection.cluster import exact_shuffle, message_frame
 from shuffledp.collection.cluster.frame_role import LABEL
+from shuffledp.collection.cluster.frame_table import FrameTable
 from shuffledp.collection.cluster.row_identity import BUCKETS
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.spark_engine import Spark
-from shuffledp.collection.job import Job
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
 from shuffledp.sampling.random import KeyedSource
-from tests.cli import run as run_command
-from tests.collection import data_of, expected_messages, messages_in, new_ledger, plan_of
+from tests.collection import (
+    FRAME_ROWS as ROWS,
+    data_of,
+    expected_messages,
+    messages_in,
+    multiset,
+    new_ledger,
+    plan_of,
+    plan_of_frame,
+)
 
 KEY = bytes(range(32))
-ROWS = 3000
 MANY = 200
 """Files of a row each, or of none; benchmarks/spark.py takes 10,000."""
-CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 pytestmark = pytest.mark.slow
-
-
-def plan_for(name: str, rows: int = ROWS) -> Plan:
-    return plan_of(name, users=rows, **CHEAP)
-
-
-@pytest.fixture(scope="module")
-def frames(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataFrame]:
-    """A file for each kind of column, with a key."""
-    room, found = tmp_path_factory.mktemp("frames"), {}
-    for name in ("krr-wide", "oue"):
-        table = pa.table({"who": [f"p{number}" for number in range(ROWS)], "value": data_of(name, ROWS)})
-        pq.write_table(table, room / f"{name}.parquet")
-        found[name] = spark.session.read.parquet(f"file:{room}/{name}.parquet")
-    return found
-
-
-def multiset(frame: DataFrame) -> Counter[bytes]:
-    found: Counter[bytes] = Counter()
-    for row in frame.collect():
-        found[bytes(row[0])] += row[1]
-    return found
 
 
 def counted(wire: Any) -> Counter[bytes]:
@@ -67,7 +53,7 @@ def counted(wire: Any) -> Counter[bytes]:
 @pytest.mark.parametrize("name", ["krr-wide", "oue"])
 def test_rows_of_files_send_the_messages_of_their_place(frames: dict[str, DataFrame], name: str) -> None:
     """As the engine in this process encodes the same file; computed twice they are the same, and the shuffle sorts."""
-    plan = plan_for(name)
+    plan = plan_of_frame(name)
     wanted = expected_messages(plan.mechanism, plan.column("value").values(data_of(name, ROWS)), KEY)
     encoded = sdp.spark.encode(frames[name], plan, "value", secret=KEY)
     assert multiset(encoded) == counted(wanted)
@@ -82,7 +68,7 @@ def test_rows_of_files_send_the_messages_of_their_place(frames: dict[str, DataFr
 
 def test_rows_with_a_key_send_the_messages_of_their_key(spark: Spark, frames: dict[str, DataFrame]) -> None:
     """Against a loop over buckets; in whichever order, partitions and files the rows come."""
-    frame, plan = frames["krr-wide"], plan_for("krr-wide")
+    frame, plan = frames["krr-wide"], plan_of_frame("krr-wide")
     again = F.xxhash64(F.lit("again"), "who")
     rows = sorted(
         (row[0] % BUCKETS, row[0], row[1], row[2]) for row in frame.select(F.xxhash64("who"), again, "value").collect()
@@ -98,7 +84,7 @@ def test_rows_with_a_key_send_the_messages_of_their_key(spark: Spark, frames: di
 
 def test_what_is_done_with_messages_does_not_change_them(frames: dict[str, DataFrame]) -> None:
     """Other numbers of tasks: behind another data frame, in one partition, divided by other settings."""
-    plan = plan_for("oue")
+    plan = plan_of_frame("oue")
     encoded = sdp.spark.encode(frames["oue"].union(frames["oue"]), plan, "value", secret=KEY)
     assert encoded.rdd.getNumPartitions() > 1
     kept = multiset(encoded)
@@ -114,7 +100,7 @@ def test_what_is_done_with_messages_does_not_change_them(frames: dict[str, DataF
 
 def test_a_secret_is_drawn_where_none_is_given(frames: dict[str, DataFrame]) -> None:
     """Two calls randomize anew; one data frame does not."""
-    first, second = (sdp.spark.encode(frames["oue"], plan_for("oue"), "value") for _ in range(2))
+    first, second = (sdp.spark.encode(frames["oue"], plan_of_frame("oue"), "value") for _ in range(2))
     kept = multiset(first)
     assert multiset(first) == kept
     assert multiset(second) != kept
@@ -125,7 +111,7 @@ def test_wide_messages_are_cut_into_ranges(
 ) -> None:
     """Ranges in order, each sorted; the cuts are the same whatever the order, and balanced."""
     monkeypatch.setattr(exact_shuffle, "RANGE_BYTES", 2000)
-    encoded = sdp.spark.encode(frames["oue"], plan_for("oue"), "value", secret=KEY)
+    encoded = sdp.spark.encode(frames["oue"], plan_of_frame("oue"), "value", secret=KEY)
     shuffled = sdp.spark.shuffle(encoded)
     rows = [(bytes(row[0]), row[1]) for row in shuffled.collect()]
     assert rows == sorted(multiset(encoded).items())
@@ -136,9 +122,17 @@ def test_wide_messages_are_cut_into_ranges(
     assert cuts[0].tolist() == cuts[1].tolist()
 
 
+def test_a_fingerprint_is_a_sum_of_hashes(frames: dict[str, DataFrame]) -> None:
+    """Against whole numbers of Python, whatever the order."""
+    hashes = [row[0] for row in frames["oue"].select(F.xxhash64("who", "value")).collect()]
+    found = FrameTable(frames["oue"].repartition(3)).fingerprint()
+    assert found["sum"] == str(sum(each % ((1 << 61) - 1) for each in hashes))
+    assert (found["rows"], found["xor"]) == (ROWS, reduce(xor, hashes))
+
+
 def test_statistics_of_counts_are_those_of_the_messages() -> None:
     """Weighed by bits, against every message repeated; rows that are no messages are counted."""
-    mechanism = plan_for("krr-wide").mechanism
+    mechanism = plan_of_frame("krr-wide").mechanism
     generator = np.random.default_rng(3)
     wire = mechanism.pack(np.arange(1000))
     counts = generator.integers(0, 50, 1000)
@@ -178,7 +172,7 @@ def test_what_would_randomize_twice_is_a_sentence(
 ) -> None:
     """Before anything runs."""
     with pytest.raises(ValueError, match=part) as caught:
-        sdp.spark.encode(change(frames["oue"]), plan_for("oue"), "value", key=key)
+        sdp.spark.encode(change(frames["oue"]), plan_of_frame("oue"), "value", key=key)
     assert str(caught.value).endswith(".")
 
 
@@ -189,21 +183,21 @@ def test_keys_must_tell_rows_apart(frames: dict[str, DataFrame], key: str, part:
     """One that is there twice, or not at all, stops the job."""
     frame = frames["oue"].withColumn("none", F.when(F.col("value") < 39, F.col("who")))
     with pytest.raises(Exception, match=part):
-        sdp.spark.encode(frame, plan_for("oue"), "value", key=key).collect()
+        sdp.spark.encode(frame, plan_of_frame("oue"), "value", key=key).collect()
 
 
 def test_messages_of_others_are_refused(frames: dict[str, DataFrame]) -> None:
     """Of another plan, not shuffled, or of no plan at all."""
-    encoded = sdp.spark.encode(frames["oue"], plan_for("oue"), "value", secret=KEY)
+    encoded = sdp.spark.encode(frames["oue"], plan_of_frame("oue"), "value", secret=KEY)
     assert encoded.schema["message"].metadata[LABEL]["width"] == 5
     with pytest.raises(ValueError, match="expected messages that were shuffled"):
-        sdp.spark.estimate(encoded, plan_for("oue"))
+        sdp.spark.estimate(encoded, plan_of_frame("oue"))
     with pytest.raises(ValueError, match="made for another plan"):
         sdp.spark.estimate(encoded, plan_of("oue", users=ROWS))
     with pytest.raises(ValueError, match=r"expected a data frame of messages from shuffledp\.spark"):
         sdp.spark.shuffle(frames["oue"])
     with pytest.raises(TypeError, match="expected a data frame of Spark, got list"):
-        sdp.spark.encode([], plan_for("oue"), "value")  # type: ignore[arg-type]
+        sdp.spark.encode([], plan_of_frame("oue"), "value")  # type: ignore[arg-type]
 
 
 # --- whole collections --------------------------------------------------------------------------------------------
@@ -223,7 +217,7 @@ def test_messages_of_others_are_refused(frames: dict[str, DataFrame]) -> None:
 def test_a_bad_frame_is_a_sentence_and_nothing_is_written(spark: Spark, frame: str, part: str, tmp_path: Path) -> None:
     """As for every other input."""
     with pytest.raises((ValueError, ShuffledpError)) as caught:
-        sdp.collect(plan_for("oue"), spark.session.sql(frame), "value", out=tmp_path / "out", allow_weaker=True)
+        sdp.collect(plan_of_frame("oue"), spark.session.sql(frame), "value", out=tmp_path / "out", allow_weaker=True)
     told = str(caught.value)
     assert part in told
     assert told.endswith(".")
@@ -258,7 +252,7 @@ def test_a_frame_goes_on_after_a_kill(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The messages of the first key, in the ledger once; nothing in the order of the input was ever written."""
-    plan, ledger = plan_for(name), new_ledger(tmp_path / "ledger.sqlite")
+    plan, ledger = plan_of_frame(name), new_ledger(tmp_path / "ledger.sqlite")
     original = getattr(Spark, point)
 
     def stop(*arguments: object, **named: object) -> None:
@@ -283,36 +277,9 @@ def test_a_frame_goes_on_after_a_kill(
     assert [entry.state for entry in ledger.standings("test")[0].entries] == ["released"]
 
 
-def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tmp_path: Path) -> None:
-    """With a key, into a new directory of another file system; a second run there is refused."""
-    plan_for("oue").save(tmp_path / "plan.json")
-    frames["oue"].repartition(2).write.parquet(f"file:{tmp_path}/rows")
-    arguments = (
-        "collect", str(tmp_path / "plan.json"), "--input", f"file:{tmp_path}/rows", "--column", "value", "--no-ledger",
-        "--engine", "spark", "--key", "who", "--out", f"file:{tmp_path}/out",
-    )  # fmt: skip
-    done = run_command(*arguments, "--json")
-    assert done.status == 0, done.err
-    assert len(messages_in(tmp_path / "out" / "messages", 5)) == ROWS
-    assert (tmp_path / "out" / "report.json").exists()
-    again = run_command(*arguments)
-    assert again.status == 2
-    assert "already holds a finished collection" in again.err
-    assert "needs --engine spark" in run_command(*arguments[:7], "--out", str(tmp_path / "o")).err
-
-
-def test_a_job_that_is_unknown_to_an_address_is_not_overwritten(frames: dict[str, DataFrame], tmp_path: Path) -> None:
-    """Somebody's files are there already."""
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(ValueError, match="expected a new or empty directory"):
-        sdp.spark.collect(frames["oue"], plan_for("oue"), "value", out=f"file:{tmp_path}/out", state=tmp_path / "state")
-    assert Job.unfinished(tmp_path / "state") is None
-
-
 def test_only_spark_collects_a_frame(frames: dict[str, DataFrame], tmp_path: Path) -> None:
     """And what another table's options do is done in Spark."""
-    plan = plan_for("oue")
+    plan = plan_of_frame("oue")
     with pytest.raises(ValueError, match="choose each person's rows in Spark"):
         sdp.collect(plan, frames["oue"], "value", out=tmp_path / "out", user="who")
     with pytest.raises(ValueError, match=r"df\.dropna\(\)"):
@@ -325,42 +292,10 @@ def test_only_spark_collects_a_frame(frames: dict[str, DataFrame], tmp_path: Pat
         sdp.spark.encode(frames["oue"], sampled, "value")
 
 
-# --- streams ------------------------------------------------------------------------------------------------------
-
-
-def test_a_stream_is_encoded_and_collected_by_windows(spark: Spark, tmp_path: Path) -> None:
-    """Messages as of the rows; of windows that are over those with enough users are released, each once."""
-    (tmp_path / "rows").mkdir()
-    for number, (start, rows) in enumerate(((0, ROWS), (100, 5), (200, 10))):
-        times = pa.array([start + 1] * rows, pa.timestamp("s"))
-        pq.write_table(
-            pa.table({"value": data_of("oue", rows), "time": times}), tmp_path / "rows" / f"{number}.parquet"
-        )
-    schema = "value int, time timestamp"
-    stream = spark.session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file:{tmp_path}/rows")
-    plan = plan_of("oue", users=ROWS, epsilon_local=0.5, epsilon=0.2)
-    with pytest.raises(ValueError, match="in the order of their source"):
-        sdp.spark.encode(stream.repartition(2), plan, "value")
-    encoded = sdp.spark.encode(stream, plan, "value", secret=KEY)
-    query = encoded.writeStream.format("memory").queryName("messages").trigger(availableNow=True).start()
-    query.awaitTermination(120)
-    assert sum(multiset(spark.session.table("messages")).values()) == ROWS + 15
-    windows = sdp.spark.Windows(plan, "value", "time", 100, f"file:{tmp_path}/waiting", tmp_path / "out", ledger=None)
-    query = stream.writeStream.foreachBatch(windows).trigger(availableNow=True).start()
-    query.awaitTermination(200)
-    found = {path.name: sorted(each.name for each in path.iterdir()) for path in (tmp_path / "out").iterdir()}
-    assert sorted(found) == ["window-0", "window-100"]
-    assert "report.json" in found["window-0"]
-    assert found["window-100"] == ["too-few"]
-    assert len(messages_in(tmp_path / "out" / "window-0" / "messages", 5)) == ROWS
-    with pytest.raises(ValueError, match="room must be an address"):
-        sdp.spark.Windows(plan, "value", "time", 100, "here", tmp_path / "out")
-
-
 def test_a_session_that_leaks_gets_no_secret(
     spark: Spark, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same demand as for the engine."""
     monkeypatch.setattr("shuffledp.collection.engine.spark_session.missing", lambda _: {"spark.authenticate": "true"})
     with pytest.raises(EngineFailed, match=r"spark\.authenticate=true"):
-        sdp.spark.encode(frames["oue"], plan_for("oue"), "value")
+        sdp.spark.encode(frames["oue"], plan_of_frame("oue"), "value")

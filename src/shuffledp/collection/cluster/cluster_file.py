@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shuffledp.collection import message
-from shuffledp.collection.cluster import exact_shuffle
+from shuffledp.array import Integers
+from shuffledp.collection import message, shuffling
+from shuffledp.collection.cluster import counted_file, exact_shuffle
 from shuffledp.collection.cluster.cluster_manifest import ClusterManifest
 from shuffledp.collection.cluster.exact_shuffle import Layout
 from shuffledp.collection.cluster.file_system import FileSystem
@@ -28,26 +29,62 @@ WHOLE_FILES = {"spark.sql.files.maxPartitionBytes": str(1 << 40), "spark.sql.fil
 """A task reads whole files, one at a time."""
 
 
-def write(session: SparkSession, messages: DataFrame, lot: Lot, address: str) -> ClusterManifest:
-    """All messages in order into a directory, which has its name, and then its manifest, when it is complete."""
+def write(
+    session: SparkSession, messages: DataFrame, lot: Lot, address: str
+) -> tuple[ClusterManifest, Integers | None]:
+    """All messages in order into a directory, which has its name, and then its manifest, when it is complete.
+
+    Of messages of one or two bytes also how often each of them is there, as was found in the files.
+    """
     files = FileSystem(session)
     parent, name = address.rsplit("/", 1)
     for left in files.names(parent):
         if left == name or left.startswith(f"{name}{UNFINISHED}-"):
             # Of a run that was killed: whoever began this collection found the place empty.
             files.remove(f"{parent}/{left}")
-    group = message.group_rows(lot.width)
-    layout = Layout.of(messages, lot.width, group * message.FILE_GROUPS)
-    unfinished = f"{address}{UNFINISHED}-{os.urandom(8).hex()}"
-    rows = exact_shuffle.ordered(messages, layout)
-    rows.write.options(**_writer(group)).parquet(unfinished)
-    _give_names(files, unfinished, layout.files)
-    made = ClusterManifest.of(lot, _digests(session, unfinished, lot.width) if layout.files else [], address)
-    if made.messages != layout.total:
-        raise EngineFailed(f"collect: expected {layout.total} shuffled messages, got {made.messages}.")
+    unfinished, counts = f"{address}{UNFINISHED}-{os.urandom(8).hex()}", None
+    if lot.width <= shuffling.COUNTED_BYTES:
+        digests, counts = _counted(files, messages, lot.width, unfinished)
+    else:
+        digests = _ranged(files, messages, lot.width, unfinished)
+    made = ClusterManifest.of(lot, digests, address)
     files.rename(unfinished, address)
     _put_manifest(files, made, address)
-    return made
+    return made, counts
+
+
+def _counted(
+    files: FileSystem, messages: DataFrame, width: int, directory: str
+) -> tuple[list[tuple[str, int, str]], Integers]:
+    """Files of messages of which there are few different ones."""
+    counts = counted_file.counts_of(messages, width)
+    _put(files, counted_file.ordered(files.session, counts, width, _rows(width)), width, int(counts.sum()), directory)
+    digests, found = counted_file.read_again(files.session.read.parquet(directory), width)
+    if (found != counts).any():
+        raise EngineFailed("collect: expected the messages that were counted in their files, got others.")
+    return digests, found
+
+
+def _ranged(files: FileSystem, messages: DataFrame, width: int, directory: str) -> list[tuple[str, int, str]]:
+    """Files of wide messages."""
+    layout = Layout.of(messages, width, _rows(width))
+    _put(files, exact_shuffle.ordered(messages, layout), width, layout.total, directory)
+    digests = _digests(files.session, directory, width)
+    found = sum(own for _, own, _ in digests)
+    if found != layout.total:
+        raise EngineFailed(f"collect: expected {layout.total} shuffled messages, got {found}.")
+    return digests
+
+
+def _rows(width: int) -> int:
+    """Messages of a file, but for the last one."""
+    return message.group_rows(width) * message.FILE_GROUPS
+
+
+def _put(files: FileSystem, rows: DataFrame, width: int, total: int, directory: str) -> None:
+    """Messages in order, a partition a file, with names that follow from their number."""
+    rows.write.options(**_writer(message.group_rows(width))).parquet(directory)
+    _give_names(files, directory, -(-total // _rows(width)))
 
 
 def _writer(group: int) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -273,31 +274,32 @@ def ordered(messages: DataFrame, layout: Layout) -> DataFrame:
 
 
 def digests(written: DataFrame, width: int) -> list[tuple[str, int, str]]:
-    """Name, number of messages and SHA-256 of the messages of each file that was written, read where it lies."""
-    named = written.selectExpr(message.COLUMN, "_metadata.file_name AS name")
+    """Name, number of messages and SHA-256 of the messages of each file that was written, read where it lies.
+
+    ``written`` is read whole file by whole file.
+    """
+    # A name in every row would cost more than the messages.
+    name = "CASE WHEN _metadata.row_index = 0 THEN _metadata.file_name END AS name"
 
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
-        hashed: dict[str, Any] = {}
-        counts: dict[str, int] = {}
+        found: list[tuple[str, int, Any]] = []
         for batch in batches:
-            names = batch.column(1).dictionary_encode() if len(batch) else None
-            for name in [] if names is None else names.dictionary.to_pylist():
-                own = batch.filter(pa.compute.equal(batch.column(1), name))
-                wire = message.wire_of(own.column(0), width)
-                hashed.setdefault(name, hashlib.sha256()).update(np.ascontiguousarray(wire).data)
-                counts[name] = counts.get(name, 0) + len(own)
-        yield pa.RecordBatch.from_pydict(
-            {
-                "name": pa.array(list(hashed), pa.string()),
-                "messages": pa.array(list(counts.values()), pa.int64()),
-                "sha256": pa.array([each.hexdigest() for each in hashed.values()], pa.string()),
-            }
-        )
+            starts = set(np.flatnonzero(batch.column(1).is_valid().to_numpy(zero_copy_only=False)).tolist())
+            for start, stop in pairwise(sorted({0, *starts, len(batch)})):
+                if start in starts:
+                    found.append((batch.column(1)[start].as_py(), 0, hashlib.sha256()))
+                called, before, hashed = found[-1]
+                wire = message.wire_of(batch.column(0).slice(start, stop - start), width)
+                hashed.update(np.ascontiguousarray(wire).data)
+                found[-1] = (called, before + stop - start, hashed)
+        for called, messages, hashed in found:
+            told = {"name": [called], "messages": [messages], "sha256": [hashed.hexdigest()]}
+            yield pa.RecordBatch.from_pydict(told)
 
-    found = mapped(named, run, "name string, messages long, sha256 string").collect()
-    return sorted((row["name"], row["messages"], row["sha256"]) for row in found)
+    rows = mapped(written.selectExpr(message.COLUMN, name), run, "name string, messages long, sha256 string").collect()
+    return sorted((row["name"], row["messages"], row["sha256"]) for row in rows)
 
 
 def _by_file(batches: Batches) -> Iterator[tuple[int, list[pa.RecordBatch]]]:

@@ -21,6 +21,7 @@ FEW = 1 << 16
 COUNTABLE = {"tinyint", "smallint", "int", "bigint", "string", "boolean"}
 """Types of columns whose different values can be few."""
 MODULUS = (1 << 61) - 1
+DIGIT = 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +54,12 @@ class FrameTable(Table):
 
         names = list(map(quoted, self.frame.columns))
         hashed = self.frame.select(F.xxhash64(*names).alias("hash"))
-        folded = F.pmod(F.col("hash"), F.lit(MODULUS)).cast("decimal(38,0)")
-        row: Any = hashed.agg(F.count("*"), F.sum(folded), F.bit_xor("hash")).first()
-        return {"rows": int(row[0]), "sum": str(row[1] or 0), "xor": int(row[2] or 0), "columns": self.frame.columns}
+        folded = F.pmod(F.col("hash"), F.lit(MODULUS))
+        # The sum of whole numbers of 61 bits by thirds, none of which comes near 2^63: decimals take ten times as long.
+        thirds = [F.shiftright(folded, DIGIT * place).bitwiseAND(F.lit((1 << DIGIT) - 1)) for place in range(3)]
+        row: Any = hashed.agg(F.count("*"), F.bit_xor("hash"), *map(F.sum, thirds)).first()
+        total = sum(int(third or 0) << DIGIT * place for place, third in enumerate(row[2:]))
+        return {"rows": int(row[0]), "sum": str(total), "xor": int(row[1] or 0), "columns": self.frame.columns}
 
     # --- on the cluster ---------------------------------------------------------------------------------------
 

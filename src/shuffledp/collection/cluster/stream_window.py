@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,9 +32,10 @@ class Windows:
 
     Rows wait in the directory ``room``, the address of one that only the collecting party can read, until their window
     of ``seconds`` by the column ``time`` is over: when a row comes that is ``late`` seconds younger than its end. Then
-    they are collected into ``out/window-START`` (seconds since 1970), a path of the driver, and removed. A window of
-    fewer users than the plan's target needs releases nothing, and says so by the file ``too-few``. Rows that come later
-    are left out. A batch that Spark repeats changes nothing. ``column``, ``ledger`` as for ``collect``.
+    they are collected into ``out/window-START`` (seconds since 1970) and removed. A window of fewer users than the
+    plan's target needs releases nothing, and says so by the file ``too-few``. Rows that come later are left out. A
+    batch that Spark repeats changes nothing. ``column``, ``ledger`` and ``out``, a path or an address, as for
+    ``collect``.
     """
 
     plan: Plan | str | os.PathLike[str]
@@ -77,15 +79,31 @@ class Windows:
 
     def _release(self, files: FileSystem, batch: DataFrame, start: int) -> None:
         """A collection of one window; once."""
-        out = Path(self.out) / f"window-{start}"
         places = [f"{self.room}/{name}/{WINDOW}={start}" for name in files.names(self.room)]
         places = [place for place in places if files.exists(place)]
-        if not (out / REPORT).exists() and not (out / TOO_FEW).exists():
+        out = f"{str(self.out).rstrip('/')}/window-{start}"
+        if {REPORT, TOO_FEW}.isdisjoint(_names(files, out)):
             frame = batch.sparkSession.read.parquet(*places)
             try:
                 collect(frame, self.plan, self.column, out=out, ledger=self.ledger, resume=True)
             except (TooWeak, NotApplicable):
-                out.mkdir(parents=True, exist_ok=True)
-                (out / TOO_FEW).touch()
+                _say_too_few(files, out)
         for place in places:
             files.remove(place)
+
+
+def _names(files: FileSystem, directory: str) -> list[str]:
+    """What is in a directory of the driver, or at an address."""
+    if is_address(directory):
+        return files.names(directory)
+    return sorted(path.name for path in Path(directory).glob("*"))
+
+
+def _say_too_few(files: FileSystem, directory: str) -> None:
+    if not is_address(directory):
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        Path(directory, TOO_FEW).touch()
+        return
+    with tempfile.TemporaryDirectory() as room:
+        Path(room, TOO_FEW).touch()
+        files.put(Path(room, TOO_FEW), f"{directory}/{TOO_FEW}")

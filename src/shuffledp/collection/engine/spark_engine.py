@@ -14,12 +14,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
+from shuffledp.array import Integers
 from shuffledp.collection import durable, kernel, manifest, message, shuffling
-from shuffledp.collection.cluster import cluster_file, exact_shuffle, message_frame
+from shuffledp.collection.cluster import cluster_file, counted_file, exact_shuffle, message_frame
 from shuffledp.collection.cluster.cluster_manifest import ClusterManifest, is_of_a_cluster
 from shuffledp.collection.cluster.exact_shuffle import Layout
 from shuffledp.collection.cluster.file_system import FileSystem
@@ -76,6 +77,8 @@ class Spark(Engine):
         """The address of a directory for the messages, on a file system that the workers see; None for local paths."""
         self._made: dict[Path, DataFrame] = {}
         """Messages of data frames, which are made when they are shuffled, by the directory that they stand for."""
+        self._found: dict[str, Integers] = {}
+        """How often each message of one or two bytes is in files that were written by this engine, by their address."""
         self._session: SparkSession | None = None
         self._is_own = False
         self._room: Path | None = None
@@ -170,7 +173,9 @@ class Spark(Engine):
                 made: Manifest = self._shuffled_there(messages, lot)
                 made.write(unfinished)
             elif lot.width <= shuffling.COUNTED_BYTES:
-                made = manifest.write(shuffling.runs(_counts(messages, lot.width), lot.width), lot, unfinished)
+                made = manifest.write(
+                    shuffling.runs(counted_file.counts_of(messages, lot.width), lot.width), lot, unfinished
+                )
             else:
                 layout = Layout.of(messages, lot.width, message.group_rows(lot.width) * message.FILE_GROUPS)
                 exact_shuffle.write(messages, layout, unfinished)
@@ -186,7 +191,7 @@ class Spark(Engine):
         if found is None:
             addresses = [_literally(_address(path)) for path in files]
             raw = self.session.read.parquet(*addresses)
-            yield message_frame.mapped(raw, _combining(lot.width), message_frame.SCHEMA)
+            yield _combined(raw, lot.width)
             return
         drawn = list(message_frame.combined(((wire, None) for wire in message.read(files, lot.width)), lot.width))
         if drawn:
@@ -194,12 +199,9 @@ class Spark(Engine):
 
             found = found.union(found.sparkSession.createDataFrame(pa.Table.from_batches(drawn)))
         if lot.width <= shuffling.COUNTED_BYTES:
-            if self.place is None:
-                # Used once.
-                yield found
-                return
-            # Counted when they are first needed: few rows instead of many.
-            found = exact_shuffle.shuffled(found, lot.width)
+            # Counted, and not used again.
+            yield found
+            return
         from pyspark import StorageLevel
 
         # Only a cache: what is lost of it is made again, and is the same.
@@ -212,7 +214,10 @@ class Spark(Engine):
     def _shuffled_there(self, messages: DataFrame, lot: Lot) -> ClusterManifest:
         """The files at the place that the workers see: complete before they have their name."""
         assert self.place is not None
-        return cluster_file.write(self.session, messages, lot, f"{self.place.rstrip('/')}/{MESSAGES}")
+        made, counts = cluster_file.write(self.session, messages, lot, f"{self.place.rstrip('/')}/{MESSAGES}")
+        if counts is not None:
+            self._found[made.where] = counts
+        return made
 
     def manifest(self, shuffled: Path) -> Manifest:
         return ClusterManifest.read(shuffled) if is_of_a_cluster(shuffled) else super().manifest(shuffled)
@@ -227,25 +232,22 @@ class Spark(Engine):
                 files.put(path, f"{self.place.rstrip('/')}/{path.name}")
 
     def aggregate(self, mechanism: Mechanism, shuffled: Path, messages: int, reading: Reading | None = None) -> Total:
+        width, is_there = mechanism.message_bytes, is_of_a_cluster(shuffled)
         with self._step("aggregating"):
-            if is_of_a_cluster(shuffled):
-                raw = self.session.read.parquet(ClusterManifest.read(shuffled).where)
-            elif mechanism.message_bytes <= shuffling.COUNTED_BYTES:
+            where = ClusterManifest.read(shuffled).where if is_there else _address(shuffled)
+            if width <= shuffling.COUNTED_BYTES and not is_there:
                 # They were written here, where the workers may not see them.
-                return self._aggregated_here(mechanism, shuffled, reading)
+                found = _weighed(mechanism, _counts_here(shuffled), reading)
+            elif where in self._found:
+                found = _weighed(mechanism, self._found.pop(where), reading)
             else:
-                raw = self.session.read.parquet(_address(shuffled))
-            counted = message_frame.mapped(raw, _combining(mechanism.message_bytes), message_frame.SCHEMA)
-            found = message_frame.total(counted, mechanism, reading)
-        return demanded(found, mechanism)
-
-    def _aggregated_here(self, mechanism: Mechanism, shuffled: Path, reading: Reading | None) -> Total:
-        wires = Manifest.read(shuffled).checked(shuffled)
-        counts = sum((np.bincount(numbers_of(wire), minlength=1 << 16) for wire in wires), np.zeros(1 << 16, np.int64))
-        there = np.flatnonzero(counts)
-        wire = there.astype(f">u{mechanism.message_bytes}").view(np.uint8).reshape(-1, mechanism.message_bytes)
-        found = message_frame.weighed(mechanism, reading, wire, counts[there]) if len(there) else None
-        return demanded(found, mechanism)
+                written = self.session.read.parquet(where)
+                few = width <= shuffling.COUNTED_BYTES
+                counted = counted_file.counted(written) if few else _combined(written, width)
+                found = message_frame.total(counted, mechanism, reading)
+        if found is None:
+            raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
+        return found
 
     def _input(self, table: FileTable, column: Column) -> DataFrame:
         """The columns of exactly the files that every engine reads; ``table`` is one of Parquet files."""
@@ -351,16 +353,20 @@ def _combining(width: int) -> Callable[[Batches], Batches]:
     return run
 
 
-def demanded(found: Total | None, mechanism: Mechanism) -> Total:
-    """What was read, if there was anything."""
-    if found is None:
-        raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
-    return found
+def _combined(raw: DataFrame, width: int) -> DataFrame:
+    return message_frame.mapped(raw, _combining(width), message_frame.SCHEMA)
 
 
-def _counts(messages: DataFrame, width: int) -> Any:
-    """How often each message of one or two bytes occurs."""
-    counts = np.zeros(1 << 8 * width, dtype=np.int64)
-    for row in exact_shuffle.shuffled(messages, width).collect():
-        counts[int.from_bytes(row[0], "big")] += row[1]
-    return counts
+# --- few messages, in this process --------------------------------------------------------------------------------
+
+
+def _counts_here(shuffled: Path) -> Integers:
+    wires = Manifest.read(shuffled).checked(shuffled)
+    return sum((np.bincount(numbers_of(wire), minlength=1 << 16) for wire in wires), np.zeros(1 << 16, np.int64))
+
+
+def _weighed(mechanism: Mechanism, counts: Integers, reading: Reading | None) -> Total | None:
+    """The statistic of messages that occur so often each."""
+    there = np.flatnonzero(counts)
+    wire = counted_file.wire_of(there, mechanism.message_bytes)
+    return message_frame.weighed(mechanism, reading, wire, counts[there]) if len(there) else None
