@@ -36,7 +36,7 @@ RATIO_BITS = 128
 
 
 @dataclass(frozen=True)
-class Sharpness:
+class Looking:
     """Of many ε: the distance of those that are looked at, in standard deviations, the relative room in ε that a proof
     may take, and how many blocks of datasets each is worth."""
 
@@ -45,7 +45,7 @@ class Sharpness:
     looks: int
 
 
-QUICKLY, SHARPLY = Sharpness(0.25, 5e-3, 60), Sharpness(0.125, 1e-3, 120)
+QUICKLY, SHARPLY = Looking(0.25, 5e-3, 60), Looking(0.125, 1e-3, 120)
 """Another ε costs next to nothing where the coins are multiplied out."""
 
 
