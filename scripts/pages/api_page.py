@@ -56,8 +56,8 @@ def public_names(namespace: str) -> list[str]:
     module = importlib.import_module(namespace)
     tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
     aliases = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
-    listed = [alias.name for alias in aliases if alias.asname == alias.name and not alias.name.startswith("_")]
-    listed = listed or list(getattr(module, "__all__", ()))
+    listed = [alias.name for alias in aliases if alias.asname == alias.name]
+    listed = [name for name in listed or getattr(module, "__all__", ()) if not name.startswith("_")]
     return sorted(name for name in listed if not isinstance(getattr(module, name), ModuleType))
 
 

@@ -222,7 +222,9 @@ def test_what_people_are_told(server: Server, chromium: Browser) -> None:
             "1 in 1,000,000", "ε = 0.50", "you have given ε = 0.00 so far", LATER.id,
         ):  # fmt: skip
             assert words in told, words
+        assert "nothing is sent unless" not in told
         page.get_by_label("The most that you want to give").fill("0.1")
+        expect(page.locator("#cost")).to_contain_text("more than your limit: nothing is sent unless you raise it")
         page.get_by_label("red").check()
         page.get_by_role("button").click()
         expect(page.get_by_role("alert")).to_contain_text("more than the limit that you set")
