@@ -40,7 +40,8 @@ def said(key: str) -> str:
 
 
 def percents(shares: list[float]) -> str:
-    return f"{100 * min(shares):.1f}–{100 * max(shares):.1f}%"
+    low, high = 100 * min(shares), 100 * max(shares)
+    return f"{low:.1f}–{high:.1f}%" if low >= 0 else f"−{-low:.1f} to {high:.1f}%"
 
 
 # --- [VR] Tables --------------------------------------------------------------------------------------------------

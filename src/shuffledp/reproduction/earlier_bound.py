@@ -83,4 +83,5 @@ def figure(
 
 def percent(shares: Sequence[float]) -> str:
     """The range of some shares."""
-    return f"{100 * min(shares):.1f}–{100 * max(shares):.1f}%"
+    joint = "–" if min(shares) >= 0 else " to "
+    return f"{100 * min(shares):.1f}{joint}{100 * max(shares):.1f}%".replace("-", "−")
