@@ -13,7 +13,7 @@ import pytest
 from shuffledp.collection.lettering import BASE, LONGEST, Lettering, _families, _letters_of
 from shuffledp.collection.report import Report
 from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.shape import COORDINATES, NUMBERS, Shape, counted
+from shuffledp.tasks.shape import COORDINATES, COUNTS, NUMBERS, Shape, counted
 from tests.collection.every_task import CASES, report_of
 
 NOTE = re.compile(r"narrower than the (dots|lines)|±")
@@ -65,6 +65,31 @@ def test_a_histogram_has_its_running_count_below() -> None:
     (line,) = [line for line in below.lines if len(line.get_ydata()) == 64]
     assert line.get_ydata()[-1] == 600
     assert below.collections
+    assert below.get_ylim()[0] <= 0.0
+
+
+def test_letters_in_cells_can_be_read() -> None:
+    """White or dark, whichever has the larger contrast on the cell's colour (WCAG 2), and never below 3."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
+
+    def light(colour: Any) -> float:
+        parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    def contrast(one: Any, other: Any) -> float:
+        dark, bright = sorted((light(one), light(other)))
+        return (bright + 0.05) / (dark + 0.05)
+
+    shape = Shape(COUNTS, 0.0, 100.0, sizes=(4, 10))
+    value = np.linspace(2.5, 100.0, 40)
+    labels = tuple(f"{row} × {column}" for row in range(4) for column in range(10))
+    axes, *_ = showing(Quantity("users", labels, value, value, value - 1, value + 1, shape=shape)).plot().axes
+    written = [text for text in axes.texts if "±" in text.get_text()]
+    assert len(written) == 40
+    for text, share in zip(written, value / 100.0, strict=True):
+        behind = colormaps["Blues"](share)[:3]
+        assert contrast(text.get_color(), behind) >= max(3.0, 0.9 * contrast("white", behind))
 
 
 def test_a_map_has_a_cell_for_each_place() -> None:
@@ -143,6 +168,7 @@ def test_adjusted_values_are_marked() -> None:
         ("서울", "seoul"),
         ("とうきょう", "toukiyou"),
         ("東京", "U+6771 U+4EAC"),
+        ("北京市", "U+5317 U+4EAC U+5E02"),
         ("🚀", "[rocket]"),
         ("a\tb", r"a\u0009b"),
         ("$5", r"\$5"),

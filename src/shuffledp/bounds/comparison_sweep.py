@@ -116,7 +116,8 @@ class ComparisonSweep:
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
         if others:
             axes.annotate(f"grey: {others} other bound{'s' if others > 1 else ''}", (0.015, 0.02),
-                          xycoords="axes fraction", fontsize=8, color="0.5")  # fmt: skip
+                          xycoords="axes fraction", fontsize=8, color="0.5",
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
         if self.axis == LOCAL:
             axes.set(xlabel="local ε₀", ylabel="amplification ε₀ / ε", yscale="log")
         else:

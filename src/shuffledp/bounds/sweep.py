@@ -177,7 +177,9 @@ def _places(over: str, asked: float) -> list[float]:
     elif over == ROUNDS:
         places = _geometric(1.0, max(REACH, asked * 10))
     elif over == LOCAL:
-        places = _even(LEAST_LOCAL, max(MOST_LOCAL, asked))
+        # Small ones, between which ε changes by the largest factor, are looked at more closely.
+        few = [LEAST_LOCAL * 2**step for step in range(3)]
+        places = [*few, *_even(LEAST_LOCAL, max(MOST_LOCAL, asked))]
     else:
         if not 0 < asked < math.inf:
             raise ValueError(f"{WHO}: there is no ε to look about: it is {rounded_up(asked)}.")

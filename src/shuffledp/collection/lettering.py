@@ -67,7 +67,8 @@ def _spell(letter: str, parts: list[str]) -> None:
     name = unicodedata.name(letter, "")
     sound = name.split(" WITH ")[0].split(" ")[-1].lower()
     if not name or name.startswith(IDEOGRAPHS):
-        parts.append(f"U+{ord(letter):04X}" if not parts or not parts[-1].startswith("U+") else f" U+{ord(letter):04X}")
+        between = " " if parts and parts[-1].lstrip().startswith("U+") else ""
+        parts.append(f"{between}U+{ord(letter):04X}")
     elif " VOWEL SIGN " in name:
         # A consonant is read with an a of its own, which the sign replaces.
         if parts:

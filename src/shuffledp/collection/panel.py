@@ -1,4 +1,4 @@
-"""One quantity drawn: bars from zero for counts, dots for numbers, cells of a map or table, histograms, running counts.
+"""One quantity drawn along an axis: bars from zero for counts, dots for numbers, histograms, running counts.
 
 Every panel shows its intervals, or says below the picture that they are narrower than what they would be drawn over.
 """
@@ -7,51 +7,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shuffledp.array import Bools, Floats, Integers
+from shuffledp.array import Floats, Integers
 from shuffledp.collection.estimate_text import decimals
 from shuffledp.collection.lettering import Lettering
 from shuffledp.figure import COLOURS
 from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.shape import BINS, CELLS, COORDINATES, COUNTS, RUNNING
+from shuffledp.tasks.shape import COORDINATES, COUNTS, RUNNING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_BARS, MOST_STEPS, MOST_LETTERED = 30, 60, 4096
 """How many of the largest estimates are drawn as bars, how many in their order, and how many labels are looked at."""
+MOST_WIDE = 200
+"""How many values a line of usual width goes through."""
 ROW, DOT, LINE = 0.25, 5.0, 1.4
 """A bar's height in inches; a dot and a line in points."""
 DARK, FILL, AFTER = COLOURS[0], "#a9c3d6", COLOURS[1]
 NARROW_DOT, NARROW_LINE = "narrower than the dots", "narrower than the lines"
-
-
-def panels(quantities: Sequence[Quantity], letters: Lettering, sure: str) -> Iterator[Panel]:
-    """The panel that fits each; means of keys stand in the order of their counts."""
-    before: DotPanel | None = None
-    for quantity in quantities:
-        one = _kind(quantity)(quantity, letters, sure)
-        if isinstance(one, DotPanel):
-            if before is not None and before.is_beside(one):
-                one.order = before.order
-            before = one
-        yield one
-
-
-def _kind(quantity: Quantity) -> type[Panel]:
-    shape = quantity.shape
-    if shape.kind == CELLS or shape.sizes is not None:
-        return CellPanel
-    if shape.kind == BINS:
-        return StepPanel
-    if shape.kind == RUNNING or (shape.kind == COORDINATES and len(quantity.labels) > MOST_BARS):
-        return BandPanel
-    if shape.kind == COUNTS and shape.ordered and len(quantity.labels) > 2:
-        return StepPanel if len(quantity.labels) <= MOST_STEPS else BandPanel
-    return BarPanel if shape.kind == COUNTS else DotPanel
 
 
 class Panel(ABC):
@@ -148,7 +125,7 @@ class Panel(ABC):
         for side in ("top", "right"):
             self.axes.spines[side].set_visible(False)
         self.axes.grid(axis=grid)  # type: ignore[arg-type]
-        (self.axes.xaxis if grid == "x" else self.axes.yaxis).set_major_formatter(_number)
+        (self.axes.xaxis if grid == "x" else self.axes.yaxis).set_major_formatter(number_text)
 
     def _ticks(self, labels: Sequence[str], places: Floats) -> None:
         """As many labels along x as have room beside each other."""
@@ -237,7 +214,7 @@ class DotPanel(Panel):
         """The value and its interval, all with as many places behind the point as the interval tells."""
         value, ends = float(self.values[place]), self.intervals
         if ends is None:
-            return _number(float(f"{value:.5g}"))
+            return number_text(float(f"{value:.5g}"))
         low, high = (float(one[place]) for one in ends)
         places = decimals((high - low) / 2)
         said = [f"{one:,.{places}f}".replace("-", "−") for one in (value, low, high)]
@@ -327,7 +304,7 @@ class BandPanel(Panel):
             self.axes.plot(places, self.after, linestyle="--", linewidth=LINE, color=AFTER, label="adjusted")
         if self.quantity.shape.kind == RUNNING:
             self._shares()
-        if self.quantity.shape.kind == COUNTS:
+        if self.quantity.shape.kind in (COUNTS, RUNNING):
             self.axes.axhline(0.0, color="0.35", linewidth=0.8)
         self.axes.set_xlim(0, len(places))
         self._ticks([self.letters.shown(self.quantity.labels[place]) for place in self.order], places)
@@ -347,106 +324,12 @@ class BandPanel(Panel):
 def _band(panel: Panel, places: Floats) -> None:
     if panel.intervals is not None:
         panel.axes.fill_between(places, *panel.intervals, color=FILL, alpha=0.75, linewidth=0)
-    panel.axes.plot(places, panel.values, color=DARK, linewidth=LINE)
+    # Of very many noisy values a line as wide as ever would be one dark area.
+    panel.axes.plot(places, panel.values, color=DARK, linewidth=LINE if len(places) <= MOST_WIDE else LINE / 3)
 
 
-class CellPanel(Panel):
-    """Cells of a map, or of a table of two columns, coloured by their counts."""
-
-    MOST_WRITTEN = 80
-    """Cells that have their count and interval written in them."""
-
-    def __init__(self, quantity: Quantity, letters: Lettering, sure: str) -> None:
-        super().__init__(quantity, letters, sure)
-        grid, sizes = quantity.shape.grid, quantity.shape.sizes
-        self.rows, self.columns = (grid.rows, grid.columns) if grid is not None else sizes or (1, len(quantity.labels))
-        ratio = grid.size[1] / grid.size[0] if grid is not None else self.rows / max(self.columns, 2) * 0.6
-        self.height = float(np.clip(0.75 + 4.9 * ratio, 1.9, 6.0))
-
-    @property
-    def _table(self) -> Floats:
-        return self.quantity.value.reshape(self.rows, self.columns)
-
-    def draw(self) -> None:
-        from matplotlib.ticker import MaxNLocator
-
-        grid = self.quantity.shape.grid
-        edges = None if grid is None else (grid.west, grid.east, grid.south, grid.north)
-        top = max(1e-9, float(self._table.max()))
-        drawn = self.axes.imshow(
-            self._table, cmap="Blues", vmin=0.0, vmax=top, extent=edges, aspect=self._aspect(), interpolation="nearest",
-            origin="lower" if grid is not None else "upper",
-        )  # fmt: skip
-        figure = self.axes.get_figure()
-        assert figure is not None, "axes stand in a figure"
-        bar = figure.colorbar(drawn, ax=self.axes, shrink=0.9, pad=0.02, format=_number)
-        bar.outline.set_visible(False)
-        bar.ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        bar.set_label(self.quantity.name)
-        self._axis_names(grid)
-        if self._table.size <= self.MOST_WRITTEN:
-            self._write(top)
-        self._named()
-
-    def _aspect(self) -> float | Literal["auto"]:
-        """A cell as wide and high as it is on the ground."""
-        grid = self.quantity.shape.grid
-        if grid is None:
-            return "auto"
-        width, height = grid.size
-        return (height / (grid.north - grid.south)) / (width / (grid.east - grid.west))
-
-    def _axis_names(self, grid: Any) -> None:
-        if grid is not None:
-            degrees = grid.coordinates == "degrees"
-            self.axes.set_xlabel("longitude" if degrees else "x")
-            self.axes.set_ylabel("latitude" if degrees else "y")
-            return
-        pairs = [label.split(" × ", 1) for label in self.quantity.labels]
-        firsts = [pairs[row * self.columns][0] for row in range(self.rows)]
-        self.axes.set_yticks(np.arange(self.rows), [self.letters.shown(label) for label in firsts])
-        seconds = [self.letters.shown(pair[-1]) for pair in pairs[: self.columns]]
-        self._ticks(seconds, np.arange(self.columns, dtype=float))
-
-    def _middles(self) -> Floats:
-        """Where the middle of each cell is drawn."""
-        grid = self.quantity.shape.grid
-        if grid is not None:
-            return grid.centres[:, grid.order]
-        rows, columns = np.divmod(np.arange(self._table.size), self.columns)
-        return np.stack([columns, rows], axis=1).astype(float)
-
-    def _write(self, top: float) -> None:
-        """Count and interval in each cell, in letters that can be read on its colour."""
-        reach = self._half()
-        for place, (x, y) in enumerate(self._middles()):
-            value = self.quantity.value[place]
-            said = _number(round(value)) + ("" if reach is None else f"\n±{reach[place]:,.0f}")
-            after = "" if self.quantity.adjusted is None else f"\n◇ {_number(round(self.quantity.adjusted[place]))}"
-            colour = "white" if value > 0.55 * top else "0.2"
-            self.axes.text(x, y, said + after, ha="center", va="center", fontsize=7, color=colour, linespacing=1.15)
-
-    def _half(self) -> Floats | None:
-        return None if self.reach is None else self.reach.max(axis=0)
-
-    def _empty(self) -> Bools:
-        return np.zeros(0, bool) if self.intervals is None else np.asarray(self.intervals[0] <= 0.0)
-
-    def notes(self) -> Iterator[str]:
-        reach = self._half()
-        if reach is None:
-            return
-        if self._table.size <= self.MOST_WRITTEN:
-            yield f"±: the {self.sure} interval of each cell."
-        else:
-            yield f"The {self.sure} interval of each cell is its count ± at most {reach.max():,.0f}."
-        empty = int(self._empty().sum())
-        if empty:
-            head = f"{self.letters.shown(self.quantity.question)}: " if self.quantity.question else ""
-            yield f"{head}{empty:,} of {self._table.size:,} cells may be empty: their intervals hold 0."
-
-
-def _number(value: float, place: float | None = None) -> str:
+def number_text(value: float, place: float | None = None) -> str:
+    """A number as axes show it."""
     del place
     return f"{value:,.10g}".replace("-", "−")
 

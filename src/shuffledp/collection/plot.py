@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shuffledp import figure as figures
-from shuffledp.collection import panel
+from shuffledp.collection.cell_panel import CellPanel
 from shuffledp.collection.lettering import SPELLED, Lettering
 from shuffledp.collection.manner import Manner
-from shuffledp.collection.panel import Panel
+from shuffledp.collection.panel import (
+    MOST_BARS,
+    MOST_LETTERED,
+    MOST_STEPS,
+    BandPanel,
+    BarPanel,
+    DotPanel,
+    Panel,
+    StepPanel,
+)
 from shuffledp.tasks.quantity import Quantity
-from shuffledp.tasks.shape import BINS, RUNNING
+from shuffledp.tasks.shape import BINS, CELLS, COORDINATES, COUNTS, RUNNING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +43,7 @@ def draw(quantities: Sequence[Quantity], path: Path | None, manner: Manner, capt
     import matplotlib as mpl
 
     shown = list(quantities[:MOST_PANELS])
-    texts = [text for one in shown for text in (*one.labels[: panel.MOST_LETTERED], one.question)]
+    texts = [text for one in shown for text in (*one.labels[:MOST_LETTERED], one.question)]
     letters = Lettering.of([*texts, caption])
     with figures.look(), mpl.rc_context({"font.family": list(letters.families)}):
         picture = _Picture.of(shown, letters, manner, caption)
@@ -59,7 +68,7 @@ class _Picture:
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-        rows = list(_rows(list(panel.panels(quantities, letters, manner.sure))))
+        rows = list(_rows(list(panels(quantities, letters, manner.sure))))
         wide = max(map(len, rows))
         heights = [max(one.height for one in row) for row in rows]
         size = (ONE_WIDE if wide == 1 else TWO_WIDE, ABOVE + sum(heights))
@@ -85,7 +94,9 @@ class _Picture:
         notes = list(dict.fromkeys(note for one in every for note in one.notes()))
         if self.manner.post is not None and any(one.quantity.adjusted is not None for one in every):
             what = f"adjusted ({self.manner.post}), post-processing without intervals of its own"
-            notes.append(f"Diamonds and dashes: {what}.")
+            dashes = [isinstance(one, BandPanel) for one in every if one.quantity.adjusted is not None]
+            marks = "Dashes" if all(dashes) else "Diamonds and dashes" if any(dashes) else "Diamonds"
+            notes.append(f"{marks}: {what}.")
         if left_out:
             notes.append(f"{left_out:,} more quantities are in the tables.")
         if self.letters.spelled:
@@ -100,3 +111,28 @@ def _rows(every: Sequence[Panel]) -> Iterator[list[Panel]]:
         own = list(group)
         step = 1 if own[0].quantity.shape.kind in (BINS, RUNNING) or len(own) == 1 else 2
         yield from (own[start : start + step] for start in range(0, len(own), step))
+
+
+def panels(quantities: Sequence[Quantity], letters: Lettering, sure: str) -> Iterator[Panel]:
+    """The panel that fits each; means of keys stand in the order of their counts."""
+    before: DotPanel | None = None
+    for quantity in quantities:
+        one = _kind(quantity)(quantity, letters, sure)
+        if isinstance(one, DotPanel):
+            if before is not None and before.is_beside(one):
+                one.order = before.order
+            before = one
+        yield one
+
+
+def _kind(quantity: Quantity) -> type[Panel]:
+    shape = quantity.shape
+    if shape.kind == CELLS or shape.sizes is not None:
+        return CellPanel
+    if shape.kind == BINS:
+        return StepPanel
+    if shape.kind == RUNNING or (shape.kind == COORDINATES and len(quantity.labels) > MOST_BARS):
+        return BandPanel
+    if shape.kind == COUNTS and shape.ordered and len(quantity.labels) > 2:
+        return StepPanel if len(quantity.labels) <= MOST_STEPS else BandPanel
+    return BarPanel if shape.kind == COUNTS else DotPanel
