@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame
 
 import shuffledp as sdp
 from shuffledp.collection import message
-from shuffledp.collection.cluster import cluster_file, counted_file
+from shuffledp.collection.cluster import cluster_file, counted_file, frame_source
+from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.collection.job import Job
 from tests.cli import run as run_command
@@ -101,6 +102,28 @@ def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tm
     assert again.status == 2
     assert "already holds a finished collection" in again.err
     assert "needs --engine spark" in run_command(*arguments[:7], "--out", str(tmp_path / "o")).err
+
+
+def test_inputs_that_spark_reads(spark: Spark, tmp_path: Path) -> None:
+    """By suffix, by format and by name; one sentence where Spark cannot."""
+    rows = [(f'p"{number}', number) for number in range(3)]
+    written = spark.session.createDataFrame(rows, "who string, value int").coalesce(1)
+    for kind in ("json", "orc"):
+        written.write.format(kind).save(f"file:{tmp_path}/rows.{kind}")
+    written.createOrReplaceTempView("visits")
+    (tmp_path / "rows.csv").write_text("who,value\n" + "".join(f'"p""{number}",{number}\n' for number in range(3)))
+    (tmp_path / "rows.tsv").write_text("who\tvalue\n" + "".join(f'"p""{number}"\t{number}\n' for number in range(3)))
+    places = [f"file:{tmp_path}/rows.{suffix}" for suffix in ("json", "orc", "csv", "tsv")]
+    for place in (*places, f"orc:file:{tmp_path}/rows.orc", "table:visits"):
+        found = frame_source.frame_of(spark.session, [place]).select("who", "value").collect()
+        assert sorted((row[0], int(row[1])) for row in found) == rows, place
+    with pytest.raises(ValueError, match=r"^input: expected inputs of one format, got csv, json\.$"):
+        frame_source.frame_of(spark.session, [places[0], places[2]])
+    for kind in ("delta", "iceberg"):
+        with pytest.raises(EngineFailed, match=f"^input: Spark cannot read {kind} here; add its package to .*\\.$"):
+            frame_source.frame_of(spark.session, [f"{kind}:file:{tmp_path}/rows"])
+    with pytest.raises(EngineFailed, match=r"^spark: reading the input failed: [^\n]*\.$"):
+        frame_source.frame_of(spark.session, [f"file:{tmp_path}/nothing"])
 
 
 def test_a_job_that_is_unknown_to_an_address_is_not_overwritten(frames: dict[str, DataFrame], tmp_path: Path) -> None:

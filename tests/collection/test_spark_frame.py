@@ -234,8 +234,9 @@ def test_many_small_files_and_empty_partitions(spark: Spark, tmp_path: Path) -> 
         pq.write_table(pa.table({"value": column}), tmp_path / "data" / f"{number:05d}.parquet")
     frame = spark.session.read.parquet(f"file:{tmp_path}/data")
     plan, rules = plan_of("laplace", users=len(numbers)), sdp.tasks.Rules(clip=True)
-    report = sdp.collect(plan, frame, "value", out=tmp_path / "out", rules=rules, allow_weaker=True)
+    report = sdp.collect(plan, frame, "value", out=tmp_path / "out", rules=rules, allow_weaker=True, confidence=0.5)
     assert report.guarantee.users == len(numbers)
+    assert report.manner.confidence == 0.5
     assert report.tally.clipped == sum(number > 60 for number in numbers)
     assert len(messages_in(tmp_path / "out" / "messages", plan.mechanism.message_bytes)) == len(numbers)
 

@@ -98,7 +98,7 @@ def collect(
         return _of_frame(
             data, plan, column, user, gather, delimiter, out=out, engine="spark" if engine == "embedded" else engine,
             ledger=ledger, allow_weaker=allow_weaker, resume=resume, round_number=round_number, drawn=drawn,
-            rules=rules, options=options, key=key, progress=progress,
+            rules=rules, options=options, key=key, confidence=confidence, post=post, progress=progress,
         )  # fmt: skip
     if is_address(out):
         raise ValueError(f"collect: {out} is written by Spark, from a data frame of Spark or addresses that it reads.")

@@ -22,6 +22,7 @@ from shuffledp.collection.engine.spark_session import in_a_sentence
 from shuffledp.collection.input.given_data import named
 from shuffledp.collection.job import REPORT, Job
 from shuffledp.collection.ledger_place import place_of
+from shuffledp.collection.manner import CONFIDENCE, Manner
 from shuffledp.collection.report import Report
 from shuffledp.collection.rounds_in_turn import all_rounds
 from shuffledp.planner.plan_file import Plan
@@ -50,6 +51,8 @@ def collect(
     drawn: bool = False,
     rules: Rules = STRICT,
     options: Any = None,
+    confidence: float = CONFIDENCE,
+    post: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run a plan on a data frame of Spark: every row is a person.
@@ -72,6 +75,7 @@ def collect(
     request = Request(
         chosen, whole.narrowed(columns), read.names, here, kept, allow_weaker, resume, round_number, drawn, rules,
         Asking.of("collect", chosen, options),
+        manner=Manner.of("collect", confidence, post, chosen.task, whole=options is None),
     )  # fmt: skip
     if request.draws:
         raise ValueError(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.collection.cluster.file_system import is_address
+from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.spark_session import in_a_sentence
 
 if TYPE_CHECKING:
@@ -39,11 +40,23 @@ def frame_of(session: SparkSession, paths: Sequence[str], delimiter: str | None 
         if kind in ("delta", "iceberg"):
             if len(places) > 1:
                 raise ValueError(f"input: expected one {kind} table, got {len(places)}.")
-            return session.read.format(kind).load(places[0])
+            return _elsewhere(session, kind, places[0])
         reader = session.read.options(**TEXT) if kind == "csv" else session.read
         if kind == "csv" and (delimiter or places[0].endswith(".tsv")):
             reader = reader.option("sep", delimiter or "\t")
         return reader.format(kind).load(places)
+
+
+def _elsewhere(session: SparkSession, kind: str, place: str) -> DataFrame:
+    """A table of a format that does not come with Spark."""
+    try:
+        return session.read.format(kind).load(place)
+    except Exception as error:
+        if "DATA_SOURCE_NOT_FOUND" in str(error) or "ClassNotFoundException" in str(error):
+            raise EngineFailed(
+                f"input: Spark cannot read {kind} here; add its package to the session (spark.jars.packages)."
+            ) from None
+        raise
 
 
 def _kind(path: str) -> str:
