@@ -59,7 +59,7 @@ def test_a_collection_and_its_ledger_are_stated(tmp_path: Path, monkeypatch: pyt
     assert json.loads(Path("result/report.json").read_text("utf-8"))["guarantee"]["conditions"]
     told = run("ledger", "show", "--ledger", "ledger", "--population", "test", "--report", "ledger.html")
     assert told.status == 0
-    assert "1 collections composed [VR Lemma 7.2]" in Path("ledger.html").read_text("utf-8")
+    assert "1 collection composed [VR Lemma 7.2]" in Path("ledger.html").read_text("utf-8")
     assert "add --population NAME" in run("ledger", "show", "--ledger", "ledger", "--report", "x.md").err
     assert "nothing was collected" in run(
         "ledger", "show", "--ledger", "ledger", "--population", "everyone", "--report", "x.md"

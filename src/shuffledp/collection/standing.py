@@ -43,7 +43,9 @@ class Standing:
     def conditions(self) -> tuple[str, ...]:
         """What must be so for all that the population was promised."""
         own = (sentence for entry in self.entries for sentence in entry.recipe.premises())
-        entries = f"These {len(self.entries):,} collections are all that was released about these people."
+        count = len(self.entries)
+        entries = "This collection is" if count == 1 else f"These {count:,} collections are"
+        entries = f"{entries} all that was released about these people."
         people = "Whoever takes part in several of them is counted in each; one row a person, or as the entry says."
         return tuple(dict.fromkeys((SHUFFLER, RANDOMNESS, *own, NEIGHBOURS, entries, people)))
 
@@ -52,7 +54,7 @@ class Standing:
         if not self.entries:
             raise ValueError(f"ledger: nothing was collected from {self.population!r}, so there is nothing to state.")
         count = len(self.entries)
-        theorem = f"{count:,} collections composed [VR Lemma 7.2], each by its own theorem"
+        theorem = f"{count:,} collection{'s' if count > 1 else ''} composed [VR Lemma 7.2], each by its own theorem"
         value = BoundValue(
             self.epsilon, math.inf, "composition", theorem, certified=True, guarantee=True, delta=self.delta
         )
