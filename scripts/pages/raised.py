@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.transforms import Transform
 
 WORD = r"\d+(?:\.\d+)?[α-ω]?|[A-Za-zα-ωΑ-Ωℓ∞∅][A-Za-z0-9α-ω]*"
-MARK = re.compile(rf"([_^])(\{{[^{{}}]*\}}|\([^()\s]*\)|[−-]?(?:{WORD})′?)")
+MARK = re.compile(rf"([_^])((?<=\^)[A-Z]\([^()\s]*\)|\{{[^{{}}]*\}}|\([^()\s]*\)|[−-]?(?:{WORD})′?)")
 """An index or an exponent: in brackets, or one word of letters and digits, perhaps with its sign."""
 BASE = re.compile(
     r"(?:(?<![\w.])[^\W\d_](?:\d|\u0304|′|')?|(?<=[^\W\d_])[A-ZΑ-Ωα-ω]|(?<=[Α-Ωα-ω])[a-z]|(?<![\w.:])[a-z]{2,4}|[)\]}‖|∫])$"

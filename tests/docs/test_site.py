@@ -162,6 +162,7 @@ def test_indices_and_exponents_are_set() -> None:
     assert html("x_1^0, D_{e^ε}(P‖Q)") == "x<sub>1</sub><sup>0</sup>, D<sub>e<sup>ε</sup></sub>(P‖Q)"
     assert html("e^−ε·(1 − δ), 2^-64, e^(−αε)x") == "e<sup>−ε</sup>·(1 − δ), 2<sup>-64</sup>, e<sup>−αε</sup>x"
     assert html("mean_i f_{I∖i}, e^{tG_x}") == "mean<sub>i</sub> f<sub>I∖i</sub>, e<sup>tG<sub>x</sub></sup>"
+    assert html("e^D(a,b), D_F(P‖Q)") == "e<sup>D(a,b)</sup>, D<sub>F</sub>(P‖Q)"
     for name in ("dp_accounting", "test_both_sides.py", "1e6_000", "a/test_krr.py::test_a_large_one", "jax_privacy"):
         assert html(name) == name
 

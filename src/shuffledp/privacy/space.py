@@ -1,7 +1,7 @@
 """Distances as privacy budgets: finite spaces, intervals and boxes, each with what an amplification bound asks of it.
 
 A local randomizer is private for a distance D if the laws of its message for a and b differ by a factor of at most
-e^{D(a,b)}, for every two inputs. Bounds grow with every distance, so that all numbers here are rounded up.
+e^D(a,b), for every two inputs. Bounds grow with every distance, so that all numbers here are rounded up.
 """
 
 from __future__ import annotations

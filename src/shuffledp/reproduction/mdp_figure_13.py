@@ -16,7 +16,7 @@ from shuffledp.reproduction.sheet import ATTACK, SOUND, Chart, Item, Judgement, 
 CROWDS = (1_000, 100_000)
 DISTANCES = (0.1, 1.0, 3.0, 5.0)
 NEAREST, FURTHEST = 1.05, 1000.0
-"""From where, in units of e^{D(a,b)} + 1, to where the clone sum goes."""
+"""From where, in units of e^D(a,b) + 1, to where the clone sum goes."""
 POINTS = 5
 PUBLISHED = {"Theorem 1": "theorem-1", "Corollary 1": "corollary-1", "Corollary 2": "corollary-2"}
 COLUMNS = ("users", "distance", "clone_sum", *PUBLISHED, "clones, exact", SOUND, ATTACK)

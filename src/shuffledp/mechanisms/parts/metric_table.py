@@ -53,7 +53,7 @@ class UnitClasses:
 
 @dataclass(frozen=True)
 class MetricLaw(TableLaw):
-    """The law of a table whose rows a, b differ by a factor of at most e^{D(a,b)} in every column, exactly."""
+    """The law of a table whose rows a, b differ by a factor of at most e^D(a,b) in every column, exactly."""
 
     space: DistanceMatrix
     """The privacy distances D."""
@@ -171,7 +171,7 @@ def whole_units(weight: arb, scale: arb) -> int:
 
 
 def lowered(rows: Whole, ratios: Whole) -> Whole:
-    """The largest whole entries below the given ones with entry(a) ≤ e^{D(a,b)}·entry(b) in every column.
+    """The largest whole entries below the given ones with entry(a) ≤ e^D(a,b)·entry(b) in every column.
 
     Entries only fall, and none below 1, so that this ends; where the weights were private but for rounding it ends
     after a step or two.
