@@ -48,6 +48,8 @@ def test_a_ledger_from_its_creation_on(room: Path) -> None:
     shown = run("ledger", "show", "--population", "test", "--delta", "1e-6").out
     assert "test: ε = 0.5000001 at δ = 1e-6 (budget 4, 0.5000001 spent at δ = 0.0001)" in shown
     assert "released" in shown
+    assert "It holds if" in shown
+    assert "This collection is all that was released about these people." in " ".join(shown.split())
 
 
 def test_a_ledger_is_checked_against_what_quotes_it(room: Path, ledger: Ledger) -> None:

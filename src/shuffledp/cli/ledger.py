@@ -229,3 +229,5 @@ def _print(standing: Standing) -> None:
                 f"Reserved, not released: take it back by `shuffledp ledger forget {entry.id}`, if nothing was seen."
             )
             console.print(Text(words))
+    if standing.entries:
+        shown.conditions(standing.conditions())
