@@ -26,7 +26,8 @@ nitpick_ignore_regex = [(r"py:.*", r".*")]
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
-autodoc_type_aliases = {}
+# By their names, not by all that numpy takes for one.
+autodoc_type_aliases = {"ArrayLike": "ArrayLike", "Floats": "Floats"}
 python_maximum_signature_line_length = 88
 add_module_names = False
 toc_object_entries = False

@@ -44,6 +44,14 @@ def _marked(lines: list[str]) -> Any:
             yield escaped(line)
 
 
+def readable(
+    app: Sphinx, kind: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """A default that is made anew is no Python: with it, a signature would be one long line of full names."""
+    del app, kind, name, thing, options
+    return (signature.replace("<factory>", "...") if signature else signature), returns
+
+
 def escaped(line: str) -> str:
     parts = CODE.split(line)
     return "".join(part if part.startswith("``") else re.sub(r"([\\*`|_])", r"\\\1", part) for part in parts)
@@ -59,5 +67,6 @@ def plain_types(app: Sphinx, doctree: nodes.document) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", rewrite)
+    app.connect("autodoc-process-signature", readable)
     app.connect("doctree-read", plain_types)
     return {"parallel_read_safe": True}
