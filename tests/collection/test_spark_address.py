@@ -93,6 +93,12 @@ def test_runs_of_few_messages_end_where_files_do() -> None:
         assert found == [(rank // rows, number) for rank, number in enumerate(every)]
 
 
+def test_a_checksum_tells_short_messages_apart() -> None:
+    """None is shared, by any two of one or two bytes."""
+    known = counted_file.message_by_checksum(1) | counted_file.message_by_checksum(2)
+    assert len(set(known.values())) == len(known) == 256 + 65_536
+
+
 def test_a_file_that_is_out_of_order_is_noticed() -> None:
     """A digest from counts is one of the file only if every message stands where it must."""
     rows = [
