@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 import shuffledp as sdp
-from shuffledp.collection import message
-from shuffledp.collection.cluster import cluster_file, counted_file, frame_source
+from shuffledp.collection import external_sort, message
+from shuffledp.collection.cluster import cluster_file, counted_file, exact_shuffle, frame_source, message_frame
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.collection.job import Job
@@ -62,6 +63,25 @@ def test_files_at_an_address_hold_the_messages_by_rank(
         )
 
 
+@pytest.mark.parametrize("rows", [1, 7, 300, 9000])
+def test_files_take_their_ranks_from_ranges(rows: int) -> None:
+    """Against Python's own sort; a message that is missing or too many is noticed."""
+    generator = np.random.default_rng(1)
+    wire = generator.integers(0, 4, (500, 3), dtype=np.uint8)
+    kept, counts = message_frame.merged(wire, None)
+    cuts = exact_shuffle.Cuts(3, external_sort.texts_of(kept[[10, 20, 40]]))
+    sizes = np.bincount(cuts.ranges_of(kept), counts, cuts.ranges).astype(np.int64)
+    layout = exact_shuffle.Layout(cuts, (0, *np.cumsum(sizes).tolist()), rows)
+    pieces = (message_frame.merged(part, None) for part in np.array_split(generator.permutation(wire), 4))
+    batches = list(layout._dividing()(message_frame.batch_of(*piece) for piece in pieces))
+    found = {file: [row.tobytes() for each in wires for row in each] for file, wires in layout.files_in(iter(batches))}
+    wanted = in_order(wire)
+    assert found == {file: wanted[file * rows : (file + 1) * rows] for file in range(-(-500 // rows))}
+    for wrong in (batches[1:], [*batches, batches[0]]):
+        with pytest.raises(ValueError, match="the input has changed"):
+            deque((deque(wires, 0) for _, wires in layout.files_in(iter(wrong))), 0)
+
+
 def test_runs_of_few_messages_end_where_files_do() -> None:
     """Against a list of all messages; more of one than is repeated at a time."""
     counts = np.zeros(256, dtype=np.int64)
@@ -71,6 +91,12 @@ def test_runs_of_few_messages_end_where_files_do() -> None:
         runs = counted_file.runs_of(counts, 1, rows).to_pylist()
         found = [(run["file"], number) for run in runs for number in [run["message"][0]] * run["count"]]
         assert found == [(rank // rows, number) for rank, number in enumerate(every)]
+
+
+def test_a_checksum_tells_short_messages_apart() -> None:
+    """None is shared, by any two of one or two bytes."""
+    known = counted_file.message_by_checksum(1) | counted_file.message_by_checksum(2)
+    assert len(set(known.values())) == len(known) == 256 + 65_536
 
 
 def test_a_file_that_is_out_of_order_is_noticed() -> None:
@@ -107,7 +133,7 @@ def test_the_command_reads_and_writes_addresses(frames: dict[str, DataFrame], tm
 def test_inputs_that_spark_reads(spark: Spark, tmp_path: Path) -> None:
     """By suffix, by format and by name; one sentence where Spark cannot."""
     rows = [(f'p"{number}', number) for number in range(3)]
-    written = spark.session.createDataFrame(rows, "who string, value int").coalesce(1)
+    written = spark.session.range(3).selectExpr("""concat('p"', id) AS who""", "CAST(id AS INT) AS value")
     for kind in ("json", "orc"):
         written.write.format(kind).save(f"file:{tmp_path}/rows.{kind}")
     written.createOrReplaceTempView("visits")

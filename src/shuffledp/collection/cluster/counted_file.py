@@ -6,6 +6,7 @@ Spark itself repeats them while it writes, and counts them again where the files
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 TIMES = 1 << 12
 """How often a message is repeated at a time: of two lists, neither is longer."""
+CHECKSUM = f"crc32({message.COLUMN}) + shiftleft(CAST(octet_length({message.COLUMN}) AS BIGINT), 32)"
 NAME, FIRST, LAST = "name", "first", "last"
 
 
@@ -92,13 +94,15 @@ def read_again(written: DataFrame, width: int) -> tuple[list[tuple[str, int, str
     """
     from pyspark.sql import functions as F
 
-    named = written.selectExpr(message.COLUMN, f"_metadata.file_name AS {NAME}", "_metadata.row_index AS place")
-    runs = named.groupBy(NAME, message.COLUMN).agg(
+    # Spark counts whole numbers in half the time that it counts bytes.
+    named = written.selectExpr(f"{CHECKSUM} AS sum", f"_metadata.file_name AS {NAME}", "_metadata.row_index AS place")
+    runs = named.groupBy(NAME, "sum").agg(
         F.count("*").alias(COUNT), F.min("place").alias(FIRST), F.max("place").alias(LAST)
     )
+    known = message_by_checksum(width)
     files: dict[str, list[Any]] = {}
     for row in runs.sort(NAME, FIRST).collect():
-        files.setdefault(row[NAME], []).append(row)
+        files.setdefault(row[NAME], []).append(row.asDict() | {message.COLUMN: known.get(row["sum"], b"")})
     counts = np.zeros(1 << 8 * width, dtype=np.int64)
     digests = []
     for name, rows in files.items():
@@ -106,6 +110,12 @@ def read_again(written: DataFrame, width: int) -> tuple[list[tuple[str, int, str
         counts[numbers_of(wire)] += times
         digests.append((name, int(times.sum()), sha256_of(wire, times)))
     return digests, counts
+
+
+def message_by_checksum(width: int) -> dict[int, bytes]:
+    """Each message by its CRC-32 and its length: different strings of one length up to 4 have different ones."""
+    every = [row.tobytes() for row in wire_of(np.arange(1 << 8 * width), width)]
+    return {zlib.crc32(each) + (width << 32): each for each in every}
 
 
 def in_order(rows: Sequence[Any], width: int) -> tuple[Bytes, Integers]:

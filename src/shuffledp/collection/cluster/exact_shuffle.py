@@ -31,6 +31,7 @@ RANGE_BYTES = 16 << 20
 SAMPLES_OF_A_RANGE, MOST_SAMPLES = 64, 1 << 16
 MIX = np.uint64(0x9E3779B97F4A7C15)
 HASH_SPACE = 1 << 32
+CHANGED = "messages: expected as many messages as were counted, got others; the input has changed."
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def _merging(width: int) -> Any:
     """All messages of a partition in order, each once."""
 
     def run(batches: Batches) -> Batches:
-        wire, counts = _gathered(batches, width)
+        wire, counts = _merged(list(pieces_of(batches, width)), width)
         step = message.group_rows(width)
         for start in range(0, len(wire), step):
             yield batch_of(wire[start : start + step], counts[start : start + step])
@@ -142,8 +143,8 @@ def _merging(width: int) -> Any:
     return run
 
 
-def _gathered(batches: Batches, width: int) -> tuple[Bytes, Integers]:
-    pieces = list(pieces_of(batches, width))
+def _merged(pieces: list[tuple[Bytes, Integers]], width: int) -> tuple[Bytes, Integers]:
+    """Different messages of all pieces in order, and how often each occurs."""
     if not pieces:
         return np.empty((0, width), dtype=np.uint8), np.empty(0, dtype=np.int64)
     return merged(np.concatenate([wire for wire, _ in pieces]), np.concatenate([counts for _, counts in pieces]))
@@ -210,16 +211,35 @@ class Layout:
 
         return run
 
-    def runs(self, wire: Bytes, counts: Integers, file: int) -> Iterator[Bytes]:
-        """The messages of a file one by one, a bounded number at a time, from those of its ranges in order."""
+    def files_in(self, batches: Batches) -> Iterator[tuple[int, Iterator[Bytes]]]:
+        """Each file of a partition with its messages one by one, a range at a time.
+
+        A partition has one file, unless Spark has put two together.
+        """
+        held: dict[int, dict[int, list[tuple[Bytes, Integers]]]] = {}
+        for batch in filter(len, batches):
+            files = batch.column(FILE).to_numpy()
+            for wire, counts in pieces_of(iter([batch]), self.cuts.width):
+                ranges = self.cuts.ranges_of(wire)
+                for file, number in np.unique(np.stack([files, ranges]), axis=1).T.tolist():
+                    own = (files == file) & (ranges == number)
+                    held.setdefault(file, {}).setdefault(number, []).append((wire[own], counts[own]))
+        for file in sorted(held):
+            yield file, self.runs(held.pop(file), file)
+
+    def runs(self, held: dict[int, list[tuple[Bytes, Integers]]], file: int) -> Iterator[Bytes]:
+        """The messages of a file one by one, a bounded number at a time, from those of its ranges."""
         low, high = file * self.rows, min(self.total, (file + 1) * self.rows)
-        before, after = self.starts[self.range_at(low)], self.starts[self.range_at(high - 1) + 1]
-        ends = before + np.cumsum(counts)
-        if not len(ends) or ends[-1] != after:
-            raise ValueError("messages: expected as many messages as were counted, got others; the input has changed.")
-        inside = np.minimum(ends, high) - np.maximum(ends - counts, low)
-        kept = inside > 0
-        yield from repeated(wire[kept], inside[kept])
+        for number in range(self.range_at(low), self.range_at(high - 1) + 1):
+            wire, counts = _merged(held.pop(number, []), self.cuts.width)
+            if counts.sum() != self.starts[number + 1] - self.starts[number]:
+                raise ValueError(CHANGED)
+            ends = self.starts[number] + np.cumsum(counts)
+            inside = np.minimum(ends, high) - np.maximum(ends - counts, low)
+            kept = inside > 0
+            yield from repeated(wire[kept], inside[kept])
+        if held:
+            raise ValueError(CHANGED)
 
 
 def repeated(wire: Bytes, counts: Integers) -> Iterator[Bytes]:
@@ -243,8 +263,7 @@ def write(messages: DataFrame, layout: Layout, directory: Path) -> None:
 
         if not directory.is_dir():
             raise OSError(f"workers do not see {directory}; give an address that they see, such as hdfs://…, as output")
-        for file, own in _by_file(batches):
-            wires = layout.runs(*_gathered(iter(own), width), file)
+        for file, wires in layout.files_in(batches):
             name = directory / f"messages-{file:05d}.parquet"
             unfinished = name.with_name(f".{name.name}-{os.urandom(8).hex()}")
             with message.open_writer(unfinished, width) as writer:
@@ -261,13 +280,12 @@ def write(messages: DataFrame, layout: Layout, directory: Path) -> None:
 
 def ordered(messages: DataFrame, layout: Layout) -> DataFrame:
     """One row a message, in order, a partition for each file."""
-    width = layout.cuts.width
 
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
-        for file, own in _by_file(batches):
-            for wire in layout.runs(*_gathered(iter(own), width), file):
+        for _, wires in layout.files_in(batches):
+            for wire in wires:
                 yield pa.RecordBatch.from_pydict({message.COLUMN: message.array_of(wire).cast(pa.binary())})
 
     return mapped(layout.divided(messages), run, f"{message.COLUMN} binary")
@@ -300,17 +318,6 @@ def digests(written: DataFrame, width: int) -> list[tuple[str, int, str]]:
 
     rows = mapped(written.selectExpr(message.COLUMN, name), run, "name string, messages long, sha256 string").collect()
     return sorted((row["name"], row["messages"], row["sha256"]) for row in rows)
-
-
-def _by_file(batches: Batches) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-    """The batches of each file: a partition has one, unless Spark has put two together."""
-    import pyarrow.compute as pc
-
-    held: dict[int, list[pa.RecordBatch]] = {}
-    for batch in batches:
-        for file in pc.unique(batch.column(FILE)).to_pylist():
-            held.setdefault(file, []).append(batch.filter(pc.equal(batch.column(FILE), file)))
-    yield from sorted(held.items())
 
 
 def _of_size(wires: Iterator[Bytes], rows: int, width: int) -> Iterator[Bytes]:
