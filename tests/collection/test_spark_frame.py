@@ -38,7 +38,7 @@ from tests.collection import (
 )
 
 KEY = bytes(range(32))
-MANY = 200
+MANY = 60
 """Files of a row each, or of none; benchmarks/spark.py takes 10,000."""
 pytestmark = pytest.mark.slow
 

@@ -94,7 +94,7 @@ def read_again(written: DataFrame, width: int) -> tuple[list[tuple[str, int, str
     """
     from pyspark.sql import functions as F
 
-    # Spark counts whole numbers in half the time that it counts bytes.
+    # Spark groups whole numbers faster than bytes.
     named = written.selectExpr(f"{CHECKSUM} AS sum", f"_metadata.file_name AS {NAME}", "_metadata.row_index AS place")
     runs = named.groupBy(NAME, "sum").agg(
         F.count("*").alias(COUNT), F.min("place").alias(FIRST), F.max("place").alias(LAST)
