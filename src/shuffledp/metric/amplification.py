@@ -289,13 +289,8 @@ class ExactClone(_Numeric):
 class MetricVariationRatio(_Numeric):
     """The sound variation-ratio bound with the distances of this pair to everyone.
 
-<<<<<<< HEAD
-    Theorem: sound reduction [VR §4, corrected] with p = e^{D(a,b)}, q0 = max e^D(a,c), q1 = max e^D(b,c) over all c,
-    and the noise's own β (tanh(D/2) for any randomizer).
-=======
     Theorem: sound reduction [VR §4, corrected] with p = e^D(a,b), q0 = max e^D(a,c), q1 = max e^D(b,c) over all c, and
     the noise's own β (tanh(D/2) for any randomizer).
->>>>>>> wt-docs
     Requires: a randomizer that is private for the distances, with total variation at most β.
     Returns: a certified upper bound with its numerical slack.
     """
@@ -318,13 +313,8 @@ class MetricVariationRatio(_Numeric):
 class MetricAllCrowds(MetricVariationRatio):
     """The worst of all crowds with the distances of this pair to everyone.
 
-<<<<<<< HEAD
-    Theorem: absent user (docs/crowds.md) for every randomizer with the ratios e^{D(a,b)}, max e^D(a,c), max e^D(b,c),
-    all ways, and the noise's own β.
-=======
     Theorem: absent user (docs/crowds.md) for every randomizer with the ratios e^D(a,b), max e^D(a,c), max e^D(b,c), all
     ways, and the noise's own β.
->>>>>>> wt-docs
     Requires: a randomizer that is private for the distances, with total variation at most β; more than 16 users, else
     the distance itself.
     Returns: a certified upper bound; takes seconds where the others take milliseconds.

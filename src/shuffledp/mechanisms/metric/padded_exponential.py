@@ -25,9 +25,9 @@ BITS = 200
 class PaddedExponential(Tabulated, HasNeighbours):
     """Report input z with probability e^(−D(x,z))/N when holding x, and nothing with what is left.
 
-    ``distances`` are the privacy distances D, a metric. Two inputs a, b differ by a factor of at most e^{D(a,b)} in
-    every message, exactly: the table is one of whole units (``metric_table``). N is the least for which the silent
-    message keeps its ratios too. ``epsilon`` is the logarithm of the largest ratio of all.
+    ``distances`` are the privacy distances D, a metric. Two inputs a, b differ by a factor of at most e^D(a,b) in every
+    message, exactly: the table is one of whole units (``metric_table``). N is the least for which the silent message
+    keeps its ratios too. ``epsilon`` is the logarithm of the largest ratio of all.
 
     ``distances``: a square table, one row for each input: symmetric, 0 on the diagonal, and with the triangle
     inequality. A user's value is the number of a row, from 0.
