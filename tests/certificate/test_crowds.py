@@ -237,12 +237,12 @@ class TestCertify:
         assert verify(claim).verdict is Verdict.YES
 
     def test_between_a_bound_without_a_second_proof_and_the_others(self) -> None:
-        """Of two messages the exact bound is the best; all crowds come next, where they may take their time."""
+        """Of two messages of few users the exact bound is the best; all crowds come next, where there is time."""
         undecided = Finding(Verdict.OPEN, "it takes too long.", "none")
         with mock.patch("shuffledp.certificate.every_coin.judge_coins", return_value=undecided):
-            claim = certify(sdp.KRR(1.0, 2), 10**4, delta=1e-6, effort="full")
+            claim = certify(sdp.KRR(1.0, 2), 4_000, delta=1e-6, effort="full")
             assert claim.bound == "all-crowds"
-            assert claim.epsilon < certify(sdp.KRR(1.0, 2), 10**4, delta=1e-6, effort="quick").epsilon
+            assert claim.epsilon < certify(sdp.KRR(1.0, 2), 4_000, delta=1e-6, effort="quick").epsilon
 
     def test_too_many_kinds(self) -> None:
         """The best of one law instead; by its name a sentence."""
