@@ -25,7 +25,7 @@ def numbers(value: float, low: float | None, high: float | None) -> tuple[str, s
 
     >>> numbers(247.598, 227.694, 267.501)
     ('247.6', '227.6 … 267.6')
-    >>> numbers(29.04331, 28.9595, 29.1272), numbers(12.5, None, None)
+    >>> numbers(29.04331, 28.95948, 29.12714), numbers(12.5, None, None)
     (('29.0433', '28.9594 … 29.1272'), ('12.5', ''))
     """
     if low is None or high is None or not math.isfinite(high - low):
