@@ -13,8 +13,8 @@ from shuffledp.array import Floats
 UNIT = 2.0**-53
 MARGIN = 2.0**-42
 """More than exp, and sums and differences of a few numbers below 2^10, are off in floats."""
-MOST_LOG = 700.0
-"""Above this an exponential is no float."""
+MOST_LOG = 350.0
+"""Exponentials of more are cut to that: the product of two of them is a float still."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,21 @@ class _Side:
     def sums(self) -> tuple[Floats, Floats, Floats]:
         """Values from the largest down with their signs changed; masses, and masses·e^(−value), of the first k."""
         values, masses = self.values[::-1], self.masses[::-1]
-        return -values, np.append(0.0, np.cumsum(masses)), np.append(0.0, np.cumsum(masses * np.exp(-values)))
+        return (
+            -values,
+            np.append(0.0, np.cumsum(masses)),
+            np.append(0.0, np.cumsum(masses * np.exp(np.minimum(-values, MOST_LOG)))),
+        )
 
     def tilt(self, x: float) -> Floats:
-        """masses·e^(x − value), where the exponential is a float; the others are never asked for."""
-        if self._moderate and x <= MOST_LOG / 2:
+        """masses·e^(x − value), cut where that is too large."""
+        if self._moderate and x <= MOST_LOG:
             return self._tilted * math.exp(x)
         return np.asarray(self.masses * np.exp(np.minimum(x - self.values, MOST_LOG)))
 
     @cached_property
     def _moderate(self) -> bool:
-        return len(self.values) == 0 or float(np.abs(self.values).max()) < MOST_LOG / 2
+        return len(self.values) == 0 or float(np.abs(self.values).max()) <= MOST_LOG
 
     @cached_property
     def _tilted(self) -> Floats:
@@ -89,6 +93,9 @@ def excess(first: LossAtoms, second: LossAtoms, points: Floats) -> tuple[Floats,
         result.append(found)
     upper = np.minimum(1.0, np.maximum(result[0], 0.0) + both * (1 + 4 * UNIT))
     surely = max(first.surely, second.surely)
+    if any(float(np.abs(law.values).max(initial=0.0)) > MOST_LOG for law in (first, second)):
+        # What is taken off may have been cut: that is a bound from above only.
+        return upper, np.full(len(points), surely)
     return upper, np.maximum(result[1], 0.0) + surely
 
 
