@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -111,9 +112,24 @@ def test_every_short_cut_is_among_them() -> None:
     assert {mechanism.name for mechanism in EVERY} == able
 
 
+def remembering(finish: Callable[..., Any]) -> Callable[..., Any]:
+    """Estimates of few users repeat: what was counted before is not read again."""
+    known: dict[bytes, Any] = {}
+
+    def finished(reading: Any, total: Any, users: int) -> Any:
+        counted = np.asarray(total, dtype=np.float64).tobytes()
+        if counted not in known:
+            known[counted] = finish(reading, total, users)
+        return known[counted]
+
+    return finished
+
+
 @pytest.mark.parametrize("mechanism", EVERY, ids=repr)
-def test_each_estimate_has_its_exact_law(mechanism: Any) -> None:
+def test_each_estimate_has_its_exact_law(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two users, every message enumerated with its probability as a fraction."""
+    kind = type(mechanism.reading)
+    monkeypatch.setattr(kind, "finish", remembering(kind.finish))
     table = mechanism.table()
     held = np.bincount([0, 1], minlength=len(table.inputs))
     rng = np.random.default_rng(7)

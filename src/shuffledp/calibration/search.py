@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from shuffledp.calibration.target import WHO, CurveTarget, Excess, Reached
 from shuffledp.errors import NotApplicable
@@ -17,6 +18,8 @@ NEIGHBOUR = 1.001
 """The value this factor beyond the found one must miss the target."""
 AHEAD = tuple(NEIGHBOUR * 1.01**step for step in range(41))
 """Looked at beyond the crossing too: a default that jumps with the setting may hide better again."""
+SPARSELY = 10
+"""Every so many of them are looked at where no rough guess tells which ones may."""
 GUESS_RELATIVE = 0.01
 GUESS_ALONE = 1e-9
 """How closely the rough distance to the target is brought to 0, before a search and where there is none after it."""
@@ -107,7 +110,7 @@ class Search:
     setting; where it is only nearly so (a default that jumps with the setting), the value is the last one that meets
     the target as far as the search looked: what is one part in a thousand beyond a value that is not whole misses the
     target, and so does what ``rough``, a quick guess at the log deviation of the loss, points at up to half as much
-    again.
+    again (a few values there where it points at none).
     """
 
     def __init__(
@@ -212,7 +215,20 @@ class Search:
 
     def _start(self, low: float, high: float) -> float:
         first = self.target.start(self.tuning)
-        return self._guess(low, high) if first is None else self.scale.position(first)
+        if first is not None:
+            return self.scale.position(first)
+        # Of two ends that look alike neither is a guess; where nothing at all is told, the one of least noise is quick.
+        return math.sqrt(low * high) if self._silent and self._told else self._guess(low, high)
+
+    @property
+    def _told(self) -> bool:
+        return math.isfinite(self.rough(self.scale.value(self.scale.ends[0])))
+
+    @cached_property
+    def _silent(self) -> bool:
+        """Whether the rough guess does not know the setting: it is the same at either end."""
+        first, last = (self.rough(self.scale.value(end)) for end in self.scale.ends)
+        return first == last
 
     def _guess(self, low: float, high: float, absolute: float = GUESS_RELATIVE) -> float:
         """Where the rough distance to the target is 0."""
@@ -224,7 +240,7 @@ class Search:
         return math.exp(found.middle)
 
     def _crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
-        if self.tuning.whole or not self.target.by_factors:
+        if self.tuning.whole or not (self.target.by_factors or self._silent):
             found = find_crossing(self.excess, low, high, guess=start, relative=self.relative)
             return found.below, found.above
         ends = math.log(low), math.log(high)
@@ -243,7 +259,7 @@ class Search:
     def _farthest(self, below: float, high: float) -> float | None:
         """The farthest multiple of a position that still meets the target."""
         most = self.rough(self.scale.value(below)) + ROUGHLY
-        for factor in reversed(AHEAD):
+        for factor in reversed(AHEAD[:: SPARSELY if self._silent else 1]):
             position = below * factor
             promising = factor == NEIGHBOUR or self.rough(self.scale.value(position)) <= most
             if position < high and promising and self.excess(position) <= 0:
