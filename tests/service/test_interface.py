@@ -89,6 +89,9 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         assert (await ask("POST", post, [b"never"])).headers["connection"] == "close"
         assert (await ask("POST", post, reports[0], content_length=str(10**30))).status == 413
         assert (await ask("POST", post, [bytes(size)] * 1001)).status == 413
+        # Up to some size it is heard to its end, so that a proxy can hand on the answer; beyond, nobody listens.
+        assert (await ask("POST", post, [bytes(size)] * 1001 + [b"gone"])).status == 400
+        assert (await ask("POST", post, [bytes(ingest.MOST_WASTED), b"x", b"gone"])).status == 413
         assert (await ask("POST", post, reports[0], content_type="text/plain")).status == 415
         assert (await ask("POST", f"{path}/rounds/2/reports", reports[0])).status == 404
         assert (await ask("POST", f"/v1/campaigns/{'0' * 64}/rounds/1/reports", reports[0])).status == 404

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from flint import acb, acb_mat, arb
@@ -90,13 +91,19 @@ def has_positive_value(law: FiniteLaw) -> bool:
     return bool(law.floats()[0].max() > 0)
 
 
+@lru_cache(maxsize=4)
+def _tilted(law: FiniteLaw, count: int) -> TiltedLaw:
+    """One law is looked at, planned for and estimated in turn."""
+    return TiltedLaw(law, count)
+
+
 def make_plan(law: FiniteLaw, count: int, tolerance: float) -> ContourPlan:
     """Choose τ, v, h and the nodes so that the two certified sides differ by about ``tolerance``·z² in relative
     terms, z being the number of standard deviations at which the sum must land: that is ``tolerance`` in the
     argument of a curve with a Gaussian tail. Coarser where that would keep more than MOST_KEPT nodes; where even a
     coarse plan would, one node."""
-    tilted = TiltedLaw(law, count)
-    tau = tilted.saddle(0.0)
+    tilted = _tilted(law, count)
+    tau = tilted.peak
     coarsest = COARSEST
     while True:
         plan = _plan(tilted, tau, tolerance, coarsest)
@@ -187,17 +194,13 @@ def _log_ratio(
     tau: float,
     step: float,
     indices: NDArray[np.int64],
-    doubt: float = 0.0,
 ) -> NDArray[np.complex128]:
-    """Logarithm of M(τ+iu)^n·exp(v·t²/2) relative to its value at u = k·step = 0, accurate for n up to 1e12.
-
-    ``doubt`` is added to the size of M(τ+iu)/M(τ) where that is not known accurately near 0.
-    """
+    """Logarithm of M(τ+iu)^n·exp(v·t²/2) relative to its value at u = k·step = 0, accurate for n up to 1e12."""
     u = step * indices.astype(np.float64)
     if tilted.count <= MOST_BY_MATRICES:
         found = ratios(tilted.values, weights, step, indices)
         with np.errstate(divide="ignore"):
-            size, turn = np.log(np.abs(found) + doubt), np.angle(found)
+            size, turn = np.log(np.abs(found)), np.angle(found)
     else:
         size, turn = log_ratio(tilted.values, weights, u)
     # Part by part: a node at which M is 0 has no finite logarithm, and ∞·0 is no number.
@@ -219,8 +222,12 @@ def _significant(
     u = step * scan.astype(np.float64)
     if _phase_doubt(tilted, weights, float(u[-1])) > 1.0:
         return scan
-    doubt = ROUNDED * (len(weights) + 10)
-    size = _log_ratio(tilted, weights, variance, tau, step, scan, doubt).real + np.log1p((u / tau) ** 2)
+    if tilted.count <= MOST_BY_MATRICES:
+        # M(τ+iu)/M(τ) is not known accurately near 0.
+        size = np.log(np.abs(ratios(tilted.values, weights, step, scan)) + ROUNDED * (len(weights) + 10))
+    else:
+        size, _ = log_ratio(tilted.values, weights, u)
+    size = tilted.count * size - 0.5 * variance * u**2 + np.log1p((u / tau) ** 2)
     return np.asarray(scan[(size > log_skipped) | (scan == 0)])
 
 
@@ -275,8 +282,8 @@ def _blocks(kept: list[int], most: int) -> list[list[int]]:
 
 def negligible(law: FiniteLaw, count: int, log_level: float) -> Bracket | None:
     """0 ≤ E(S)_+ ≤ M(τ)^n/(e·τ), by (x)_+ ≤ exp(τx)/(eτ), where that is below exp(log_level); None elsewhere."""
-    tilted = TiltedLaw(law, count)
-    tau = tilted.saddle(0.0)
+    tilted = _tilted(law, count)
+    tau = tilted.peak
     if not tilted.log_moment(tau) - 1 - math.log(tau) + math.log(tilted.scale) < log_level:
         return None
     with precision(GUARD_BITS + count.bit_length()):
@@ -289,7 +296,7 @@ def negligible(law: FiniteLaw, count: int, log_level: float) -> Bracket | None:
 
 def estimate(law: FiniteLaw, count: int, plan: ContourPlan) -> ContourEstimate:
     """The planned sum in floats."""
-    tilted = TiltedLaw(law, count)
+    tilted = _tilted(law, count)
     weights = tilted.tilt_weights(plan.tilt)
     u = plan.step * plan.kept.astype(np.float64)
     terms = np.exp(_log_ratio(tilted, weights, plan.variance, plan.tilt, plan.step, plan.kept))

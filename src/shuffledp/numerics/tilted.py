@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -45,6 +46,11 @@ class TiltedLaw:
     def tilt_weights(self, t: float) -> Floats:
         tilted = self.weights * np.exp(t * self.below_top)
         return np.asarray(tilted / tilted.sum())
+
+    @cached_property
+    def peak(self) -> float:
+        """The saddle without smoothing."""
+        return self.saddle(0.0)
 
     def saddle(self, variance: float) -> float:
         """The minimum of count·log M(t) + variance·t²/2 − 2·log t over t > 0, where the integrand peaks."""

@@ -19,6 +19,9 @@ MOST_REPORTS = 1000
 """In one request."""
 BODY_SECONDS = 20.0
 """How long a body may take."""
+MOST_WASTED = 8 << 20
+"""Up to so many bytes a body that is too large is read to its end and thrown away: a proxy that is still passing it on
+when the connection is closed would say of the shuffler that it does not answer. More is cut off."""
 REPORTS_TYPE = "application/vnd.shuffledp.reports"
 TYPE = REPORTS_TYPE.encode()
 PATH = re.compile(r"/v1/campaigns/([0-9a-f]{64})/rounds/([1-9][0-9]{0,8})/reports")
@@ -138,7 +141,7 @@ def _most(inbox: Inbox, headers: Iterable[tuple[bytes, bytes]]) -> int:
     """How many bytes a body may have; headers that say otherwise are refused."""
     most = inbox.size * MOST_REPORTS
     for name, value in headers:
-        if name == b"content-length" and (not value.isdigit() or int(value[:20]) > most):
+        if name == b"content-length" and (not value.isdigit() or int(value[:20]) > max(most, MOST_WASTED)):
             raise Refused(413)
         if name == b"content-type" and value != TYPE and value.partition(b";")[0].strip().lower() != TYPE:
             raise Refused(415)
@@ -147,21 +150,25 @@ def _most(inbox: Inbox, headers: Iterable[tuple[bytes, bytes]]) -> int:
 
 async def _body(receive: Receive, most: int) -> bytes:
     message = await receive()
-    content: bytes = message.get("body", b"")
-    _demand(message, len(content), most)
-    if not message.get("more_body", False):
+    content: bytes = _content(message)
+    if not message.get("more_body", False) and len(content) <= most:
         return content
     pieces, held = [content], len(content)
-    while message.get("more_body", False):
+    while message.get("more_body", False) and held <= max(most, MOST_WASTED):
         message = await receive()
-        pieces.append(message.get("body", b""))
-        held += len(pieces[-1])
-        _demand(message, held, most)
+        content = _content(message)
+        held += len(content)
+        if held <= most:
+            pieces.append(content)
+        else:
+            pieces.clear()
+    if held > most:
+        raise Refused(413)
     return b"".join(pieces)
 
 
-def _demand(message: Message, held: int, most: int) -> None:
+def _content(message: Message) -> bytes:
     if message["type"] == "http.disconnect":
         raise Refused(400)
-    if held > most:
-        raise Refused(413)
+    content: bytes = message.get("body", b"")
+    return content
