@@ -120,6 +120,16 @@ def ratios(values: Floats, weights: Floats, step: float, indices: NDArray[np.int
     return np.asarray((firsts @ turns)[place, indices % BLOCK])
 
 
+def squares(values: Floats, weights: Floats, u: Floats) -> Floats:
+    """|R(u)|², off by some e·(J² + u·Σ π_j·|A_j|): a cosine for each pair of values."""
+    total = np.full(len(u), float(weights @ weights))
+    for first in range(len(values)):
+        for second in range(first):
+            both = 2.0 * float(weights[first] * weights[second])
+            total += both * np.cos(u * float(values[first] - values[second]))
+    return total
+
+
 def tilted_floats(atoms: list[tuple[arb, arb]], tau: float) -> tuple[Floats, Floats, arb] | None:
     """Values and tilted weights, each the rounding of a ball that is sure of more digits than a float has, and M(τ)."""
     exact_tau = arb(tau)

@@ -41,9 +41,10 @@ CERTIFIED_TOLERANCE = 5e-10
 BATCH_TOLERANCE = 4e-6
 OUTGROWN = 1.5
 HARDLY_WIDER = 4e-9
+OF_SMOOTHING = 0.01
 """Relative width in x that the contour aims at while searching, in a certified value, and in one of many;
-how much wider than its first bracket a shared plan may become; and the relative rounding in a sum of floats that takes
-the place of one in balls."""
+how much wider than its first bracket a shared plan may become; and the relative rounding, or its share of what
+smoothing costs, in a sum of floats that takes the place of one in balls."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ def positive_part_mean(
 ) -> Bracket:
     """Certified enclosure of E[(G_1 + … + G_count)_+] by the cheapest route that is exact enough.
 
-    With ``in_floats`` a contour's nodes are summed in floats, where their proved rounding hardly widens the enclosure.
+    A contour's nodes are summed in floats where their proved rounding is within the tolerance, or nothing to what
+    smoothing costs, or with ``in_floats`` where it hardly widens the enclosure; in balls elsewhere.
     """
     if not contour.has_positive_value(law):
         return _no_positive_value(law, count)
@@ -159,8 +161,9 @@ def positive_part_mean(
             return walk.bracket(law, count, log_mass)
         if values == 4 and double_walk.steps(law, count, log_mass) <= MOST_PAIRS:
             return double_walk.bracket(law, count, log_mass)
-    plan, rounding = contour.make_plan(law, count, tolerance), HARDLY_WIDER if in_floats else 0.0
-    found = contour.bracket(law, count, plan, in_floats=in_floats, rounding=rounding)
+    plan = contour.make_plan(law, count, tolerance)
+    rounding = max(HARDLY_WIDER if in_floats else tolerance, OF_SMOOTHING * plan.variance * plan.tilt**2)
+    found = contour.bracket(law, count, plan, in_floats=True, rounding=rounding)
     # Far in the tail of few rare messages the sum is all atoms, which smoothing blurs: worth a long walk.
     blurred = values == 4 and found.relative_width() > WIDE
     if blurred and double_walk.steps(law, count, log_mass) <= MOST_PAIRS_AT_NEED:
