@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -152,13 +152,31 @@ def _plan(tilted: TiltedLaw, tau: float, tolerance: float, coarsest: float) -> C
         reach = max(last, peak_reach)
     else:
         scan = _near_peaks(tilted, weights, tau, step, reach, -log_skipped)
-        most = max(LEAST_SCANNED, MOST_SCANNED // len(weights))
-        if len(scan) > most:
-            return len(scan) / most
+        if len(scan) > _most_scanned(weights):
+            return len(scan) / _most_scanned(weights)
         kept = _significant(tilted, weights, tau, variance, step, scan, log_skipped)
     return ContourPlan(
         tilted.scale, tau, variance, step, kept, reach, peak_reach, log_skipped + SKIP_MARGIN, right, left
     )
+
+
+def renewed(plan: ContourPlan, law: FiniteLaw, count: int) -> ContourPlan | None:
+    """The plan of a neighbour for another law: as it is with one peak, else with nodes of its own; None without any."""
+    if plan.peak_reach > 0:
+        return plan
+    tilted = _tilted(law, count)
+    if tilted.scale != plan.scale:
+        return None
+    weights, log_skipped = tilted.tilt_weights(plan.tilt), plan.log_skipped - SKIP_MARGIN
+    scan = _near_peaks(tilted, weights, plan.tilt, plan.step, plan.reach, -log_skipped)
+    if len(scan) > _most_scanned(weights):
+        return None
+    kept = _significant(tilted, weights, plan.tilt, plan.variance, plan.step, scan, log_skipped)
+    return replace(plan, kept=kept) if len(kept) <= MOST_KEPT else None
+
+
+def _most_scanned(weights: Floats) -> int:
+    return max(LEAST_SCANNED, MOST_SCANNED // len(weights))
 
 
 def _one_node(tilted: TiltedLaw, tau: float) -> ContourPlan:
@@ -224,8 +242,8 @@ def _significant(
     """Those of the nodes that are not provably below exp(log_skipped) of node 0, with and without t^(-2).
 
     From squares: with n ≥ FEW a node at a level above e^−80 has |R|² > 0.08, so that n·log|R| is off by at most 6.2n
-    times what |R|² is off by. That is 8e·u·Σ π_j·|A_j| for the phases, e = 2^-53, which makes 5.5 times ``_phase_doubt``
-    in all, and some J²·e for the rest, which is nothing to the margin up to MOST_BY_MATRICES summands.
+    times what |R|² is off by. That is 8e·u·Σ π_j·|A_j| for the phases, e = 2^-53, which makes 5.5 times
+    ``_phase_doubt`` in all, and some J²·e for the rest: nothing to the margin up to MOST_BY_MATRICES summands.
     """
     u = step * scan.astype(np.float64)
     if _phase_doubt(tilted, weights, float(u[-1])) > 1.0:

@@ -88,8 +88,7 @@ class PositivePartMean:
         width = found.relative_width()
         if width > WIDE:
             return positive_part_mean(law, self.count), None
-        # What a plan says of nodes that it skips between peaks holds for its own law only.
-        return found, _SharedPlan(plan, width) if plan.peak_reach > 0 else None
+        return found, _SharedPlan(plan, width) if plan.reach > 0 else None
 
     def is_at_most(self, level: float, x: float) -> bool:
         """Whether D(x) ≤ level is proved: by Chernoff's bound where that is enough, which is many times cheaper."""
@@ -127,16 +126,16 @@ def _chernoff(law: FiniteLaw, count: int) -> arb:
 
 @dataclass(frozen=True)
 class _SharedPlan:
-    """A plan with one peak, for a law and its neighbours, and how wide its bracket was."""
+    """A plan for a law and its neighbours, and how wide its bracket was."""
 
     plan: contour.ContourPlan
     width: float
 
     def bracket(self, law: FiniteLaw, count: int) -> Bracket | None:
         """The bracket of a neighbour's sum, None where the plan no longer suits it."""
-        if not contour.has_positive_value(law):
+        if not contour.has_positive_value(law) or (plan := contour.renewed(self.plan, law, count)) is None:
             return None
-        found = contour.bracket(law, count, self.plan, in_floats=True)
+        found = contour.bracket(law, count, plan, in_floats=True)
         return found if found.relative_width() <= OUTGROWN * self.width else None
 
 
