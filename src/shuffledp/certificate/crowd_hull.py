@@ -151,7 +151,8 @@ class Nodes:
         sizes = np.full(last + 1, -math.inf)
         for x in range(self.kinds):
             values, width = view.values[x], float(np.ptp(view.values[x]))
-            about = np.abs(np.exp(1j * np.multiply.outer(u, values)) @ weights[x])
+            phases = np.multiply.outer(u, values)
+            about = np.hypot(np.cos(phases) @ weights[x], np.sin(phases) @ weights[x])
             logs = np.log(np.minimum(1.0, about + 1e-11 + 1e-14 * u * float(np.abs(values).max())))
             spread = float(spreads[x]) * (1 - 1e-6) - 1e-13 * float(np.abs(values).max()) ** 2
             curved = np.where(u * width <= 3.14, -2 / math.pi**2 * u**2 * max(0.0, spread), 0.0)

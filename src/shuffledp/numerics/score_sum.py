@@ -26,6 +26,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.array import Floats
+from shuffledp.numerics.contour_floats import turned
 from shuffledp.numerics.finite_law import Bracket
 
 UNIT = 2.0**-53
@@ -74,7 +75,7 @@ class ScoreSum:
         mean = round(sum(count * _mean(scores) for scores, count in self.crowd))
         turns = np.mod(mean * np.arange(length // 2 + 1), length) * (2 * math.pi / length)
         size = np.exp(logs.real)
-        total = size * np.exp(1j * (logs.imag - turns))
+        total = size * turned(logs.imag - turns)
         first, second = (np.fft.irfft(total * _transform(one, angles), length) for one in (self.first, self.second))
         rounding = 2 * (float((size * doubt).sum()) + small) * UNIT
         norm = math.sqrt(max(float((law**2).sum()) for law in (first, second)))
@@ -125,4 +126,4 @@ def _log_transform(scores: Scores, angles: Floats) -> Complexes:
 
 def _transform(scores: Scores, angles: Floats) -> Complexes:
     values, chances = np.array(scores.values, dtype=np.float64), np.array(scores.chances)
-    return np.asarray(np.exp(-1j * np.multiply.outer(angles, values)) @ chances)
+    return np.asarray(turned(-np.multiply.outer(angles, values)) @ chances)
