@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from math import factorial, lcm, prod
 from random import Random
 from typing import NamedTuple
@@ -121,14 +121,22 @@ def worst_divergence(table: Table, users: int, ratio: Fraction | int) -> Fractio
     rows = [
         [((users + 1) ** output, int(chance * unit)) for output, chance in enumerate(row) if chance] for row in table
     ]
-    up, down = Fraction(ratio).as_integer_ratio()
+    return Fraction(1, unit**users) * worst_of_units(rows, users, Fraction(ratio))
+
+
+def worst_of_units(rows: Sequence[Steps], users: int, ratio: Fraction) -> Fraction:
+    """The same in units, where a user adds to the number that stands for all counts: for each input, what and how."""
+    up, down = ratio.as_integer_ratio()
     worst = 0
     for crowd in _crowds({0: 1}, rows, users - 1):
         laws = [_add_units(crowd, row) for row in rows]
-        for first, second in permutations(laws, 2):
-            gains = (down * p - up * second.get(key, 0) for key, p in first.items())
-            worst = max(worst, sum(gain for gain in gains if gain > 0))
-    return Fraction(worst, down * unit**users)
+        outcomes = set().union(*laws)
+        chances = [[law.get(outcome, 0) for outcome in outcomes] for law in laws]
+        firsts, seconds = ([[times * p for p in law] for law in chances] for times in (down, up))
+        for (a, first), (b, second) in product(enumerate(firsts), enumerate(seconds)):
+            if a != b:
+                worst = max(worst, sum([p - q for p, q in zip(first, second, strict=True) if p > q]))
+    return Fraction(worst, down)
 
 
 def _crowds(law: Units, rows: Sequence[Steps], users: int) -> Iterator[Units]:
