@@ -1,10 +1,11 @@
 """One suite that every mechanism of the catalogue must pass, on its own small examples.
 
 The suite is ``shuffledp.testing``'s, which anybody can run on a mechanism of their own; here each of its checks is a
-test of each example, but for those that take next to nothing, which are one test together. The output table of an example is exact, so privacy and estimators are checked exactly (as
-fractions, or to rounding). Statistical are only the test that ``encode`` follows the table and, for mechanisms whose
-law cannot be written down as a table, the test of mean and variance: each raises a false alarm with probability at most
-1e-7; with a few hundred of them, and fixed seeds, the suite as a whole stays below 1e-4.
+test of each example, but for those that take next to nothing, which are one test together. The output table of an
+example is exact, so privacy and estimators are checked exactly (as fractions, or to rounding). Statistical are only the
+test that ``encode`` follows the table and, for mechanisms whose law cannot be written down as a table, the test of mean
+and variance: each raises a false alarm with probability at most 1e-7; with a few hundred of them, and fixed seeds, the
+suite as a whole stays below 1e-4.
 """
 
 from __future__ import annotations
