@@ -20,7 +20,6 @@ from shuffledp.testing.bound_check import compare, random_trial, trial_of
 
 from ..oracle import exact
 
-pytestmark = pytest.mark.usefixtures("each_curve_once")
 
 ANY_CROWD = AllCrowdsBound(fewest=1)
 """Brute force reaches a few users only."""

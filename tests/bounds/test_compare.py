@@ -14,8 +14,6 @@ from shuffledp.bounds.compare import Comparison
 from shuffledp.bounds.comparison_sweep import BoundLine, ComparisonSweep, compare_along
 from shuffledp.mechanisms.catalogue import all_mechanisms
 
-pytestmark = pytest.mark.usefixtures("each_curve_once")
-
 
 def test_all_bounds_are_listed_best_first() -> None:
     """Guarantees come first, smallest first; then what is no guarantee; then what does not apply, with a reason."""
