@@ -16,7 +16,6 @@ from shuffledp.privacy.curve import NumericCurve
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 
-
 PARAMETERS = VariationRatio(math.e, (math.e - 1) / (math.e + 15), math.e, q_common=1.0)
 
 

@@ -6,19 +6,17 @@ import math
 
 import pytest
 
-from shuffledp.numerics import worst_crowd
-
 from .every_crowd import KINDS, SIZES, below_the_truth
 
 PLACES = 3
 TABLES = math.lcm(len(KINDS), len(SIZES), PLACES)
 """Every kind of table in every size at every ε once."""
-FEW_PIECES, SHARP = 3, 6
+SHARP = 6
 
 
-def test_never_below_the_worst_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("few_pieces")
+def test_never_below_the_worst_dataset() -> None:
     """Every pair of inputs, both ways, and every crowd, mixed ones too; a few pieces of each simplex, one ε a table."""
-    monkeypatch.setattr(worst_crowd, "MOST_PIECES", FEW_PIECES)
     assert [wrong for number in range(TABLES) for wrong in below_the_truth(number, [number % PLACES])] == []
 
 

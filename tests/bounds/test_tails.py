@@ -72,6 +72,7 @@ def cases() -> list[tuple[Floats, int, Floats]]:
     return [(rows, users, truths(rows, users)) for rows, users in found]
 
 
+@pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize(
     ("bound", "some"), [(AllCrowdsBound(fewest=1), 15), (OptimalBound(), 50)], ids=["all-crowds", "optimal"]
 )
@@ -109,6 +110,7 @@ def local_delta(rows: Floats, epsilon: float) -> float:
     return max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) for a, b in itertools.permutations(rows, 2))
 
 
+@pytest.mark.usefixtures("few_pieces")
 def test_local_epsilon_and_delta_against_every_dataset() -> None:
     """The parameters of random tables, at several ε0 each, so that δ0 is anything up to what is allowed."""
     looked = 0

@@ -55,6 +55,7 @@ def truths(shared_folder: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize(("check", "case"), list(_cases()))
 def test_conformance(check: Check[Case], case: Case) -> None:
     """Each check of the suite on each example."""
