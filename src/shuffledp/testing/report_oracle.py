@@ -1,6 +1,7 @@
 """Exact divergences of small protocols in which a user sends several messages, straight from the definition.
 
-An oracle to check bounds and laws against: it shares no code with them and imports nothing of the package.
+An oracle to check bounds and laws against: it shares no code with them, and of the package it imports the oracle of one
+message only.
 """
 
 from __future__ import annotations
