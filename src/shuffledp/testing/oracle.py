@@ -121,12 +121,7 @@ def worst_divergence(table: Table, users: int, ratio: Fraction | int) -> Fractio
     rows = [
         [((users + 1) ** output, int(chance * unit)) for output, chance in enumerate(row) if chance] for row in table
     ]
-    return Fraction(1, unit**users) * worst_of_units(rows, users, Fraction(ratio))
-
-
-def worst_of_units(rows: Sequence[Steps], users: int, ratio: Fraction) -> Fraction:
-    """The same in units, where a user adds to the number that stands for all counts: for each input, what and how."""
-    up, down = ratio.as_integer_ratio()
+    up, down = Fraction(ratio).as_integer_ratio()
     worst = 0
     for crowd in _crowds({0: 1}, rows, users - 1):
         laws = [_add_units(crowd, row) for row in rows]
@@ -136,7 +131,7 @@ def worst_of_units(rows: Sequence[Steps], users: int, ratio: Fraction) -> Fracti
         for (a, first), (b, second) in product(enumerate(firsts), enumerate(seconds)):
             if a != b:
                 worst = max(worst, sum([p - q for p, q in zip(first, second, strict=True) if p > q]))
-    return Fraction(worst, down)
+    return Fraction(worst, down * unit**users)
 
 
 def _crowds(law: Units, rows: Sequence[Steps], users: int) -> Iterator[Units]:

@@ -1,23 +1,23 @@
 """Exact divergences of small protocols in which a user sends several messages, straight from the definition.
 
-An oracle to check bounds and laws against: it shares no code with them, and of the package it imports the oracle of one
-message only.
+An oracle to check bounds and laws against: it shares no code with them and imports nothing of the package.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import permutations
 from math import lcm
 from typing import Any
 
-from shuffledp.testing.oracle import worst_of_units
-
 Multiset = frozenset[tuple[Any, int]]
 Law = dict[Multiset, Fraction]
 """Law of a multiset of messages: which messages are there, and how often each."""
+Units = dict[int, int]
+Steps = Sequence[tuple[int, int]]
+"""What a report adds to the number that stands for a multiset, and its units."""
 
 NOTHING: Law = {frozenset(): Fraction(1)}
 
@@ -73,4 +73,30 @@ def worst_divergence(laws: Sequence[Law], users: int, ratio: Fraction) -> Fracti
         [(sum(count * places[message] for message, count in key), int(chance * unit)) for key, chance in law.items()]
         for law in laws
     ]
-    return Fraction(1, unit**users) * worst_of_units(rows, users, Fraction(ratio))
+    up, down = Fraction(ratio).as_integer_ratio()
+    worst = 0
+    for crowd in _crowds({0: 1}, rows, users - 1):
+        shuffled = [_add_units(crowd, row) for row in rows]
+        for first, second in permutations(shuffled, 2):
+            gains = (down * p - up * second.get(key, 0) for key, p in first.items())
+            worst = max(worst, sum(gain for gain in gains if gain > 0))
+    return Fraction(worst, down * unit**users)
+
+
+def _crowds(law: Units, rows: Sequence[Steps], users: int) -> Iterator[Units]:
+    """What ``law`` becomes with so many more users, for every multiset of their inputs."""
+    if users == 0:
+        yield law
+        return
+    for place, row in enumerate(rows):
+        yield from _crowds(_add_units(law, row), rows[place:], users - 1)
+
+
+def _add_units(law: Units, report: Steps) -> Units:
+    """``together`` in whole units."""
+    result: Units = {}
+    for multiset, units in law.items():
+        for step, chance in report:
+            after = multiset + step
+            result[after] = result.get(after, 0) + units * chance
+    return result
