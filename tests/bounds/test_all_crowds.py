@@ -237,12 +237,15 @@ def test_where_it_does_not_apply() -> None:
 
 
 def spread(
-    first: Sequence[Fraction], second: Sequence[Fraction], law: Sequence[Fraction], e: Fraction
-) -> list[Fraction]:
-    """E(G − t)_+ at many t: larger everywhere with the same mean is larger in convex order."""
-    values = [(p - e * q) / r for p, q, r in zip(first, second, law, strict=True)]
-    grid = [Fraction(k, 8) for k in range(-64, 65)]
-    return [sum((r * max(v - t, Fraction(0)) for v, r in zip(values, law, strict=True)), Fraction(0)) for t in grid]
+    first: Sequence[Fraction | int], second: Sequence[Fraction | int], law: Sequence[Fraction | int], e: Fraction
+) -> list[Fraction | int]:
+    """E(G − t)_+ = Σ(p − e·q − t·r)_+ at many t: larger everywhere with the same mean is larger in convex order.
+
+    In whole units of 1/(8·denominator of e) of those of the laws; t goes by eighths.
+    """
+    up, down = e.as_integer_ratio()
+    gains = [(8 * (down * p - up * q), down * r) for p, q, r in zip(first, second, law, strict=True)]
+    return [sum(max(gain - t * r, 0) for gain, r in gains) for t in range(-64, 65)]
 
 
 @pytest.mark.parametrize("ratio", [Fraction(3, 2), Fraction(3), Fraction(20)])
@@ -251,9 +254,8 @@ def test_regions_that_share_less_are_worse(ratio: Fraction) -> None:
     for size in (2, 3):
         regions = [frozenset(one) for one in itertools.combinations(range(6), size)]
 
-        def law(region: frozenset[int], size: int = size) -> list[Fraction]:
-            whole = ratio * size + 6 - size
-            return [(ratio if y in region else Fraction(1)) / whole for y in range(6)]
+        def law(region: frozenset[int]) -> list[int]:
+            return [ratio.numerator if y in region else ratio.denominator for y in range(6)]
 
         for first, second in [(regions[0], regions[1]), (regions[0], regions[2])]:
             y, z = min(first & second), min(set(range(6)) - first - second)

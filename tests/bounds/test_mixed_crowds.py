@@ -112,6 +112,7 @@ FEW = [
 """Groups, and how many others there are of each: n ≤ 6."""
 
 
+@pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize(("groups", "counts"), FEW, ids=lambda each: str(each)[:40])
 def test_every_dataset_of_a_few_users(groups: Sequence[MayMix], counts: Sequence[int]) -> None:
     """Nothing that anybody holds is told apart better than is said; an attack attains no more than there is."""
@@ -134,6 +135,7 @@ def drawn_table(rng: Random, inputs: int) -> sdp.FromTable:
     return sdp.FromTable([[Fraction(entry, sum(row)) for entry in row] for row in rows])
 
 
+@pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize("number", range(8))
 def test_random_tables_of_two_and_three_groups(number: int) -> None:
     rng = Random(7_100 + number)
@@ -148,6 +150,12 @@ def test_random_tables_of_two_and_three_groups(number: int) -> None:
         worst = float(truth(rows_of(own), others, ratio))
         assert max(way.bracket(math.log(ratio), SHARP).upper_float() for way in ways) >= worst * (1 - 1e-9)
         assert max(way.attained(math.log(ratio)) for way in ways) <= worst * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("groups", "counts"), [FEW[0], FEW[7]], ids=lambda each: str(each)[:40])
+def test_nor_where_it_is_as_sharp_as_can_be(groups: Sequence[MayMix], counts: Sequence[int]) -> None:
+    """Two of them with all pieces."""
+    test_every_dataset_of_a_few_users(groups, counts)
 
 
 @pytest.mark.parametrize("lost", [1, 2])

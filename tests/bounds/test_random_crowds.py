@@ -1,22 +1,25 @@
-"""The worst of all crowds is never below the worst dataset: five hundred random tables against brute force."""
+"""The worst of all crowds is never below the worst dataset: random tables against brute force."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from shuffledp.numerics import worst_crowd
+from .every_crowd import KINDS, SIZES, below_the_truth
 
-from .every_crowd import below_the_truth
+PLACES = 3
+TABLES = math.lcm(len(KINDS), len(SIZES), PLACES)
+"""Every kind of table in every size at every ε once."""
+SHARP = 6
 
-TABLES, FEW_PIECES, SHARP = 500, 3, 6
 
-
-def test_never_below_the_worst_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("few_pieces")
+def test_never_below_the_worst_dataset() -> None:
     """Every pair of inputs, both ways, and every crowd, mixed ones too; a few pieces of each simplex, one ε a table."""
-    monkeypatch.setattr(worst_crowd, "MOST_PIECES", FEW_PIECES)
-    assert [wrong for number in range(TABLES) for wrong in below_the_truth(number, [number % 3])] == []
+    assert [wrong for number in range(TABLES) for wrong in below_the_truth(number, [number % PLACES])] == []
 
 
 def test_nor_where_it_is_as_sharp_as_can_be() -> None:
     """Some of the tables, with all pieces."""
-    assert [wrong for number in range(SHARP) for wrong in below_the_truth(number, [number % 3])] == []
+    assert [wrong for number in range(SHARP) for wrong in below_the_truth(number, [number % PLACES])] == []

@@ -19,6 +19,8 @@ from shuffledp.array import Floats
 from shuffledp.bounds.all_crowds import AllCrowdsBound
 from shuffledp.bounds.blanket import OptimalBound
 
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 EPSILONS = (0.05, 0.4, 1.0)
 ROOM = 1 - 1e-9
 
@@ -64,19 +66,21 @@ def tables_with_zeros(count: int) -> Iterator[Floats]:
 
 
 @cache
-def cases() -> list[tuple[Floats, int]]:
-    return [(rows, 2 + number % 3) for number, rows in enumerate(tables_with_zeros(50))]
+def cases() -> list[tuple[Floats, int, Floats]]:
+    """Tables, users, and what is true of them."""
+    found = [(rows, 2 + number % 3) for number, rows in enumerate(tables_with_zeros(50))]
+    return [(rows, users, truths(rows, users)) for rows, users in found]
 
 
+@pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize(
     ("bound", "some"), [(AllCrowdsBound(fewest=1), 15), (OptimalBound(), 50)], ids=["all-crowds", "optimal"]
 )
 def test_tables_with_zeros_against_every_dataset(bound: AllCrowdsBound | OptimalBound, some: int) -> None:
     looked, finite = 0, 0
-    for rows, users in cases()[:some]:
+    for rows, users, truth in cases()[:some]:
         mechanism = sdp.FromTable(rows)
         cut = mechanism.law
-        truth = truths(rows, users)
         for share in (1e-9, 0.01, 0.2):
             left = cut.without_tails(share)
             assert left is not None
@@ -106,11 +110,11 @@ def local_delta(rows: Floats, epsilon: float) -> float:
     return max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) for a, b in itertools.permutations(rows, 2))
 
 
+@pytest.mark.usefixtures("few_pieces")
 def test_local_epsilon_and_delta_against_every_dataset() -> None:
     """The parameters of random tables, at several ε0 each, so that δ0 is anything up to what is allowed."""
     looked = 0
-    for rows, users in cases():
-        truth = truths(rows, users)
+    for rows, users, truth in cases():
         for local in (0.7, 3.0):
             delta = local_delta(rows, local) * (1 + 1e-12)
             if not 0 < delta <= (1 - math.exp(-local)) / 4:

@@ -1,10 +1,11 @@
 """One suite that every mechanism of the catalogue must pass, on its own small examples.
 
 The suite is ``shuffledp.testing``'s, which anybody can run on a mechanism of their own; here each of its checks is a
-test of each example. The output table of an example is exact, so privacy and estimators are checked exactly (as
-fractions, or to rounding). Statistical are only the test that ``encode`` follows the table and, for mechanisms whose
-law cannot be written down as a table, the test of mean and variance: each raises a false alarm with probability at most
-1e-7; with a few hundred of them, and fixed seeds, the suite as a whole stays below 1e-4.
+test of each example, but for those that take next to nothing, which are one test together. The output table of an
+example is exact, so privacy and estimators are checked exactly (as fractions, or to rounding). Statistical are only the
+test that ``encode`` follows the table and, for mechanisms whose law cannot be written down as a table, the test of mean
+and variance: each raises a false alarm with probability at most 1e-7; with a few hundred of them, and fixed seeds, the
+suite as a whole stays below 1e-4.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from shuffledp.testing.case import SAMPLES, Case, with_table, without_table
 from shuffledp.testing.check import Check
 from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.crowd_check import needs_others
-from shuffledp.testing.input_check import BAD
+from shuffledp.testing.input_check import BAD, INPUT_CHECKS
 from shuffledp.testing.law_check import without_table_but_with_local
 from shuffledp.testing.privacy_check import needs_coin, needs_cover, needs_tight
 from shuffledp.testing.protocol_check import TOO_LARGE, no_bound_is_below_the_real_protocol
 from shuffledp.testing.sampling_check import FALSE_ALARM
-from shuffledp.testing.settings_check import from_numbers
+from shuffledp.testing.settings_check import SETTINGS_CHECKS, from_numbers
+from shuffledp.testing.wire_check import WIRE_CHECKS
 from tests import truth
 
 EXAMPLES = {
@@ -34,10 +36,12 @@ EXAMPLES = {
     for name, kind in {**all_mechanisms(), "compressed": Compressed}.items()
     for number, example in enumerate(kind.examples())
 }
+AT_ONCE = (*WIRE_CHECKS, *INPUT_CHECKS, *SETTINGS_CHECKS)
+"""What takes less time than to start a test."""
 
 
 def _cases() -> Iterator[Any]:
-    for check in CHECKS:
+    for check in (check for check in CHECKS if check not in AT_ONCE):
         marks = [pytest.mark.slow] if check.slow else []
         for name, case in EXAMPLES.items():
             if not check.why_not(case):
@@ -51,10 +55,20 @@ def truths(shared_folder: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.usefixtures("few_pieces")
 @pytest.mark.parametrize(("check", "case"), list(_cases()))
 def test_conformance(check: Check[Case], case: Case) -> None:
     """Each check of the suite on each example."""
     assert check.failure(case) is None
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_messages_bad_values_and_settings(name: str) -> None:
+    """All the checks that take next to nothing."""
+    case = EXAMPLES[name]
+    found = [check.failure(case) for check in AT_ONCE if not check.why_not(case)]
+    assert found
+    assert [failure for failure in found if failure is not None] == []
 
 
 def test_no_check_is_left_out_unseen() -> None:

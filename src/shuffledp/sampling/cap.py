@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb, ctx, fmpq
 
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, rational
@@ -23,6 +23,14 @@ WORST_SHARE = 4.0
 """A direction is kept if its length is at least 1/4 of that of all numbers drawn with it."""
 
 
+@lru_cache(maxsize=256)
+def _share(dimension: int, height: float, bits: int) -> arb:
+    """Of a cap, at this precision: that of a flat one takes a second, and is asked for again and again."""
+    with precision(bits):
+        ball = arb(rational(height))
+        return (1 - ball * ball).beta_lower(arb(fmpq(dimension - 1, 2)), arb(0.5), regularized=True) / 2
+
+
 @dataclass(frozen=True)
 class Cap:
     """The points of the unit sphere in ``dimension`` ≥ 2 whose height ⟨V, x⟩ is at least ``height``, from 0 to 1.
@@ -36,9 +44,7 @@ class Cap:
 
     def share(self) -> arb:
         """q: the probability of a uniform point in the cap, a ball at the working precision."""
-        height = arb(rational(self.height))
-        regularized = (1 - height * height).beta_lower(arb(fmpq(self.dimension - 1, 2)), arb(0.5), regularized=True)
-        return regularized / 2
+        return _share(self.dimension, self.height, ctx.prec)
 
     def mean(self) -> arb:
         """E[t] in the cap: ∫ tC(1−t²)^((d−3)/2) = C(1−γ²)^((d−1)/2)/(d−1), over q."""

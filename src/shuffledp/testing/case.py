@@ -117,10 +117,19 @@ class Case:
         """Both directions of (1/n)·E(ΣG)_+ for one pair, from the table alone; equal values of G are merged first."""
         worst = Fraction(0)
         for law in (self.gain(a, b, ratio), self.gain(b, a, ratio)):
-            values = [value for value, weight in law.items() if weight]
-            mean = oracle.positive_part_mean(values, [law[value] for value in values], users)
-            worst = max(worst, mean / users)
+            worst = max(worst, self._positive_part_mean(frozenset(law.items()), users) / users)
         return worst
+
+    def _positive_part_mean(self, law: frozenset[tuple[Fraction, Fraction]], users: int) -> Fraction:
+        """Inputs that are alike have the same law: its mean is found once."""
+        if (law, users) not in self._means:
+            values, weights = zip(*((value, weight) for value, weight in law if weight), strict=True)
+            self._means[law, users] = oracle.positive_part_mean(values, weights, users)
+        return self._means[law, users]
+
+    @cached_property
+    def _means(self) -> dict[tuple[frozenset[tuple[Fraction, Fraction]], int], Fraction]:
+        return {}
 
     def gain(self, a: int, b: int, ratio: Fraction) -> Gain:
         """The law of G = (P − ratio·Q)/floor for two inputs; what the floor lacks to 1 is revealed and adds 0."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from math import factorial, lcm, prod
 from random import Random
 from typing import NamedTuple
@@ -125,9 +125,12 @@ def worst_divergence(table: Table, users: int, ratio: Fraction | int) -> Fractio
     worst = 0
     for crowd in _crowds({0: 1}, rows, users - 1):
         laws = [_add_units(crowd, row) for row in rows]
-        for first, second in permutations(laws, 2):
-            gains = (down * p - up * second.get(key, 0) for key, p in first.items())
-            worst = max(worst, sum(gain for gain in gains if gain > 0))
+        outcomes = set().union(*laws)
+        chances = [[law.get(outcome, 0) for outcome in outcomes] for law in laws]
+        firsts, seconds = ([[times * p for p in law] for law in chances] for times in (down, up))
+        for (a, first), (b, second) in product(enumerate(firsts), enumerate(seconds)):
+            if a != b:
+                worst = max(worst, sum([p - q for p, q in zip(first, second, strict=True) if p > q]))
     return Fraction(worst, down * unit**users)
 
 

@@ -90,7 +90,7 @@ def the_others_contain_the_decomposition(case: Case) -> Iterator[str]:
     likely = 1 + unlikely
     table = case.hiding
     for a, b in case.input_pairs:
-        columns = list(zip(table.rows[a], table.rows[b], table.floor, strict=True))
+        columns = set(zip(table.rows[a], table.rows[b], table.floor, strict=True))
         if not all(min(x, y) >= unlikely * abs(x - y) for x, y, _ in columns):
             yield f"inputs {a} and {b} have no common part for the stated p"
             continue

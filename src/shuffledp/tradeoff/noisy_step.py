@@ -194,9 +194,13 @@ class NoisyStep(TradeOff):
     def _shift(self, cells: Cells) -> Floats:
         return self.gradient.size((cells.low + cells.high) / 2) / self.noise
 
+    @cached_property
+    def _shifts(self) -> Floats:
+        return self._shift(self._cells)
+
     def delta(self, epsilon: float) -> float:
         epsilon = argument.real("NoisyStep", "epsilon", epsilon)
-        return float(self._cells.chance @ gaussian_delta(self._shift(self._cells), epsilon))
+        return float(self._cells.chance @ gaussian_delta(self._shifts, epsilon))
 
     def delta_upper(self, epsilon: float) -> float:
         """An upper bound of δ(ε): the largest gradient of each cell; the farthest starts count as 1."""
@@ -220,7 +224,7 @@ class NoisyStep(TradeOff):
 
     @cached_property
     def _knots(self) -> PiecewiseTradeOff:
-        typical = float(np.sqrt(self._cells.chance @ self._shift(self._cells) ** 2))
+        typical = float(np.sqrt(self._cells.chance @ self._shifts**2))
         x, y = self.errors(np.sinh(SCORES / 3) * max(typical, 1e-3))
         return PiecewiseTradeOff.of_points(x, y)
 

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,7 +81,9 @@ class TradeOff(Record, ABC):
 
     def renyi(self, order: float) -> float:
         """The Rényi divergence D(P‖Q) of an order of at least 1, at 1 the Kullback–Leibler divergence, in floats."""
-        return renyi_divergence(self.inverse().delta, self.delta, order)
+        other, backward = self.inverse(), cache(self.delta)
+        # Where both directions are the same curve, each δ is asked for once.
+        return renyi_divergence(backward if other is self else other.delta, backward, order)
 
 
 @dataclass(frozen=True, eq=False)

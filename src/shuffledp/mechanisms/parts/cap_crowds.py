@@ -46,7 +46,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from flint import acb, arb, fmpq
+from flint import acb, arb, ctx, fmpq
 
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import below, precision, rational, whole_below
@@ -100,6 +100,16 @@ class CapOverlap:
         """k(β) without what is next to where it begins, so that it is not above k(β)."""
         if angle <= self._start:
             return arb(0)
+        if (angle, ctx.prec) not in self._values:
+            self._values[angle, ctx.prec] = self._integrated(angle)
+        return self._values[angle, ctx.prec]
+
+    @cached_property
+    def _values(self) -> dict[tuple[float, int], arb]:
+        """By angle and precision: neighbouring triangles have the same."""
+        return {}
+
+    def _integrated(self, angle: float) -> arb:
         square, power = arb(rational(self.cap.height)) ** 2, fmpq(self.cap.dimension - 2, 2)
 
         def rate(t: acb, analytic: bool) -> acb:
