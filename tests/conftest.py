@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,9 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         # Spark's process lives for seconds: what it would save by compiling thoroughly costs more than it saves.
         patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # What was written is there for all who read it; only a power loss could tell, and tests/collection/power_loss.py
+        # replays those of processes that do wait for their disk.
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

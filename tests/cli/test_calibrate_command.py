@@ -11,6 +11,9 @@ import pytest
 import shuffledp as sdp
 from tests.cli import run
 
+# The same few searches in many words.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 KRR = ["--mechanism", "krr", "--set", "options=128"]
 TARGET = ["--epsilon", "1", "--delta", "1e-8"]
 

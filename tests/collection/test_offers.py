@@ -19,6 +19,9 @@ from shuffledp.planner.trial import Offer
 from shuffledp.tasks import Frequency, Task, UnitVectorMean, VectorMean
 from tests.planner.goals import TASKS, ranking_of
 
+# What is planned is collected, and a certificate that was proved when it was made is proved.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 COMPRESSED: dict[str, Task] = {
     "many options": Frequency(4096),
     "many coordinates": UnitVectorMean(64),
