@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,12 @@ import pytest
 
 from tests import shared
 from tests.service.postgres import Postgres, postgres
+
+
+def pytest_collection_finish() -> None:
+    """Modules and thousands of tests stay to the end: nobody looks for garbage among them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -23,7 +30,7 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         # Spark's process lives for seconds: what it would save by compiling thoroughly costs more than it saves.
         patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        # What was written is there for all who read it; only a power loss could tell, and tests/collection/power_loss.py
+        # What was written is there for all who read it; only a power loss could tell: tests/collection/power_loss.py
         # replays those of processes that do wait for their disk.
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -48,4 +55,12 @@ def each_curve_once() -> Iterator[None]:
     from tests.told_once import told_once
 
     with told_once():
+        yield
+
+
+@pytest.fixture(scope="module")
+def no_pictures() -> Iterator[None]:
+    """For modules whose collections nobody looks at: what is drawn is tested by tests/collection/test_plot.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shuffledp.figure.can_draw", lambda: False)
         yield

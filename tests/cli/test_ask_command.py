@@ -13,7 +13,7 @@ import shuffledp as sdp
 from tests.cli import run
 
 # One collection is asked many questions.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 DAYS = [f"2024-05-{day:02}" for day in range(1, 32)]
 

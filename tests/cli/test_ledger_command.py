@@ -14,7 +14,7 @@ from tests.cli import run
 from tests.collection import data_of, plan_of, write_table
 
 # Entries of a few plans.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 ROWS = 1000
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}

@@ -12,7 +12,7 @@ from tests.cli import run
 from tests.mechanisms.test_visitor import TOY, forget
 
 # One mechanism, asked by every command.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 __all__ = ["forget"]
 

@@ -27,7 +27,7 @@ from tests.collection import data_of, new_ledger
 from tests.collection.test_ledger import DIGEST, USERS, alone
 
 # Entries of a few plans.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 MUTATIONS = 1000
 

@@ -21,7 +21,7 @@ from shuffledp.tasks import Frequency
 from tests.collection import bundled, messages_in, write_table
 
 # A few plans, each on both engines and by all roles.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 USERS = 3000
 
