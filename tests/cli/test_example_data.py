@@ -18,7 +18,7 @@ from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
 from shuffledp.tasks import Frequency, Mean
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 
 def test_the_columns_are_those_of_the_file() -> None:

@@ -20,7 +20,7 @@ from shuffledp.tasks import ItemSets, KeyValue, Task
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.rules import Rules
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 USERS, REPEATS = 600, 150
 FALSE_ALARM = 1e-7

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli import run
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 SURE = "99.99999999%"
 Truth = dict[tuple[str, str], float]
