@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,12 @@ import pytest
 
 from tests import shared
 from tests.service.postgres import Postgres, postgres
+
+
+def pytest_collection_finish() -> None:
+    """Modules and thousands of tests stay to the end: nobody looks for garbage among them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -22,6 +30,9 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
         # Spark's process lives for seconds: what it would save by compiling thoroughly costs more than it saves.
         patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # What was written is there for all who read it; only a power loss could tell: tests/collection/power_loss.py
+        # replays those of processes that do wait for their disk.
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 
@@ -57,3 +68,11 @@ def few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     from shuffledp.numerics import worst_crowd
 
     monkeypatch.setattr(worst_crowd, "MOST_PIECES", 3)
+
+
+@pytest.fixture(scope="module")
+def no_pictures() -> Iterator[None]:
+    """For modules whose collections nobody looks at: what is drawn is tested by tests/collection/test_plot.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shuffledp.figure.can_draw", lambda: False)
+        yield

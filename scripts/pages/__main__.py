@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import tempfile
@@ -18,6 +19,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/docs", description="Build the documentation's site.")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="where (build/site)")
     out = parser.parse_args().out.resolve()
+    # Trees of pages stay until the end: looking for garbage among them takes a sixth of the time.
+    gc.disable()
     from sphinx.cmd.build import main as sphinx
     from staging import stage
 

@@ -12,6 +12,8 @@ import pytest
 from tests.cli import run
 from tests.collection import COLOURS, data_of, plan_of, write_table
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 ROWS = 1000
 
 

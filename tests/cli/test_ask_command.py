@@ -12,6 +12,9 @@ import pytest
 import shuffledp as sdp
 from tests.cli import run
 
+# One collection is asked many questions.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 DAYS = [f"2024-05-{day:02}" for day in range(1, 32)]
 
 

@@ -14,6 +14,9 @@ import shuffledp as sdp
 from shuffledp.mechanisms.catalogue import all_mechanisms, takes_epsilon
 from tests.cli import run
 
+# The same few comparisons as a table, a picture and a file.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 SETTINGS: dict[str, list[str]] = {
     "balcer-cheu": ["options=4", "coin=0.75"],
     "balcer-uniform": ["options=4"],

@@ -12,6 +12,8 @@ from shuffledp.collection.ledger import Ledger
 from tests.cli import run
 from tests.collection import write_table
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def test_amplify_takes_a_compressed_mechanism() -> None:
     """By its prefixed name; the answer carries the assumption as a note."""

@@ -10,6 +10,9 @@ import pytest
 import shuffledp as sdp
 from tests.cli import run
 
+# The same few crowds in many formats.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 KRR = ("--mechanism", "krr", "--set", "options=4")
 
 

@@ -18,6 +18,8 @@ from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
 from shuffledp.tasks import Frequency, Mean
 
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 
 def test_the_columns_are_those_of_the_file() -> None:
     """Against a plain reading of the file: rows that arrived, their destinations and clipped delays."""

@@ -13,6 +13,9 @@ from shuffledp.planner.plan_file import Plan
 from tests.cli import run
 from tests.collection import data_of, plan_of, write_table
 
+# Entries of a few plans.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 ROWS = 1000
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 COLLECT = ("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out")

@@ -11,6 +11,9 @@ from shuffledp.mechanisms import visitor
 from tests.cli import run
 from tests.mechanisms.test_visitor import TOY, forget
 
+# One mechanism, asked by every command.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 __all__ = ["forget"]
 
 CROWD = ("--users", "100")

@@ -15,6 +15,9 @@ from shuffledp.metric.lower import lower_bound
 from tests.cli import run
 from tests.metric.test_amplification import triangle
 
+# The same few questions in many formats.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 COMMON = ["--users", "1e4", "--delta", "1e-6"]
 
 

@@ -13,6 +13,9 @@ from shuffledp.tasks.task_list import command_names
 from tests.cli import run
 from tests.collection import write_table
 
+# The same few plans in many words.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 TARGET = ("--users", "2e4", "--epsilon", "1", "--delta", "1e-6")
 TASKS = {
     "frequency": ("--domain", "8", "--mechanism", "krr"),

@@ -12,6 +12,8 @@ from shuffledp.collection.ledger import Ledger
 from tests.cli import instead, run
 from tests.collection import everything_under, write_table
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 DAYS = ("mon", "tue", "wed", "thu")
 
 

@@ -13,6 +13,9 @@ from shuffledp.bounds import sweep as sweep_module
 from tests.cli import run
 from tests.collection import data_of, new_ledger, plan_of, write_table
 
+# The same few questions in many formats.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 AMPLIFY = ("amplify", "--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4", "--effort", "quick")
 ASKED = (*AMPLIFY, "--users", "1000", "--delta", "1e-6")
 CONDITIONS = list(sdp.conditions(sdp.KRR(1.0, options=4), sdp.Schedule(1000)))

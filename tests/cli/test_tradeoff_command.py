@@ -11,6 +11,9 @@ from shuffledp import AttackRisk, VariationRatio, amplify
 
 from . import run
 
+# The same few curves in many formats.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 CROWD = ("tradeoff", "--epsilon-local", "2", "--users", "200")
 
 

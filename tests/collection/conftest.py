@@ -14,14 +14,21 @@ from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.engine.spark_engine import Spark
 from shuffledp.progress import Progress
-from tests.collection import FRAME_ROWS, data_of
+from tests.collection import FRAME_ROWS, data_of, every_task
 from tests.service.postgres import Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
 MASTER = "local[2,3]"
 """Two cores, and a task that fails is tried again."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def reports_once(shared_folder: Path) -> None:
+    """Reports of every task are collected once in a run."""
+    every_task.FOLDERS[:] = [shared_folder]
 
 
 @pytest.fixture(scope="session")

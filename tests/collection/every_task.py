@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -33,6 +34,8 @@ from shuffledp.tasks import (
     Variance,
     VectorMean,
 )
+from tests import shared
+from tests.told_once import told_once
 
 USERS = 600
 CITIES = ("Zürich", "東京", "القاهرة", "दिल्ली", "서울", "🚀 base", "$100", "tab\tline")
@@ -114,13 +117,24 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
+FOLDERS: list[Path] = []
+"""Where the processes of a run leave these for each other; tests/collection/conftest.py says it."""
+
+
 @cache
 def report_of(name: str, post: str | None = None, confidence: float = 0.95) -> Report:
     """The report of one of these; it is not changed by whoever looks at it."""
-    case = CASES[name]
-    plan = sdp.Plan(case.task, case.mechanism, users=USERS, epsilon=500.0, delta=1e-3, rounds=case.rounds,
-                    effort="quick")  # fmt: skip
-    data, columns = case.data(np.random.default_rng(1)), case.columns or None
-    # Whoever wants a picture draws it.
-    with tempfile.TemporaryDirectory() as room, mock.patch.object(figure, "can_draw", return_value=False):
-        return sdp.collect(plan, data, columns, out=f"{room}/out", post=post, confidence=confidence, allow_weaker=True)
+
+    def collected() -> Report:
+        case = CASES[name]
+        plan = sdp.Plan(case.task, case.mechanism, users=USERS, epsilon=500.0, delta=1e-3, rounds=case.rounds,
+                        effort="quick")  # fmt: skip
+        data, columns = case.data(np.random.default_rng(1)), case.columns or None
+        # Whoever wants a picture draws it.
+        with tempfile.TemporaryDirectory() as room, mock.patch.object(figure, "can_draw", return_value=False):
+            return sdp.collect(
+                plan, data, columns, out=f"{room}/out", post=post, confidence=confidence, allow_weaker=True
+            )
+
+    with told_once():
+        return shared.once(FOLDERS[0] / f"report of {name} {post} {confidence}", collected)

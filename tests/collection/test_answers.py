@@ -16,6 +16,9 @@ import shuffledp as sdp
 from shuffledp.collection.report import Report
 from tests.collection.every_task import CASES, CITIES, report_of
 
+# A few collections, looked at from all sides.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 COLUMNS = ["quantity", "label", "estimate", "standard_error", "low", "high", "confidence"]
 
 

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 import shuffledp as sdp
 from shuffledp.cli.app import app
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 HUGE = 1 << 48
 COLOURS = ["red", "green", "blue", "black", "white"]
 

@@ -26,6 +26,9 @@ from shuffledp.composition.dots import Dots
 from tests.collection import data_of, new_ledger
 from tests.collection.test_ledger import DIGEST, USERS, alone
 
+# Entries of a few plans.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 MUTATIONS = 1000
 
 

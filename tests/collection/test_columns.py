@@ -20,6 +20,8 @@ from shuffledp.collection.input.given_data import named, table_of
 from shuffledp.collection.job import Job, Start
 from shuffledp.tasks.column import Column
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 ROWS = 3000
 
 

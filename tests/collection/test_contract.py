@@ -33,6 +33,9 @@ from tests.collection import (
     write_table,
 )
 
+# Each plan on each engine.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 
 def encode(engine: Engine, name: str, path: Path, rows: int, directory: Path) -> Any:
     """Run the first step alone; return the column."""

@@ -31,6 +31,9 @@ from shuffledp.collection.job import Job
 from shuffledp.composition.group import group
 from tests.collection import data_of, everything_under, new_ledger, plan_of, write_table
 
+# Many collections by a few plans.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 COLUMN = plan_of("krr").column("value")
 ROWS = 3000
 CHEAP = {"epsilon_local": 0.5, "epsilon": 50.0, "bound": "clone"}

@@ -17,6 +17,9 @@ from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.manner import CONFIDENCE
 from tests.collection import COLOURS, data_of, plan_of, write_messages, write_table
 
+# Hundreds of collections by a few plans.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 ROWS = 2000
 REPETITIONS = 300
 FALSE_ALARM = 1e-4

@@ -29,6 +29,9 @@ from shuffledp.testing.engine_check import KEY, messages_in
 from tests.cli import run
 from tests.collection import data_of, expected_messages, new_ledger, plan_of, write_table
 
+# A dozen collections by three plans.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 ROWS = 3000
 FIXED: dict[str, Any] = {"users": 300, "out_of": ROWS}
 COINS: dict[str, Any] = {"users": 300, "out_of": ROWS, "rate": "10%"}

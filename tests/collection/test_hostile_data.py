@@ -20,6 +20,8 @@ from shuffledp.tasks import ItemSets, KeyValue, Task
 from shuffledp.tasks.column import Column
 from shuffledp.tasks.rules import Rules
 
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 USERS, REPEATS = 600, 150
 FALSE_ALARM = 1e-7
 LEAST = 0.93

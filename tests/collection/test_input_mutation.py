@@ -1,4 +1,4 @@
-"""A thousand damaged tables of each kind: a sentence, or the rows that a plain reader finds, in bounded memory."""
+"""Hundreds of damaged tables of each kind: a sentence, or the rows that a plain reader finds, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from shuffledp.collection.input import parquet_page
 from shuffledp.collection.input.parquet_page import Damaged, demand_sound
 
-CASES = 1000
+CASES = 500
 MOST_MEGABYTES = 64
 """Beyond what one good file takes."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import random
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -37,7 +38,7 @@ from tests.collection import (
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, collecting, killed_after, killed_at
 
 # Hundreds of collections by one plan have one guarantee.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 ROWS = 1000
 PLAN = plan_of("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
@@ -66,21 +67,23 @@ ROLES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_killed_before_every_step(role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_role_killed_before_every_step(role: str, tmp_path: Path) -> None:
     """SIGKILL before each change of a name and each look into the ledger; then the role is run again."""
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
     step, finished = 0, False
     work, output = ROLES[role]
+    template = tmp_path / "template"
+    template.mkdir()
+    write_table(template / "data.parquet", value=data_of("krr", ROWS))
+    new_ledger(template / "ledger.sqlite")
+    for before, _ in ROLES.values():
+        if before is work:
+            break
+        before(template)
     while not finished:
         step += 1
         directory = tmp_path / f"step{step}"
-        directory.mkdir()
-        write_table(directory / "data.parquet", value=data_of("krr", ROWS))
-        ledger = new_ledger(directory / "ledger.sqlite")
-        for before, _ in ROLES.values():
-            if before is work:
-                break
-            before(directory)
+        shutil.copytree(template, directory)
+        ledger = Ledger(directory / "ledger.sqlite")
         finished = killed_at(step, directory, work, directory)
         whole = (directory / output).exists()
         if not whole:
@@ -118,7 +121,6 @@ def test_killed_again_and_again_at_any_moment(tmp_path: Path, monkeypatch: pytes
 
     Kills before every step are elsewhere; these are for moments between steps, of which nobody thought.
     """
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
     monkeypatch.setattr(kernel, "CHUNK_ROWS", CHUNK_ROWS)
     monkeypatch.setattr(embedded, "PART_CHUNKS", PART_CHUNKS)
     generator, kills, number = random.Random(4), 0, 0
@@ -177,7 +179,6 @@ def test_what_fails_late_keeps_what_is_done(
     place: str, error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same messages come out when it goes on."""
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     path, out = write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS)), tmp_path / "out"
 

@@ -23,6 +23,9 @@ from shuffledp.document import rounded_up
 from shuffledp.version import __version__
 from tests.collection import data_of, everything_under, new_ledger, plan_of, write_table
 
+# Entries of a few plans.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 USERS = 1000
 DIGEST = "ab" * 32

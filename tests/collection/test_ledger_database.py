@@ -18,6 +18,8 @@ from tests.collection import data_of, new_ledger, write_table
 from tests.collection.test_ledger import DIGEST, USERS, alone
 from tests.service.postgres import Postgres
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def changed(url: str, *statements: str) -> None:
     """By somebody else."""

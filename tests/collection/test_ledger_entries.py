@@ -21,6 +21,9 @@ from tests.collection import new_ledger, plan_of
 from tests.collection.test_ledger import CHEAP, DIGEST, USERS, alone
 from tests.collection.test_spending import counted, mixed
 
+# The same entries, alone and composed.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 KRR = sdp.KRR(epsilon=1.0, options=4)
 
 

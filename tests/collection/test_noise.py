@@ -20,6 +20,9 @@ from shuffledp.collection.manifest import Manifest
 from shuffledp.tasks import Frequency
 from tests.collection import bundled, messages_in, write_table
 
+# A few plans, each on both engines and by all roles.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 USERS = 3000
 
 

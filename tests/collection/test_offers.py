@@ -19,6 +19,9 @@ from shuffledp.planner.trial import Offer
 from shuffledp.tasks import Frequency, Task, UnitVectorMean, VectorMean
 from tests.planner.goals import TASKS, ranking_of
 
+# What is planned is collected, and a certificate that was proved when it was made is proved.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 COMPRESSED: dict[str, Task] = {
     "many options": Frequency(4096),
     "many coordinates": UnitVectorMean(64),
@@ -71,11 +74,8 @@ def assert_collected(offer: Offer, data: pa.Array, out: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_every_offer_of_every_task(
-    name: str, tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_offer_of_every_task(name: str, tmp_path: Path, shared_folder: Path) -> None:
     """As planned for as many users as are planned, with a certificate that holds wherever there is one."""
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
     ranking = ranking_of(name, shared_folder)
     assert ranking.offers
     data = data_for(name, ranking.goal.users)
@@ -86,12 +86,11 @@ def test_every_offer_of_every_task(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMPRESSED)
-def test_every_compressed_offer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_compressed_offer(name: str, tmp_path: Path) -> None:
     """Where a seed is shorter than the message, or several are."""
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
-    goal = Goal(COMPRESSED[name], 2000, Target(1.0, 1e-6))
+    goal = Goal(COMPRESSED[name], 1000, Target(1.0, 1e-6))
     waiting = [trial for trial in trials(goal) if "compressed-" in trial.name]
     offers = [outcome for outcome in run(waiting) if isinstance(outcome, Offer)]
     assert len(offers) >= (1 if name == "many signs" else 2)
     for offer in offers:
-        assert_collected(offer, data_for(name, 2000), tmp_path / offer.name)
+        assert_collected(offer, data_for(name, 1000), tmp_path / offer.name)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from shuffledp import KRR, collection
 from shuffledp.collection.collect import Request, run
@@ -14,6 +15,8 @@ from shuffledp.collection.input.file_table import FileTable
 from shuffledp.planner.plan_file import Plan
 from shuffledp.tasks import Location
 from tests.collection import write_table
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 TASK = Location(west=-5, east=5, south=40, north=45, columns=4, rows=3, coordinates="degrees")
 USERS = 3000

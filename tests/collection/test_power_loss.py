@@ -22,7 +22,7 @@ from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS
 from tests.collection.power_loss import State, recorded, restore, states_after_every_step
 
 # Hundreds of collections by one plan have one guarantee.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 ROWS = 1000
 PLAN = plan_of("krr", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
@@ -74,7 +74,6 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[
     root.mkdir(mode=0o700)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(root / name.lower()))
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
     PLAN.save(tmp_path / "plan.json")
     data = write_table(tmp_path / "data.parquet", value=data_of("krr", ROWS))
     return root, [str(tmp_path / "plan.json"), str(data), str(root)]

@@ -17,6 +17,8 @@ import pytest
 
 from tests.cli import run
 
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 SURE = "99.99999999%"
 Truth = dict[tuple[str, str], float]
 """What is true of each quantity and label."""

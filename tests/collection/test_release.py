@@ -28,7 +28,7 @@ from tests.collection import everything_under, messages_in, new_ledger
 from tests.collection.killing import killed_at
 
 # Many releases by a few plans.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 EVENTS = (30, 0, 25, 7, 40, 3)
 
@@ -411,13 +411,12 @@ def releasing(room: Path, day: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("day", [0, 2])
-def test_a_day_killed_before_every_step(day: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_day_killed_before_every_step(day: int, tmp_path: Path) -> None:
     """SIGKILL before each change of a name and each look into the ledger; then the day is released again.
 
     What was complete in the shuffler's directory is what is released; after the first day that is the same whenever
     it was killed, as the noise is there from the first day on.
     """
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
     step, finished, every = 0, False, set[str]()
     template = tmp_path / "template"
     template.mkdir()

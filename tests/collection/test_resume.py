@@ -44,7 +44,7 @@ from tests.collection import (
 from tests.collection.killing import CHUNK_ROWS, PART_CHUNKS, run_and_kill
 
 # Hundreds of collections by one plan have one guarantee.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
 
 ROWS = 1000
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
@@ -94,7 +94,6 @@ def test_killed_before_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """Whatever step SIGKILL comes before, --resume ends with the messages of the first key."""
     monkeypatch.setattr(kernel, "CHUNK_ROWS", CHUNK_ROWS)
     monkeypatch.setattr(embedded, "PART_CHUNKS", PART_CHUNKS)
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
     keys_seen = step = 0
     finished = False
     while not finished:

@@ -25,6 +25,9 @@ from shuffledp.collection.manifest import Manifest
 from shuffledp.planner.plan_file import Plan
 from tests.collection import bundled, data_of, everything_under, messages_in, plan_of, write_table
 
+# Many bundles of a few plans.
+pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
+
 CHEAP = {"epsilon_local": 0.5, "bound": "efmrtt19"}
 PLAN = plan_of("krr", users=2000, **CHEAP)
 

@@ -18,6 +18,8 @@ from shuffledp.planner.plan_file import Plan
 from shuffledp.tasks import HeavyHitters, HittersAtOnce
 from tests.collection import new_ledger
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 USERS, ROUNDS = 4000, 4
 WORDS = {"apple": 1500, "pear": 900, "дом": 700, "日": 400, "a\x1b": 300}
 COLUMN = pa.array([word for word, held in WORDS.items() for _ in range(held)] + [f"w{n}" for n in range(200)])
@@ -33,12 +35,6 @@ def at_once() -> Plan:
     asked = HittersAtOnce(strings=12, reach=40, room=2048, step=5, keep=90.0)
     mechanism = sdp.PoissonTables(**asked.facts, mean=120.0, honest=USERS)
     return Plan(asked, mechanism, users=USERS, epsilon=3.0, delta=1e-6, population="test")
-
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take longer than all the rest."""
-    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
 
 
 def demand_words(report: Report) -> None:

@@ -33,7 +33,7 @@ from tests.collection import (
 )
 
 KEY = bytes(range(32))
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pictures")]
 
 
 @pytest.mark.parametrize("name", ["krr-wide", "oue"])

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = 2000
 KEY = bytes(range(32))
 PLAN = plan_of("oue", users=ROWS, epsilon_local=0.5, bound="efmrtt19")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pictures")]
 
 
 @pytest.fixture(scope="module")

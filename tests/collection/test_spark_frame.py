@@ -40,7 +40,7 @@ from tests.collection import (
 KEY = bytes(range(32))
 MANY = 60
 """Files of a row each, or of none; benchmarks/spark.py takes 10,000."""
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_pictures")]
 
 
 def counted(wire: Any) -> Counter[bytes]:

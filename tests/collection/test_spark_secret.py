@@ -36,6 +36,8 @@ from tests.collection import (
 )
 from tests.collection.spark_owner import KEY
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 ROOT = Path(__file__).parents[2]
 ROWS = 3000
 AUTHENTICATED = {"spark.authenticate": "true", "spark.io.encryption.enabled": "true"}

@@ -18,6 +18,8 @@ from shuffledp.tasks import Frequency
 from tests.cli import run
 from tests.collection import new_ledger
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 COLOURS = ["red", "green", "blue"]
 CAREFUL = Plan(
     Frequency(COLOURS), KRR(2.0, 3), users=1000, epsilon=0.65, delta=1e-6, population="test", minimum=600, colluding=100

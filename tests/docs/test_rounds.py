@@ -11,6 +11,9 @@ import pytest
 
 import shuffledp as sdp
 
+# Its tests ask what the page has asked.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "composition.md"
 
 

@@ -11,6 +11,9 @@ from shuffledp import VariationRatio, amplify
 from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.noisy_step import LeastSquares, Logistic, NoisyStep
 
+# Its tests ask what the page has asked.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 PAGE = (Path(__file__).parents[2] / "docs" / "tradeoff.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (1e\d) \| (1e-\d) \| (\d) \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE)
 STEP = re.compile(r"^\| (least squares, clipped at|logistic, features up to) (\d) \| ([\d.]+) \| ([\d.]+) \|$", re.M)

@@ -23,6 +23,8 @@ from tests.collection import messages_in
 from tests.service import ANALYST, SHUFFLER, plan_for
 from tests.service.test_round import NOW, Shuffler, batch_bytes
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 VECTORS = json.loads((Path(__file__).parents[1] / "golden" / "private_tokens.json").read_text("utf-8"))["vectors"]
 USERS = 30
 

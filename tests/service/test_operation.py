@@ -31,6 +31,8 @@ from tests.service.postgres import Postgres
 from tests.service.server import accepted, end_now, serving, wait_for
 from tests.service.test_round import NOW, USERS, Shuffler
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def numbers(text: str) -> dict[str, float]:
     """Name and value of each line; every name has its type before it."""

@@ -28,6 +28,8 @@ from tests.collection import messages_in
 from tests.oracle import hpke
 from tests.service import ANALYST, SHUFFLER, campaign_of, plan_for
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 NOW = 1_800_000_000
 USERS = 40
 

@@ -23,6 +23,8 @@ from tests.collection import bundled, messages_in
 from tests.oracle import hpke
 from tests.service import ANALYST, COLOURS, SHUFFLER, campaign_of, plan_for
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 CAMPAIGN = campaign_of(plan_for(users=60, minimum=40))
 VALUES = pa.array([COLOURS[number % 3] for number in range(60)])
 

@@ -18,6 +18,8 @@ from tests.cli import run
 from tests.service import ANALYST, COLOURS, campaign_of, plan_for, tells
 from tests.service.server import accepted, end_now, serving, state_of, wait_for
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def scan(directory: Path, campaign: Campaign, agent: str) -> None:
     """No file below it tells of a person or a machine, or holds what only the analyst may."""

@@ -13,6 +13,9 @@ from shuffledp.planner.plan import plan
 from shuffledp.service.whole_path import rehearse
 from tests.cli import run
 
+# The shuffler, the clients and the analyst ask the same of one plan.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 CLIENTS = 10_000
 WIDEST = 6.0
 """Standard errors that no estimate is off: 2e-9 for each, and there are a dozen."""
@@ -40,9 +43,10 @@ def plans() -> dict[str, tuple[Plan, np.ndarray]]:
 
 
 @pytest.mark.slow
-def test_the_whole_path(tmp_path: Path) -> None:
+def test_the_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """n in the report is n in the ledger is the number of clients; ε is that of this n; estimates are within bounds."""
-    clients = 0
+    monkeypatch.setattr("shuffledp.figure.can_draw", lambda: False)
+    clients, exact = 0, []
     for name, (chosen, values) in plans().items():
         room = tmp_path / name
         room.mkdir()
@@ -55,8 +59,10 @@ def test_the_whole_path(tmp_path: Path) -> None:
         found, truth = done.report.estimate, chosen.mechanism.truth(values)
         off = np.abs(found.value - truth) / np.sqrt(found.variance)
         assert off.max() < WIDEST, name
-        assert (off > 0).any()
+        exact.append(not off.any())
         clients += len(values)
+    # The shuffler's noise is nothing for all options once in twenty times; that of a thousand users never is.
+    assert exact[:2] == [False, False]
     assert clients == CLIENTS
 
 

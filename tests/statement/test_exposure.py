@@ -10,6 +10,9 @@ import pytest
 from shuffledp.statement.exposure import MOST, caution
 from tests.cli import run
 
+# The same few questions in many formats.
+pytestmark = pytest.mark.usefixtures("each_curve_once")
+
 
 @pytest.mark.parametrize(("delta", "users"), [(1e-6, 10**6), (1e-3, 100), (0.5, 2), (1e-8, 10**9)])
 def test_what_it_allows(delta: float, users: int) -> None:

@@ -180,13 +180,14 @@ def split(array: Any, separator: str) -> Any:
 
 def pairs(entries: Any, between: str) -> tuple[Any, Any, Bools]:
     """Keys and values of texts such as ``key:2.5``, divided at the last sign, and which entries have none."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     parts = pc.extract_regex(entries, rf"^(?P<key>.*){between}(?P<value>[^{between}]*)$")
     bad = np.asarray(pc.is_null(parts), dtype=np.bool_)
-    parts = pc.fill_null(parts, pa.scalar({"key": "", "value": ""}, type=parts.type)) if bad.any() else parts
     keys, values = parts.flatten()
+    if bad.any():
+        # Each for itself: gaps of both at once are filled one by one.
+        keys, values = pc.fill_null(keys, ""), pc.fill_null(values, "")
     return trimmed(keys), values, bad
 
 

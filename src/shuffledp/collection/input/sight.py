@@ -150,7 +150,9 @@ class Sight:
 
     @staticmethod
     def _all_pairs(entries: pa.Array) -> bool:
-        if not len(entries):
+        import pyarrow.compute as pc
+
+        if not len(entries) or not pc.all(pc.match_substring(entries, BETWEEN)).as_py():
             return False
         _, values, bad = cell.pairs(entries, BETWEEN)
         return not bad.any() and not cell.floats(values)[1].any()
