@@ -11,9 +11,6 @@ import pytest
 
 import shuffledp as sdp
 
-# Its tests ask what the page has asked.
-pytestmark = pytest.mark.usefixtures("each_curve_once")
-
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "composition.md"
 
 

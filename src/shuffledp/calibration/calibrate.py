@@ -376,7 +376,8 @@ class _Deployment:
             if own is not None:
                 return math.log(own) + around
             known = made.variation_ratio()
-        except ValueError:
+        except (TypeError, ValueError):
+            # Not everything is made, or made of, at the ends of a search.
             return -math.inf
         if known.beta == 0:
             return -math.inf
