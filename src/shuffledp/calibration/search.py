@@ -18,6 +18,8 @@ NEIGHBOUR = 1.001
 """The value this factor beyond the found one must miss the target."""
 AHEAD = tuple(NEIGHBOUR * 1.01**step for step in range(41))
 """Looked at beyond the crossing too: a default that jumps with the setting may hide better again."""
+ON_THE_WAY = (0.25, 0.5, 0.9)
+"""Where, by logarithms, a rough guess is asked whether it knows the setting."""
 SPARSELY = 10
 """Every so many of them are looked at where no rough guess tells which ones may."""
 GUESS_RELATIVE = 0.01
@@ -217,18 +219,24 @@ class Search:
         first = self.target.start(self.tuning)
         if first is not None:
             return self.scale.position(first)
-        # Of two ends that look alike neither is a guess; where nothing at all is told, the one of least noise is quick.
-        return math.sqrt(low * high) if self._silent and self._told else self._guess(low, high)
-
-    @property
-    def _told(self) -> bool:
-        return math.isfinite(self.rough(self.scale.value(self.scale.ends[0])))
+        return math.sqrt(low * high) if self._from_the_middle else self._guess(low, high)
 
     @cached_property
     def _silent(self) -> bool:
-        """Whether the rough guess does not know the setting: it is the same at either end."""
-        first, last = (self.rough(self.scale.value(end)) for end in self.scale.ends)
-        return first == last
+        """Whether the rough guess does not know the setting: it is the same all the way."""
+        return not self.tuning.whole and len(set(self._on_the_way)) == 1
+
+    @property
+    def _from_the_middle(self) -> bool:
+        """Where it is silent, that is as good as any end, and factors lead to either; where it cannot even be asked,
+        the end of least noise is quick, and much noise takes long."""
+        return self._silent and math.isfinite(self._on_the_way[0])
+
+    @cached_property
+    def _on_the_way(self) -> list[float]:
+        """The rough guess at some places between the ends, at which not everything can be made."""
+        low, high = self.scale.ends
+        return [self.rough(self.scale.value(low * (high / low) ** share)) for share in ON_THE_WAY]
 
     def _guess(self, low: float, high: float, absolute: float = GUESS_RELATIVE) -> float:
         """Where the rough distance to the target is 0."""
@@ -240,7 +248,7 @@ class Search:
         return math.exp(found.middle)
 
     def _crossing(self, low: float, high: float, start: float) -> tuple[float, float]:
-        if self.tuning.whole or not (self.target.by_factors or self._silent):
+        if self.tuning.whole or not (self.target.by_factors or self._from_the_middle):
             found = find_crossing(self.excess, low, high, guess=start, relative=self.relative)
             return found.below, found.above
         ends = math.log(low), math.log(high)
