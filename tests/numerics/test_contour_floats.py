@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from random import Random
 
+import mpmath
+import numpy as np
 import pytest
 
 from shuffledp import VariationRatio
 from shuffledp.numerics import contour
 from shuffledp.numerics.ball import precision
-from shuffledp.numerics.contour_floats import LOG_HALF, log_ratio, relative_sums, tilted_floats
+from shuffledp.numerics.contour_floats import LOG_HALF, log_ratio, relative_sums, squares, tilted_floats
 from shuffledp.numerics.expectation import PositivePartMean
 from shuffledp.numerics.finite_law import FiniteLaw
 
@@ -135,3 +137,18 @@ def test_uncertain_values_are_left_to_balls() -> None:
     with precision(128):
         assert relative_sums(atoms, 1000, plan.tilt, plan.variance, plan.step, plan.kept) is None
     assert contour.bracket(law, 1000, plan, in_floats=True).upper > 0
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_squares_of_moments(size: int) -> None:
+    """By cosines of differences: as the definition in forty digits, near node 0 and far from it, and where R is 0."""
+    rng = np.random.default_rng(size)
+    values, weights = rng.normal(size=size), rng.dirichlet(np.ones(size))
+    u = np.array([0.0, 1e-7, 0.3, 5.0, 400.0])
+    with mpmath.workdps(40):
+        for place, found in zip(u.tolist(), squares(values, weights, u).tolist(), strict=True):
+            pairs = zip(values.tolist(), weights.tolist(), strict=True)
+            moment = mpmath.fsum(weight * mpmath.expj(mpmath.mpf(place) * value) for value, weight in pairs)
+            assert abs(float(abs(moment) ** 2) - found) <= 1e-15 * (size**2 + place)
+    fair = squares(np.array([0.0, 1.0]), np.array([0.5, 0.5]), np.array([math.pi]))
+    assert abs(float(fair[0])) <= 1e-15

@@ -241,17 +241,19 @@ def _significant(
 ) -> NDArray[np.int64]:
     """Those of the nodes that are not provably below exp(log_skipped) of node 0, with and without t^(-2).
 
-    From squares: with n ≥ FEW a node at a level above e^−80 has |R|² > 0.08, so that n·log|R| is off by at most 6.2n
-    times what |R|² is off by. That is 8e·u·Σ π_j·|A_j| for the phases, e = 2^-53, which makes 5.5 times
+    From squares: with n ≥ FEW and |R|^n above e^−80, |R|² > 0.08, so that n·log|R| is off by at most 6.2n times what
+    |R|² is off by. That is 8e·u·Σ π_j·|A_j| for the phases, e = 2^-53, which makes 5.5 times
     ``_phase_doubt`` in all, and some J²·e for the rest: nothing to the margin up to MOST_BY_MATRICES summands.
     """
     u = step * scan.astype(np.float64)
     if _phase_doubt(tilted, weights, float(u[-1])) > 1.0:
         return scan
     doubt = ROUNDED * (len(weights) + 10)
+    # What is kept has at least this logarithm of |R|^n: without t^(-2) it counts for more.
+    lowest = log_skipped - math.log1p((float(u[-1]) / tau) ** 2)
     if tilted.count > MOST_BY_MATRICES:
         size, _ = log_ratio(tilted.values, weights, u)
-    elif tilted.count >= FEW and len(weights) <= FEW_VALUES and log_skipped > LOWEST_LEVEL:
+    elif tilted.count >= FEW and len(weights) <= FEW_VALUES and lowest > LOWEST_LEVEL:
         size = 0.5 * np.log(np.maximum(squares(tilted.values, weights, u), 0.0) + len(weights) * doubt)
     else:
         # M(τ+iu)/M(τ) is not known accurately near 0.
