@@ -46,11 +46,6 @@ def test_no_public_class_name_means_two_things() -> None:
     assert twice([name for path in FILES for name in classes_of(path)]) == []
 
 
-def test_no_module_name_means_two_things() -> None:
-    """The modules of cli are named after their commands, hence after what these call."""
-    assert twice([path.stem for path in FILES if path.parent.name != "cli"]) == []
-
-
 @pytest.mark.parametrize("family", [path for path in FAMILIES if path.name != "parts"], ids=lambda path: path.name)
 def test_a_family_holds_mechanisms_and_nothing_else(family: Path) -> None:
     """One file, one randomizer; what they are made of is in parts."""
