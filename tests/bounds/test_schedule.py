@@ -156,10 +156,10 @@ def test_told_and_read_again() -> None:
 
 def test_fewer_keep_the_share() -> None:
     """If some do not answer, as large a part of those who were not drawn would not either."""
-    assert Schedule(100, 1000).answered_by(50) == Schedule(50, 500)
-    assert Schedule(100, 1000).answered_by(200) == Schedule(200, 1000)
-    assert Schedule(100).answered_by(50) == Schedule(50)
-    assert Schedule(of=1000, rate="0.1").answered_by(50) == Schedule(of=500, rate="0.1")  # type: ignore[arg-type]
+    assert Schedule(100, 1000).scaled_to(50) == Schedule(50, 500)
+    assert Schedule(100, 1000).scaled_to(200) == Schedule(200, 1000)
+    assert Schedule(100).scaled_to(50) == Schedule(50)
+    assert Schedule(of=1000, rate="0.1").scaled_to(50) == Schedule(of=500, rate="0.1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

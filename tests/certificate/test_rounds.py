@@ -13,7 +13,7 @@ import pytest
 import shuffledp as sdp
 from shuffledp.bounds.schedule import CONDITION
 from shuffledp.certificate import points
-from shuffledp.certificate.certify import certify
+from shuffledp.certificate.certify import certify, scheduled_claim
 from shuffledp.certificate.claim import Claim
 from shuffledp.certificate.proof import Verdict
 from shuffledp.certificate.reader import parse
@@ -189,6 +189,18 @@ class TestEdits:
         claim = claims["fixed, once"]
         assert edited(claim, lambda d: d["sizes"][0].update(users=21_000)) is Verdict.NO
         assert edited(claim, lambda d: d["schedule"].update(drawn=19_000)) is Verdict.NO
+
+    def test_samples_of_which_some_stay_away(self, claims: dict[str, Claim]) -> None:
+        """Whoever comes is a share of those who would, not of all people: the share that was drawn proves nothing."""
+        claim = claims["fixed, once"]
+
+        def fewer(document: Document) -> None:
+            document.update(users=10_000, epsilon=document["epsilon"] * 3)
+            document["sizes"][0].update(users=10_000)
+
+        assert edited(claim, fewer) is Verdict.NO
+        with pytest.raises(ValueError, match="one of which some may have stayed away"):
+            scheduled_claim(KRR, sdp.Schedule(100, 1000).answered_by(50, 1e-6), 50, delta=1e-6)
 
     def test_weaker_claims_are_still_true(self, claims: dict[str, Claim]) -> None:
         for edit in (

@@ -25,6 +25,7 @@ from shuffledp.collection.input.drawn_table import DrawnTable
 from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.manifest import Manifest
 from shuffledp.planner.plan_file import Plan
+from shuffledp.statement.condition import NONRESPONSE
 from shuffledp.testing.engine_check import KEY, messages_in
 from tests.cli import run
 from tests.collection import data_of, expected_messages, new_ledger, plan_of, write_table
@@ -81,7 +82,8 @@ def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tm
     assert told.get("rate") == ("0.1" if sample is COINS else None)
     schedule = plan.schedule
     assert told["epsilon"]["upper"] == schedule.each_round().curve(plan.mechanism, effort="quick").epsilon(1e-6).upper
-    known = schedule.known(plan.mechanism, effort="quick").epsilon(1e-6).upper
+    came = Schedule(report.guarantee.users, rounds=schedule.rounds)
+    known = came.curve(plan.mechanism, effort="quick").epsilon(1e-6).upper
     assert told["if_known"]["epsilon_all_rounds"] == pytest.approx(known)
     assert known > told["epsilon_all_rounds"]
     statement = report.statement()
@@ -103,8 +105,8 @@ def test_the_report_states_the_condition(sample: dict[str, Any], table: Path, tm
 
 def test_a_ledger_tells_who_stayed_away() -> None:
     """In one cell: who came, out of how many, by which coins, who was drawn in vain, and who hides nobody."""
-    recipe = Recipe("{}", 900, "best", colluding=5, drawn_from=20_000, drawn=1000)
-    assert recipe.crowd_words() == "900 of 20,000, 100 drawn stayed away (5 colluding)"
+    recipe = Recipe("{}", 900, "best", colluding=5, drawn_from=20_000, drawn=1000, failure=1e-7)
+    assert recipe.crowd_words() == "900 of 20,000 came, 100 drawn stayed away (5 colluding)"
     coins = Recipe("{}", 900, "best", drawn_from=20_000, rate="0.0225")
     assert coins.crowd_words() == "900 of 20,000 by coins of 2.25%"
     assert Recipe("{}", 90_000, "best").crowd_words() == "90,000"
@@ -122,18 +124,32 @@ def test_the_share_is_that_of_the_rows_that_are_there(table: Path, tmp_path: Pat
 
 @SAMPLES
 def test_a_sample_that_was_drawn(sample: dict[str, Any], tmp_path: Path) -> None:
-    """Nobody is drawn again; of fewer than planned the share stays and the crowd shrinks."""
+    """Nobody is drawn again, and those who came decide what is promised."""
     plan = sampled_plan(sample)
     table = write_table(tmp_path / "drawn.parquet", value=data_of("krr", 290))
     report = collect(plan, table, "value", out=tmp_path / "out", drawn=True)
     assert report.guarantee.users == 290
-    assert report.guarantee.schedule == plan.schedule
+    assert report.guarantee.schedule == plan.schedule.answered_by(290, plan.delta)
     recipe = report.guarantee.recipe
-    assert (recipe.users, recipe.drawn) == ((290, 300) if sample is FIXED else (300, None))
+    assert (recipe.users, recipe.drawn) == ((290, 300) if sample is FIXED else (290, None))
+    told = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["guarantee"]
+    assert (told["came"], told["failure"]) == (290, plan.delta / 2)
+    assert NONRESPONSE in told["conditions"]
+    assert not (tmp_path / "out" / "certificate.json").exists()
     few = Guarantee(plan, 30)
-    assert (few.recipe.users, few.recipe.drawn_from) == ((30, ROWS) if sample is FIXED else (30, 300))
-    assert few.schedule.share == plan.schedule.share
+    assert (few.recipe.users, few.recipe.drawn_from) == (30, ROWS)
     assert few.value.upper > report.guarantee.value.upper
+
+
+def test_one_row_of_a_sample_is_one_person(tmp_path: Path) -> None:
+    """A plan of 36 who come on average, and a table of one row: refused, with what that would promise."""
+    plan = sampled_plan({"users": 36, "out_of": 360, "rate": "0.1"}, epsilon=0.12)
+    table = write_table(tmp_path / "one.parquet", value=data_of("krr", 1))
+    with pytest.raises(TooWeak, match=r"1 users took part out of 360 where 36 were planned.*plan again with --minimum"):
+        collect(plan, table, "value", out=tmp_path / "out", drawn=True)
+    report = collect(plan, table, "value", out=tmp_path / "out", drawn=True, allow_weaker=True)
+    assert report.guarantee.value.upper == pytest.approx(plan.mechanism.local_epsilon, rel=1e-6)
+    assert report.guarantee.known == pytest.approx(plan.mechanism.local_epsilon, rel=1e-6)
 
 
 def test_only_plans_of_samples_take_one(table: Path, tmp_path: Path) -> None:
@@ -178,7 +194,7 @@ def test_encoders_toss_coins_and_draw_no_fixed_number(table: Path, tmp_path: Pat
     assert 200 < users < 400
     collection.shuffle([tmp_path / "coins.messages"], out=tmp_path / "shuffled", plan=plan)
     report = collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
-    assert (report.guarantee.users, report.guarantee.schedule) == (users, plan.schedule)
+    assert (report.guarantee.users, report.guarantee.schedule) == (users, plan.schedule.answered_by(users, 1e-6))
     with pytest.raises(ValueError, match="say so by --drawn"):
         collection.encode(sampled_plan(FIXED), table, "value", out=tmp_path / "fixed.messages")
     few = write_table(tmp_path / "few.parquet", value=data_of("krr", 300))

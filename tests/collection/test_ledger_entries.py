@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import sqlite3
 from decimal import Decimal
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any
 import pytest
 
 import shuffledp as sdp
+from shuffledp.bounds.nonresponse import nonresponse
 from shuffledp.collection import spending
 from shuffledp.collection.chain import LedgerFailed
-from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon, curve_of_entry, flipped
+from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon, curve_of_entry, within_failure
 from shuffledp.collection.ledger import Ledger
 from shuffledp.document import typed
 from tests.collection import new_ledger, plan_of
@@ -34,10 +34,12 @@ class Drawn(Guarantee):
     drawn_from: int | None = None
     rate: str | None = None
     drawn: int | None = None
+    failure: float | None = None
 
     @property
     def recipe(self) -> Recipe:
-        return dataclasses.replace(super().recipe, drawn_from=self.drawn_from, rate=self.rate, drawn=self.drawn)
+        how = {"drawn_from": self.drawn_from, "rate": self.rate, "drawn": self.drawn, "failure": self.failure}
+        return dataclasses.replace(super().recipe, **how)  # type: ignore[arg-type]
 
 
 def drawn(users: int = USERS, of: int = 10 * USERS, rate: str | None = None, **changes: Any) -> Drawn:
@@ -65,13 +67,49 @@ def test_people_who_flip_a_coin_are_read_as_such() -> None:
     assert curve_of_entry(recipe).delta(0.02).upper == expected.delta(0.02).upper
 
 
-def test_coins_do_not_explain_people_who_stayed_away() -> None:
-    """Chance is believed up to six standard deviations; then only those can have flipped who came in proportion."""
-    rate = Decimal("0.1")
-    assert flipped(1000, 10_000, rate) == 10_000
-    assert flipped(811, 10_000, rate) == 10_000
-    assert flipped(805, 10_000, rate) == 8050
-    assert flipped(5000, 10_000, rate) == 10_000
+def test_coins_that_were_tossed_elsewhere_count_by_who_came() -> None:
+    """The number who came is public: of one row nothing is left but the randomizer's own ε."""
+    plan = plan_of("krr", users=36, epsilon_local=1.0, out_of=360, rate="0.1")
+    alone_there = Guarantee(plan, 1)
+    assert alone_there.recipe.document()["failure"] == plan.delta / 2
+    assert 0.9999 < alone_there.value.upper <= 1.0
+    assert 0.9999 < alone_there.known <= 1.0
+    assert alone_there.document()["came"] == 1
+    all_there = Guarantee(plan, 36)
+    assert sdp.subsample(sdp.amplify(KRR, 36), 360).epsilon(plan.delta).upper < all_there.value.upper < 0.2
+    assert all_there.known == sdp.amplify(KRR, 36, effort="quick").epsilon(plan.delta).upper
+    here = sdp.poisson(KRR, 360, Decimal("0.1"))  # type: ignore[arg-type]
+    assert Guarantee(plan, 36, out_of=360).value.upper == here.epsilon(plan.delta).upper
+
+
+def test_a_fixed_sample_counts_by_who_came() -> None:
+    """200 of 2,000 were drawn and 40 came: they may be a larger share of all who would come than 200 of 2,000."""
+    plan = plan_of("krr", users=200, epsilon_local=1.0, out_of=2000)
+    few = Guarantee(plan, 40)
+    unproved = sdp.subsample(sdp.amplify(KRR, 40).sent_by(200), 2000).epsilon(plan.delta).upper
+    assert unproved < few.value.upper < sdp.amplify(KRR, 40).epsilon(plan.delta).upper
+    assert few.came(40) == few
+    # Rows that are no messages may be of people who were drawn: they came, and hide nobody.
+    less = Guarantee(plan, 35, set_aside=5)
+    assert (less.recipe.users, less.recipe.colluding) == (40, 5)
+    assert few.value.upper < less.value.upper
+    assert Guarantee(plan, 201).recipe.drawn_from is None
+
+
+def test_what_samples_cost_of_delta_is_at_most_half_of_it() -> None:
+    """Later ones count as people who are known; that is decided by what was planned, in its order."""
+    recipes = [dataclasses.replace(drawn().recipe, drawn=USERS, failure=1e-7, users=USERS - k) for k in range(8)]
+    others = drawn().recipe
+    found = within_failure([others, *recipes, others], 1e-6)
+    assert found == [others, *recipes[:5], *(recipe.known for recipe in recipes[5:]), others]
+    assert within_failure(recipes, 0.01) == [recipe.known for recipe in recipes]
+    assert recipes[0].known.document().keys() == {"mechanism", "users", "bound", "per_person"}
+
+
+def test_entries_of_old_where_some_stayed_away_count_as_known() -> None:
+    """Version 0.1.0 took the share of all who were drawn, which is no proof."""
+    recipe = dataclasses.replace(drawn(users=500).recipe, drawn=1000)
+    assert curve_of_entry(recipe).epsilon(1e-6).upper == sdp.amplify(KRR, 500, effort="quick").epsilon(1e-6).upper
 
 
 def test_colluding_people_know_whether_they_were_drawn() -> None:
@@ -85,21 +123,20 @@ def test_colluding_people_know_whether_they_were_drawn() -> None:
     assert coins.delta(0.01).upper == expected.delta(0.01).upper
 
 
-def test_who_was_drawn_and_stayed_away_was_drawn(tmp_path: Path) -> None:
-    """Half came: they hide each other, but whoever comes for sure was drawn as often as before."""
-    recipe = dataclasses.replace(drawn(users=500).recipe, drawn=1000)
+def test_a_reservation_of_a_sample_is_settled_with_those_who_came(tmp_path: Path) -> None:
+    """Half came: as many were drawn as before."""
+    recipe = dataclasses.replace(drawn(users=500).recipe, drawn=1000, failure=5e-7)
     assert Recipe.read(recipe.document()) == recipe
-    inside = sdp.amplify(KRR, 500, effort="quick")
+    expected = nonresponse(KRR, 500, 10_000, asked=1000, failure=5e-7)
     for epsilon in (0.0, 0.01, 0.05):
-        exact = 0.1 * inside.delta(math.log1p(math.expm1(epsilon) / 0.1)).upper
-        assert curve_of_entry(recipe).delta(epsilon).upper == pytest.approx(exact, rel=1e-6)
+        assert curve_of_entry(recipe).delta(epsilon).upper == expected.delta(epsilon).upper
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     ledger.reserve("a", drawn())
     with pytest.raises(LedgerFailed, match="reserved for 1000 people drawn from 10000, and must be settled as such"):
         ledger.settle("a", drawn(users=500), DIGEST)
     with pytest.raises(LedgerFailed, match="must be settled as such"):
         ledger.settle("a", Guarantee(drawn().plan, USERS), DIGEST)
-    came = Drawn(drawn().plan, 500, drawn_from=10 * USERS, drawn=USERS)
+    came = Drawn(drawn().plan, 500, drawn_from=10 * USERS, drawn=USERS, failure=5e-7)
     ledger.settle("a", came, DIGEST)
     (standing,) = ledger.standings("test", 1e-6)
     assert standing.epsilon == curve_of_entry(recipe).epsilon(1e-6).upper

@@ -9,6 +9,7 @@ import math
 import pytest
 
 from shuffledp import KRR, PureDUMP, amplify, calibrate, compose
+from shuffledp.collection.guarantee import Guarantee
 from shuffledp.document import rounded_up
 from shuffledp.errors import NotApplicable
 from shuffledp.planner.goal import Goal
@@ -17,7 +18,8 @@ from shuffledp.planner.plan_file import Plan
 from shuffledp.planner.ranking import Ranking, run, trials
 from shuffledp.planner.simulation import simulate
 from shuffledp.planner.trial import Refusal
-from shuffledp.planner.turnout import turnouts
+from shuffledp.planner.turnout import turnout, turnouts
+from shuffledp.statement.condition import NONRESPONSE
 from shuffledp.tasks import Frequency
 from tests.planner.goals import goal_of
 
@@ -217,3 +219,17 @@ def test_dummies_hide_by_those_who_come() -> None:
     assert half.epsilon is not None
     assert tenth.epsilon is not None
     assert half.epsilon < tenth.epsilon
+
+
+def test_a_sample_of_which_some_stay_away_is_planned_for_those_who_come() -> None:
+    """The target is met given how many came, whoever would have: no less than 60 of the 100 who are drawn."""
+    best = plan(Frequency(4), 100, 0.1, 1e-6, of=1000, minimum=60, mechanism="krr").best.plan
+    assert best is not None
+    assert 0.099 < Guarantee(best, 60).epsilon <= 0.1
+    assert Guarantee(best, 100).epsilon < Guarantee(best, 60).epsilon
+    assert NONRESPONSE in best.conditions()
+    assert turnout(best, 60).epsilon == Guarantee(best, 60).epsilon
+    half, tenth = (found.epsilon for found in turnouts(best))
+    assert half is not None
+    assert tenth is not None
+    assert 0.1 < half < tenth

@@ -17,6 +17,7 @@ from typing import Any, Self
 from shuffledp import argument
 from shuffledp.bounds import best
 from shuffledp.bounds.amplify import MOST_USERS, BoundChoice, amplify
+from shuffledp.bounds.nonresponse import LARGEST_DELTA, failure_of, nonresponse
 from shuffledp.bounds.subsampling import poisson, subsample
 from shuffledp.composition.sequential import compose
 from shuffledp.privacy.curve import PrivacyCurve
@@ -74,6 +75,10 @@ class Schedule:
     of: int | None = None
     rate: Fraction | None = None
     rounds: int = 1
+    came: int | None = None
+    """How many of those who were drawn took part in each round; None where all of them do."""
+    failure: float | None = None
+    """The part of δ that pays for each round's not knowing who else would have taken part, where some may not."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rounds", argument.count(WHO, "rounds", self.rounds))
@@ -126,12 +131,27 @@ class Schedule:
             return self.rate
         return Fraction(1) if self.of is None else Fraction(self.expected, self.of)
 
-    def answered_by(self, users: int) -> Self:
-        """The same if only so many take part in a round: of the others, drawn or not, as large a part would not."""
+    def scaled_to(self, users: int) -> Self:
+        """The same share of as many people as make so many users a round."""
         if self.rate is not None:
             return replace(self, of=math.ceil(users / self.rate))
         of = None if self.of is None else max(users, min(self.of, self.of * users // self.expected))
         return replace(self, users=users, of=of)
+
+    def answered_by(self, users: int, delta: float) -> Self:
+        """The same if so many take part in a round, of a sample whoever would have: for δ of all rounds together.
+
+        More people than can have been drawn are no sample.
+        """
+        most = self.users if self.rate is None else self.of
+        if not self.is_sampled or most is None or users > most or delta > LARGEST_DELTA:
+            return replace(self, users=users, of=None, rate=None)
+        return replace(self, came=users, failure=failure_of(delta, self.rounds))
+
+    @property
+    def taking_part(self) -> int:
+        """How many take part in a round, and hide each other."""
+        return self.expected if self.came is None else self.came
 
     def each_round(self) -> Self:
         """The same for one round."""
@@ -163,17 +183,30 @@ class Schedule:
         effort: str = best.FULL,
     ) -> PrivacyCurve:
         """The curve of all rounds if everybody learns who was drawn, of a person who is drawn each time."""
-        if self.rate is None:
-            once = amplify(randomizer, self.expected, bound=bound, colluding=colluding, effort=effort)
+        if self.rate is None or self.came is not None:
+            once = amplify(randomizer, self.taking_part, bound=bound, colluding=colluding, effort=effort)
         else:
             once = self._coins(randomizer, bound, colluding, effort, secret=False)
         return once if self.rounds == 1 else compose(once, self.rounds)
 
     def _once(self, randomizer: Randomizer, bound: BoundChoice, colluding: float, effort: str) -> PrivacyCurve:
+        if self.came is not None:
+            return self._answered(randomizer, bound, colluding, effort)
         if self.rate is not None:
             return self._coins(randomizer, bound, colluding, effort, secret=True)
         once = amplify(randomizer, self.expected, bound=bound, colluding=colluding, effort=effort)
         return once if self.of is None else subsample(once, self.of)
+
+    def _answered(self, randomizer: Randomizer, bound: BoundChoice, colluding: float, effort: str) -> PrivacyCurve:
+        assert self.came is not None, "asked for only where some may have stayed away"
+        assert self.of is not None, "checked when it was made"
+        assert self.failure is not None, "given with those who came"
+        lost = argument.count(WHO, "colluding", colluding, at_least=0)
+        asked = self.users if self.rate is None else None
+        return nonresponse(
+            randomizer, self.came, self.of, failure=self.failure, asked=asked, rate=self.rate, bound=bound,
+            colluding=lost, effort=effort,
+        )  # fmt: skip
 
     def _coins(
         self, randomizer: Randomizer, bound: BoundChoice, colluding: float, effort: str, *, secret: bool
@@ -213,9 +246,10 @@ class Schedule:
         """How a round is drawn; empty where everybody takes part."""
         if not self.is_sampled:
             return ""
+        came = "" if self.came is None else f"; {self.came:,} came"
         if self.rate is None:
-            return f"{self.expected:,} of {self.of:,}, secretly, each round anew"
-        return f"each of {self.of:,} by a secret coin of {rate_text(self.rate * 100)}%, each round anew"
+            return f"{self.expected:,} of {self.of:,}, secretly, each round anew{came}"
+        return f"each of {self.of:,} by a secret coin of {rate_text(self.rate * 100)}%, each round anew{came}"
 
     def rows(self) -> list[tuple[str, str]]:
         """For the terminal: what is not one round of everybody."""

@@ -141,7 +141,7 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     if not isinstance(curve, PrivacyCurve):
         raise TypeError(f"subsample: expected a privacy curve as amplify gives it, got {curve!r}.")
     total = argument.count("subsample", "population", population)
-    _for_all_inputs("subsample", curve)
+    require_all_inputs("subsample", curve)
     drawn = curve.users
     if total < drawn:
         raise ValueError(f"subsample: population must be at least the curve's {drawn} users, got {total}.")
@@ -158,7 +158,7 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     return SubsampledCurve(source, curve, fmpq(drawn, total - colluding))
 
 
-def _for_all_inputs(who: str, curve: PrivacyCurve) -> None:
+def require_all_inputs(who: str, curve: PrivacyCurve) -> None:
     """Refuse a curve for chosen inputs: whoever is drawn in a person's place may hold any value."""
     if curve.source.some_inputs:
         raise ValueError(
@@ -288,7 +288,7 @@ def poisson(
         with argument.said_by("poisson", "amplify"):
             curve = amplify(randomizer, users, bound=bound, effort=effort if looked_at else best.QUICK)
         if secret:
-            _for_all_inputs("poisson", curve)
+            require_all_inputs("poisson", curve)
         return curve
 
     # Whoever is known to take part is one more than those of the others who do.

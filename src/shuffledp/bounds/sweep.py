@@ -225,7 +225,7 @@ class _Question:
     def _schedule(self, over: str, x: float) -> Schedule:
         if over == ROUNDS:
             return replace(self.schedule, rounds=int(x))
-        return self.schedule.answered_by(int(x)) if over == USERS else self.schedule
+        return self.schedule.scaled_to(int(x)) if over == USERS else self.schedule
 
 
 def _place(x: float) -> str:

@@ -192,21 +192,26 @@ def search(
     rounds: float | None = None,
     of: float | None = None,
     rate: Any = None,
+    came: int | None = None,
+    failure: float | None = None,
     bound: str = best.NAME,
     colluding: float = 0,
     effort: str = best.FULL,
 ) -> Calibration:
-    """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out."""
+    """Search one setting of what ``build`` makes; ``calibrate`` with the parts already sorted out.
+
+    ``came`` and ``failure``: of a sample of which some may stay away, as in ``Schedule``.
+    """
     best.demand_effort(WHO, effort)
-    given = {"users": users, "rounds": rounds, "of": of, "rate": rate}
+    given = {"users": users, "rounds": rounds, "of": of, "rate": rate, "came": came, "failure": failure}
     asked = _Asked(build, tuning, given, bound, colluding, effort)
-    coins = rate is not None and isinstance(target, Target)
-    result = asked.by_coins(target) if coins else asked.found(target, given)
+    random_size = (rate is not None or came is not None) and isinstance(target, Target)
+    result = asked.by_fixed_size(target) if random_size else asked.found(target, given)
     deployment = asked.prepared(target, given, effort)[0]
     schedule = deployment.schedule_at(result.value)
     value = schedule.expected if tuning is USERS else result.value
     setting = LOCAL if tuning.name == "epsilon" else tuning.name
-    made, honest = build(result.value), schedule.expected - deployment.colluding
+    made, honest = build(result.value), schedule.taking_part - deployment.colluding
     seen = deployment.known(made, schedule, effort) if schedule.is_sampled else None
     return Calibration(setting, value, made, result.curve, result.reached, target, result.limit, honest, schedule, seen)
 
@@ -237,12 +242,12 @@ class _Asked:
             return full.run()
         return full.beyond(known)
 
-    def by_coins(self, target: CurveTarget) -> Found:
-        """The value where coins decide who comes: searched for samples of their mean size, and proved for the coins.
+    def by_fixed_size(self, target: CurveTarget) -> Found:
+        """The value where chance decides how many come: searched for samples of that size, and proved for what is run.
 
-        The curve of the coins takes many times as long, and is a nearly constant factor above.
+        Its own curve takes many times as long, and is a nearly constant factor above.
         """
-        assert isinstance(target, Target), "other targets are searched by the coins' own curve"
+        assert isinstance(target, Target), "other targets are searched by the curve of what is run"
         deployment, _ = self.prepared(target, self.given, self.effort)
         fixed = {**self.given, "fixed_size": True}
         factor, met = FIRST_FACTOR, None
@@ -339,7 +344,10 @@ class _Deployment:
         fixed = given.pop("fixed_size", False)
         with argument.said_by(WHO, SCHEDULE):
             schedule = Schedule(**given)
-        return Schedule(schedule.expected, schedule.of, rounds=schedule.rounds) if fixed else schedule
+        if not fixed:
+            return schedule
+        alike = schedule.scaled_to(schedule.taking_part)
+        return Schedule(schedule.taking_part, alike.of, rounds=schedule.rounds)
 
     def curve(self, value: float) -> PrivacyCurve:
         """The privacy of all rounds together."""
@@ -369,7 +377,7 @@ class _Deployment:
         has that share of the loss.
         """
         schedule = self.schedule_at(value)
-        honest, around = schedule.expected - self.colluding, 0.5 * math.log(schedule.rounds) + math.log(schedule.share)
+        honest, around = schedule.taking_part - self.colluding, 0.5 * math.log(schedule.rounds) + math.log(schedule.share)
         try:
             made = self.build(value)
             own = own_deviation(made, honest)

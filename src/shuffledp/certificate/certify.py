@@ -109,8 +109,13 @@ def scheduled_claim(
 ) -> Claim:
     """The claim of rounds, or of some who are drawn, by the smallest bound for which it is proved; or a sentence.
 
-    ``users``: how many who do not collude come, where their number is known: no more than are drawn.
+    ``users``: how many who do not collude are drawn, where their number is fixed.
     """
+    if schedule.came is not None:
+        raise ValueError(
+            "certificate: expected a sample whose people all take part, got one of which some may have stayed away; "
+            "there is no second proof for that."
+        )
     _demand_no_tails(randomizer)
     best.demand_effort("certify", effort)
     names = [bound] if bound != best.NAME else [name for name in provable() if _is_looked_at(name, effort)]

@@ -155,8 +155,9 @@ class Rounds(Backing):
                 raise Refuted(f"there are points of {most} users, more than there are people.")
         elif least > users:
             raise Refuted(f"the points are for {least} users, more than the {users} of the claim.")
-        elif draw is not None and draw.drawn is not None and users > draw.drawn - draw.colluding:
-            raise Refuted("there are more users than are drawn and do not collude.")
+        elif draw is not None and draw.drawn is not None and users != draw.drawn - draw.colluding:
+            # Of a sample of which some stay away, the share that was drawn proves nothing.
+            raise Refuted("users is not how many are drawn and do not collude.")
 
     def _points(self, laws: Rebuilt, notice: Notice) -> tuple[list[Size], str, str | None] | Finding:
         """The points that are proved, how, and why one is not; a finding where one is wrong."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +14,7 @@ from typing import Any, Self
 from shuffledp import argument
 from shuffledp.bounds.amplify import amplify
 from shuffledp.bounds.best import QUICK
+from shuffledp.bounds.nonresponse import LARGEST_DELTA, nonresponse
 from shuffledp.bounds.schedule import CONDITION, WHO as SCHEDULE, Schedule, rate_text
 from shuffledp.bounds.subsampling import poisson, subsample
 from shuffledp.certificate.certify import proved_claim, scheduled_claim
@@ -26,11 +27,10 @@ from shuffledp.mechanisms import catalogue
 from shuffledp.planner.plan_file import Plan
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.value import BoundValue
-from shuffledp.statement.condition import SECRET_SAMPLE, conditions
+from shuffledp.statement.condition import NONRESPONSE, SECRET_SAMPLE, conditions
 from shuffledp.statement.statement import Statement, facts_of
 
-COIN_DEVIATIONS = 6.0
-"""So many standard deviations below the mean are not explained by coins: some who were drawn did not come."""
+ROUNDING = 1e-12
 
 
 class TooWeak(ShuffledpError):
@@ -62,7 +62,9 @@ class Recipe:
     rate: str | None = None
     """An exact decimal: the chance with which each of those takes part, by a coin; None where their number is fixed."""
     drawn: int | None = None
-    """How many were drawn, where their number is fixed and not all of them came; None where as many came."""
+    """How many were drawn, where their number is fixed and some of them may have stayed away; None where none did."""
+    failure: float | None = None
+    """The part of δ that a sample costs of which some may have stayed away; ``users`` are then those who came."""
 
     @classmethod
     def of(cls, plan: Plan, users: int, per_person: int = 1) -> Self:
@@ -77,7 +79,7 @@ class Recipe:
         return cls(
             mechanism, document["users"], document["bound"], document.get("per_person", 1),
             document.get("colluding", 0), document.get("effort", QUICK), document.get("of"), document.get("rate"),
-            document.get("drawn"),
+            document.get("drawn"), document.get("failure"),
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
@@ -93,23 +95,32 @@ class Recipe:
             **({} if self.drawn_from is None else {"of": self.drawn_from}),
             **({} if self.rate is None else {"rate": self.rate}),
             **({} if self.drawn is None else {"drawn": self.drawn}),
+            **({} if self.failure is None else {"failure": self.failure}),
         }
 
     @property
     def asked(self) -> int:
-        """How many were drawn, whether they came or not: whoever stays away makes nobody else less likely to be."""
+        """How many were drawn, whether they came or not."""
         return self.users if self.drawn is None else max(self.drawn, self.users)
+
+    @property
+    def known(self) -> Recipe:
+        """The same of people who came and are known: that of a sample without the secret of who was drawn."""
+        return replace(self, drawn_from=None, rate=None, drawn=None, failure=None)
 
     def premises(self) -> tuple[str, ...]:
         """What must be so for its guarantee, beside what every collection needs."""
         drawn = () if self.drawn_from is None else (SECRET_SAMPLE,)
+        if self.failure is not None:
+            drawn = (*drawn, NONRESPONSE)
         return (*drawn, *catalogue.read(json.loads(self.mechanism)).premises())
 
     def crowd_words(self) -> str:
         """Who took part, for people."""
         drawn = "" if self.drawn_from is None else f" of {self.drawn_from:,}"
         coins = "" if self.rate is None else f" by coins of {rate_text(Fraction(self.rate) * 100)}%"
-        away = "" if self.asked == self.users else f", {self.asked - self.users:,} drawn stayed away"
+        came = " came" if self.failure is not None else ""
+        away = f"{came}" if self.asked == self.users else f"{came}, {self.asked - self.users:,} drawn stayed away"
         lost = f" ({self.colluding:,} colluding)" if self.colluding else ""
         return f"{self.users:,}{drawn}{coins}{away}{lost}"
 
@@ -128,30 +139,44 @@ class Recipe:
         return same and (self.drawn_from is None or self.rate is not None or settled.asked >= self.asked)
 
 
-def flipped(users: int, of: int, rate: Decimal) -> int:
-    """How many people flipped a coin: all, unless fewer users came than coins explain, so that some never would."""
-    mean = of * Fraction(rate)
-    return of if users >= mean - COIN_DEVIATIONS * math.sqrt(mean) else math.floor(users / Fraction(rate))
-
-
 def curve_of_entry(recipe: Recipe) -> PrivacyCurve:
-    """The privacy of one collection, for a person with all her rows: the only place where an entry becomes a curve."""
+    """The privacy of one collection, for a person with all rows: the only place where an entry becomes a curve."""
     mechanism = catalogue.read(json.loads(recipe.mechanism))
-    if recipe.drawn_from is None and recipe.rate is None:
-        each = amplify(mechanism, recipe.users, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
-        return group(each, recipe.per_person)
+    how: dict[str, Any] = {"bound": recipe.bound, "colluding": recipe.colluding, "effort": recipe.effort}
     if recipe.drawn_from is None:
-        raise ValueError('ledger: a "rate" needs "of", the number of people who flip the coin.')
+        if recipe.rate is not None:
+            raise ValueError('ledger: a "rate" needs "of", the number of people who flip the coin.')
+        return group(amplify(mechanism, recipe.users, **how), recipe.per_person)
     if recipe.per_person > 1:
         raise ValueError(f"ledger: people who are drawn have one row each, got up to {recipe.per_person}.")
-    if recipe.rate is None:
-        each = amplify(mechanism, recipe.users, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
-        # Those who came hide each other; each of all people was drawn with the chance of those who were asked.
-        return subsample(each.sent_by(recipe.asked, recipe.colluding), recipe.drawn_from)
     # Numbers of every exact type are taken as they are.
-    exact: Any = Decimal(recipe.rate)
-    coins = flipped(recipe.users, recipe.drawn_from, exact)
-    return poisson(mechanism, coins, exact, bound=recipe.bound, colluding=recipe.colluding, effort=recipe.effort)
+    exact: Any = None if recipe.rate is None else Decimal(recipe.rate)
+    if recipe.failure is not None:
+        rate, asked = (None, recipe.asked) if exact is None else (Fraction(exact), None)
+        return nonresponse(
+            mechanism, recipe.users, recipe.drawn_from, failure=recipe.failure, asked=asked, rate=rate, **how
+        )
+    if recipe.drawn is not None:
+        # Written by 0.1.0, where some stayed away: what it counted for that is not proved.
+        return curve_of_entry(recipe.known)
+    if exact is not None:
+        return poisson(mechanism, recipe.drawn_from, exact, **how)
+    return subsample(amplify(mechanism, recipe.users, **how), recipe.drawn_from)
+
+
+def within_failure(recipes: Iterable[Recipe], delta: float) -> list[Recipe]:
+    """Samples that cost a part of δ, up to half of it, in their order; later ones count as people who are known.
+
+    Which ones those are depends on what was planned and on δ, never on who came.
+    """
+    found, left = [], delta / 2 if delta <= LARGEST_DELTA else 0.0
+    for recipe in recipes:
+        cost = 0.0 if recipe.failure is None else recipe.failure
+        # What a plan of many rounds divides among them may be a hair more in sum.
+        fits = cost <= left * (1 + ROUNDING) + ROUNDING * delta
+        left -= cost if fits else 0.0
+        found.append(recipe if fits or not cost else recipe.known)
+    return found
 
 
 @dataclass(frozen=True)
@@ -169,46 +194,56 @@ class Guarantee:
     """Out of how many rows these were drawn here; None where the plan says it of a sample that was drawn elsewhere."""
     by_id: bool = field(default=False, compare=False)
     """Whether a column of the input says whose the rows are."""
+    set_aside: int = 0
+    """How many more came than the users who can be relied on: people who hide nobody."""
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Who was to take part in this round: of a sample those who were drawn, whether they came or not."""
+        """Who took part in this round: those drawn here, or those who came of a sample that was drawn elsewhere."""
         planned = self.plan.schedule.each_round()
         if not planned.is_sampled:
             return Schedule(self.users)
-        of = planned.of if self.out_of is None else self.out_of
-        assert of is not None, "a sample is drawn out of somebody"
+        if self.out_of is None:
+            return self.plan.schedule.answered_by(self.users + self.set_aside, self.plan.delta).each_round()
         with argument.said_by("collect", SCHEDULE):
             if planned.rate is None:
-                return Schedule(self.users if self.out_of is not None else max(self.users, planned.expected), of)
-            coins = of if self.out_of is not None else flipped(self.users, of, Decimal(self.plan.rate or 1))
-            return replace(planned, of=coins)
+                return Schedule(self.users, self.out_of)
+            return replace(planned, of=self.out_of)
+
+    @property
+    def _responded(self) -> bool:
+        """Whether some who were drawn may have stayed away."""
+        return self.schedule.came is not None
 
     @property
     def recipe(self) -> Recipe:
-        """Where coins decide, ``users`` is how many come on average: rounds of the same coins are the same."""
-        drawn, asked = self.schedule.drawn(), self.schedule.expected
-        coins = "rate" in drawn
+        """Where coins are tossed here, ``users`` is how many come on average: rounds of the same coins are the same."""
+        schedule, drawn = self.schedule, self.schedule.drawn()
+        on_average = "rate" in drawn and not self._responded
+        users = schedule.expected if on_average else schedule.taking_part if drawn else self.users
+        found = Recipe.of(self.plan, users, self.per_person)
+        if not drawn:
+            return found
+        lost = self.set_aside if self._responded else 0
+        asked = schedule.expected if self._responded and schedule.rate is None else None
         return replace(
-            Recipe.of(self.plan, asked if coins else self.users, self.per_person),
-            drawn_from=drawn.get("of"),
-            rate=drawn.get("rate"),
-            drawn=asked if drawn and not coins and asked > self.users else None,
-        )
+            found, colluding=found.colluding + lost, drawn_from=drawn["of"], rate=drawn.get("rate"), drawn=asked,
+            failure=schedule.failure,
+        )  # fmt: skip
 
     def came(self, users: int) -> Guarantee:
-        """The same of as many as were drawn; where coins decided, that changes no promise."""
+        """The same of as many as were drawn here; where coins decided, that changes no promise but of who is known."""
         if users == self.users:
             return self
         result = replace(self, users=users)
         if result.recipe == self.recipe:
-            kept = ("curve", "value", "epsilon", "known", "known_epsilon")
+            kept = ("curve", "value", "epsilon")
             vars(result).update({name: vars(self)[name] for name in kept if name in vars(self)})
         return result
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        if self.recipe.colluding >= self.users:
+        if self.recipe.colluding >= self.users + self.set_aside:
             raise TooWeak(
                 f"collect: {self.users} {self._who} took part, and the plan takes {self.plan.colluding} users to "
                 f"collude, who hide nobody: that leaves nobody; nothing was released."
@@ -244,9 +279,7 @@ class Guarantee:
     @cached_property
     def _known_curve(self) -> PrivacyCurve:
         """Those who came hide each other, and nothing else does."""
-        plan, recipe = self.plan, self.recipe
-        schedule = Schedule(self.users) if self.schedule.rate is None else self.schedule
-        return schedule.known(plan.mechanism, bound=plan.bound, colluding=recipe.colluding, effort=plan.effort)
+        return curve_of_entry(replace(self.recipe, users=self.users + self.set_aside).known)
 
     @property
     def kept(self) -> bool:
@@ -267,7 +300,7 @@ class Guarantee:
                 f"collect: the plan promises every two values an ε of their own, which holds for one row of each "
                 f"person, got up to {self.per_person}; nothing was released."
             )
-        return self.users - self.recipe.colluding
+        return self.users - self.plan.colluding * self.per_person
 
     def demand(self, allow_weaker: bool) -> None:
         """Stop unless the target is met, or missing it was allowed."""
@@ -283,10 +316,11 @@ class Guarantee:
             least = "" if self.plan.minimum is None else f", at least {self.plan.minimum}"
             lost = f", {self.plan.colluding} of them colluding," if self.plan.colluding else ""
             lost = f" out of {self.schedule.of}{lost}" if self.schedule.is_sampled else lost
+            again = "plan again with --minimum, the fewest of those drawn who will come, or " if self._responded else ""
             raise TooWeak(
                 f"collect: {self.users} {self._who} took part{lost} where {self.plan.users} were planned{least}, which "
                 f"gives {epsilon_is(self.epsilon)}{rounds} at δ = {typed(self.plan.delta)}, above the target "
-                f"{typed(self.plan.epsilon)}; nothing was released; add --allow-weaker to accept that."
+                f"{typed(self.plan.epsilon)}; nothing was released; {again}add --allow-weaker to accept that."
             )
 
     @property
@@ -311,7 +345,7 @@ class Guarantee:
             ("population", plan.population),
             ("target", f"ε = {typed(plan.epsilon)}, δ = {typed(plan.delta)}, " + ("met" if self.kept else "MISSED")),
             *all_rounds,
-            *facts_of(plan.mechanism, self.users - self.recipe.colluding, self.schedule.rows()),
+            *facts_of(plan.mechanism, self.users - plan.colluding * self.per_person, self.schedule.rows()),
         ]
         known = self._known_curve.epsilon(plan.delta) if drawn else None
         return Statement(self.value, self.conditions(), known, self.curve, command, facts)
@@ -342,7 +376,8 @@ class Guarantee:
         if not self.schedule.is_sampled:
             return {}
         left = {"epsilon": self.known, "epsilon_all_rounds": self.known_epsilon}
-        return self.schedule.drawn() | {"condition": CONDITION, "if_known": left}
+        came = {"came": self.schedule.came, "failure": self.schedule.failure} if self._responded else {}
+        return self.schedule.drawn() | came | {"condition": CONDITION, "if_known": left}
 
     def document(self) -> dict[str, Any]:
         """For the report."""

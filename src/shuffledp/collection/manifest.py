@@ -17,9 +17,11 @@ import numpy as np
 
 from shuffledp.array import Bytes
 from shuffledp.collection import message, shuffling
+from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.lot import Lot
 from shuffledp.collection.shuffling import Written
 from shuffledp.mechanisms.parts.crowd import CrowdRule
+from shuffledp.planner.plan_file import Plan
 
 NAME = "_manifest.json"
 """Whoever reads the directory as a table passes over names that begin so."""
@@ -90,6 +92,11 @@ class Manifest:
         if users < 1:
             raise ValueError("messages: expected at least one user who sent what is planned, got none.")
         return users
+
+    def guarantee(self, plan: Plan, refused_since: int = 0) -> Guarantee:
+        """The promise to those who can be relied on to hide each other, of all who came."""
+        users = self.hiding(refused_since, plan.mechanism.crowd)
+        return Guarantee(plan, users, self.per_person, set_aside=max(0, self.users - users))
 
     # --- the file ---------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from shuffledp.collection.chain import canonical
-from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon, curve_of_entry
+from shuffledp.collection.guarantee import Guarantee, Recipe, composed_epsilon, curve_of_entry, within_failure
 from shuffledp.composition.dots import LEAST, Dots, DottedCurve, fingerprint
 from shuffledp.composition.sequential import LEFT_AT_INFINITY
 from shuffledp.privacy.curve import PrivacyCurve, Source
@@ -42,7 +42,7 @@ class Spending:
 
     def epsilon(self, recipes: Iterable[Recipe], delta: float, vouched: Mapping[str, str]) -> float:
         """ε of all these collections together at δ, each of them on the same people: an upper bound."""
-        counts = Counter(recipes)
+        counts = Counter(within_failure(recipes, delta))
         question = frozenset(counts.items()), delta
         if question not in self._answers:
             self._answers[question] = self._composed(counts, delta, vouched)

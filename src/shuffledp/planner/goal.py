@@ -135,7 +135,7 @@ class Goal:
     @property
     def least(self) -> Schedule:
         """The schedule with which the target is to be met: that of the fewest users."""
-        return self.schedule if self.minimum is None else self.schedule.answered_by(self.minimum)
+        return self.schedule if self.minimum is None else self.schedule.answered_by(self.minimum, self.target.delta)
 
     @property
     def fewest(self) -> int:

@@ -343,7 +343,9 @@ class Plan(Readable):
 
     def conditions(self) -> tuple[str, ...]:
         """What must be so for the promise to hold."""
-        return conditions(self.mechanism, self.schedule, colluding=self.colluding)
+        some_stay_away = self.schedule.is_sampled and self.minimum is not None
+        schedule = self.schedule.answered_by(self.fewest, self.delta) if some_stay_away else self.schedule
+        return conditions(self.mechanism, schedule, colluding=self.colluding)
 
     def summary(self) -> list[tuple[str, str]]:
         """The plan in a few lines: what each is called, and what it is."""

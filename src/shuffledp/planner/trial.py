@@ -416,7 +416,8 @@ class Trial:
         for _ in range(MOST_LOWERINGS):
             found = search(
                 build, most, self.goal.target, users=schedule.users, of=schedule.of, rate=schedule.rate,
-                rounds=schedule.rounds, colluding=self.goal.colluding, effort=self.goal.effort,
+                came=schedule.came, failure=schedule.failure, rounds=schedule.rounds, colluding=self.goal.colluding,
+                effort=self.goal.effort,
             )  # fmt: skip
             cap, local = self.goal.limits.epsilon_local, found.mechanism.local_epsilon
             if cap is None or local is None or local <= cap or tuning.name != "epsilon":

@@ -46,7 +46,7 @@ def turnout(plan: Plan, users: int, share: str = "these") -> Turnout:
     try:
         # Of many sizes only the quick bounds are worth the time.
         effort = plan.effort if plan.rate is None else QUICK
-        schedule = plan.schedule.answered_by(users)
+        schedule = plan.schedule.answered_by(users, plan.delta)
         curve = schedule.curve(plan.mechanism, bound=plan.bound, colluding=plan.colluding, effort=effort)
         if not curve.guarantee:
             return Turnout(share, users, None, f"The plan's bound {plan.bound} is no guarantee.")

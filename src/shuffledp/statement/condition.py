@@ -9,6 +9,7 @@ SHUFFLER = "The shuffler hands on neither the order of the messages nor their se
 NEIGHBOURS = "It hides a person's value, not her taking part (neighbours replace a value)."
 RANDOMNESS = "All run this randomizer, with fresh secret randomness, and send nothing else."
 SECRET_SAMPLE = "Nobody learns who was drawn."
+NONRESPONSE = "Whether a person who is drawn takes part depends neither on their value nor on who else was drawn."
 
 
 def conditions(
@@ -36,6 +37,7 @@ def conditions(
         SHUFFLER,
         _honest(schedule, colluding),
         *((SECRET_SAMPLE,) if schedule.is_sampled else ()),
+        *((NONRESPONSE,) if schedule.came is not None else ()),
         _person(per_person, rows, by_id),
         RANDOMNESS,
         *randomizer.premises(),
@@ -45,13 +47,13 @@ def conditions(
 
 
 def _honest(schedule: Schedule, colluding: int) -> str:
-    users, some = f"{schedule.expected:,}", " of a round" if schedule.rounds > 1 or schedule.is_sampled else ""
-    if schedule.rate is not None:
+    users, some = f"{schedule.taking_part:,}", " of a round" if schedule.rounds > 1 or schedule.is_sampled else ""
+    if schedule.rate is not None and schedule.came is None:
         whole = f"{schedule.of:,} people flip the coin that decides whether they take part"
         return f"{whole}, up to {colluding:,} of whom may tell all they know." if colluding else f"{whole}, honestly."
     if not colluding:
         return f"All {users} users{some} are honest: none tells what she sent, none is made up."
-    honest = f"{schedule.expected - colluding:,}"
+    honest = f"{schedule.taking_part - colluding:,}"
     return f"At least {honest} of the {users} users{some} are honest; up to {colluding:,} may tell what they sent."
 
 

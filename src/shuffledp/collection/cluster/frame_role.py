@@ -113,7 +113,7 @@ def estimate(
     if found is None or not found.messages:
         raise ValueError(f"messages: expected at least one message of {mechanism.name}, got none.")
     came = mechanism.users_behind(found.messages) if users is None else users
-    guarantee = Guarantee(chosen, came - found.refused)
+    guarantee = Guarantee(chosen, came - found.refused, set_aside=found.refused)
     guarantee.demand(allow_weaker)
     result = asking.reading.finish(found.statistic, came)
     counts = {"messages": found.messages, "refused": found.refused}

@@ -82,7 +82,7 @@ def estimate(
     if manifest.noise != noise_of(mechanism):
         raise ValueError(f"estimate: the shuffler was to draw the noise of this plan, and did not for {given}.")
     total = engine.aggregate(mechanism, given, manifest.messages, asking.reading)
-    guarantee = Guarantee(chosen, manifest.hiding(total.refused, mechanism.crowd), manifest.per_person)
+    guarantee = manifest.guarantee(chosen, total.refused)
     guarantee.demand(allow_weaker)
     result = asking.reading.finish(total.statistic, manifest.users_read(total.messages, mechanism.crowd))
     quantities = manner.quantities(asking, result)

@@ -13,7 +13,6 @@ import numpy as np
 from shuffledp.array import Bytes
 from shuffledp.collection import bundle, durable, kernel, shuffling
 from shuffledp.collection.bundle import Bundle
-from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.lot import SHUFFLER, noise_of
 from shuffledp.collection.manifest import Manifest
@@ -69,7 +68,7 @@ def shuffle(
     with durable.whole_directory(directory) as unfinished:
         made = Mixing(bundles, chosen, shown, wrapper).write(unfinished)
         if chosen is not None:
-            guarantee = Guarantee(chosen, made.hiding(0, chosen.mechanism.crowd), made.per_person)
+            guarantee = made.guarantee(chosen)
             guarantee.demand(allow_weaker)
             if ledger is not None:
                 # What is handed on cannot be taken back: it is written down before, and after it is complete on disk.
