@@ -377,10 +377,8 @@ class _Deployment:
         has that share of the loss.
         """
         schedule = self.schedule_at(value)
-        honest, around = (
-            schedule.taking_part - self.colluding,
-            0.5 * math.log(schedule.rounds) + math.log(schedule.share),
-        )
+        honest = schedule.taking_part - self.colluding
+        around = 0.5 * math.log(schedule.rounds) + math.log(schedule.share)
         try:
             made = self.build(value)
             own = own_deviation(made, honest)
