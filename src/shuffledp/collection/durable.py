@@ -94,11 +94,22 @@ def destroy(path: Path) -> None:
         remove(path)
 
 
-def remove_tree(path: Path) -> None:
-    """A directory and all below it, if it is there."""
+def remove_tree(path: Path, *, surely: bool = False) -> None:
+    """A directory and all below it, if it is there; ``surely`` is an ``OSError`` where something of it is left."""
     if path.exists():
         shutil.rmtree(path, ignore_errors=True)
+        # A directory that is a file system of its own stays, empty.
+        if surely and path.is_dir() and any(path.iterdir()):
+            raise OSError(errno.ENOTEMPTY, "cannot remove all of it", str(path))
         sync_path(path.parent)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove the directories that killed processes of this user left of one; ``OSError`` where something is left."""
+    for left in _unfinished(path):
+        with suppress(ForeignFile, FileNotFoundError):
+            demand_own_directory(left)
+            remove_tree(left, surely=True)
 
 
 def write_whole(path: Path, content: bytes, mode: int = OWNER_ONLY) -> bool:
