@@ -150,6 +150,14 @@ def test_a_damaged_wallet_is_said(wire: Wire, tmp_path: Path) -> None:
         _ = client.spent
 
 
+def test_a_wallet_that_others_can_write_to(wire: Wire, tmp_path: Path) -> None:
+    """They could take away that something was given."""
+    (tmp_path / "wallet").mkdir()
+    (tmp_path / "wallet").chmod(0o777)
+    with pytest.raises(ForeignFile, match="wallet"):
+        client_of(wire, tmp_path)
+
+
 # --- an edge server -----------------------------------------------------------------------------------------------
 
 TABLE = pa.array([*COLOURS * 4])

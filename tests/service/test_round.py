@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sqlite3
 from collections.abc import Sequence
@@ -352,6 +353,24 @@ def test_what_cannot_be_removed_is_not_called_expired(shuffler: Shuffler, monkey
     assert shuffler.turn() is State.EXPIRED
 
 
+def test_expiry_on_a_full_disk(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark needs room, which there is when what is to be destroyed is gone."""
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    stopped_before(shuffler, monkeypatch, BatchRecord, "signed")
+    batch, spend = shuffler.place.batch(shuffler.round()), Place.spend
+
+    def full(self: Place, name: str, digest: str = "") -> None:
+        if batch.exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        spend(self, name, digest)
+
+    monkeypatch.setattr(Place, "spend", full)
+    shuffler.keeper.expire(shuffler.accepted, shuffler.round())
+    assert shuffler.round().state is State.EXPIRED
+    assert shuffler.place.spent(shuffler.round().name) == ""
+
+
 @pytest.mark.parametrize("killed", ["rename", "sync_tree"])
 def test_a_start_sweeps_what_was_left(shuffler: Shuffler, killed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unfinished batches, work, and what rounds that are over had; a round that can go on does."""
@@ -491,7 +510,7 @@ def test_a_round_that_expired_is_not_opened_again(tmp_path: Path) -> None:
 # --- where keys are -----------------------------------------------------------------------------------------------
 
 
-def test_keys_are_outside_of_the_state(shuffler: Shuffler, tmp_path: Path) -> None:
+def test_keys_are_outside_of_the_state(shuffler: Shuffler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside it by default: what copies the state does not copy them; neither may be in the other."""
     place = shuffler.place
     assert place.keys == tmp_path / "shuffler.keys"
@@ -504,6 +523,8 @@ def test_keys_are_outside_of_the_state(shuffler: Shuffler, tmp_path: Path) -> No
     with pytest.raises(ValueError, match="neither may be in the other"):
         Place.of(place.state, tmp_path / "link" / "keys")
     assert Place.of(tmp_path / "shuffler" / ".").keys == place.keys
+    monkeypatch.chdir(place.state)
+    assert Place.of(Path()).keys == place.keys
 
 
 def test_keys_of_an_older_version_are_to_be_moved(shuffler: Shuffler) -> None:

@@ -13,6 +13,7 @@ neither keys of rounds that are over, nor an old list of which are.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,19 +59,18 @@ class Place:
         Raises:
             ValueError: If one of the two directories is inside of the other.
         """
-        whole, within = state.resolve(), state / "keys"
-        beside = whole.with_name(f"{whole.name}.keys")
+        within, beside = state / "keys", _beside(state)
         chosen = beside if keys is None else keys
-        if (within / IDENTITY).exists() and chosen.resolve() in (beside, within.resolve()):
+        if (within / IDENTITY).exists() and chosen.resolve() in (beside.resolve(), within.resolve()):
             raise ValueError(
                 f"{WHO}: keys belong outside of the state, where a backup of it does not have them: stop the shuffler "
                 f"and move them by `mv {within} {beside}`."
             )
-        if _is_within(chosen.resolve(), whole) or _is_within(whole, chosen.resolve()):
+        if _is_within(chosen.resolve(), state.resolve()) or _is_within(state.resolve(), chosen.resolve()):
             raise ValueError(
                 f"{WHO}: --state {state} is for backups and --keys {chosen} is not: neither may be in the other."
             )
-        return cls(state, state.with_name(beside.name) if keys is None and state.name else chosen, database)
+        return cls(state, chosen, database)
 
     def make(self, identity: ShufflerKey) -> None:
         """The directories, for their owner only, and the shuffler's key; one that is there must be the same."""
@@ -155,6 +155,13 @@ class Place:
         """Keep other processes from changing rounds meanwhile; ``BlockingIOError`` where one is at it."""
         with durable.locked(self.state / "lock"):
             yield
+
+
+def _beside(state: Path) -> Path:
+    """``STATE.keys``, also where the state is given as ``.`` or ``..``."""
+    named = Path(os.path.normpath(state))
+    whole = named if named.name not in ("", "..") else Path(os.path.abspath(state))
+    return whole.with_name(f"{whole.name}.keys")
 
 
 def _is_within(path: Path, other: Path) -> bool:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -299,11 +300,15 @@ class Keeper:
 
     def _expire(self, accepted: Accepted, each: Round, now: int) -> None:
         del now
-        # First, and for good: a round with such a mark is given up whenever somebody looks at it.
-        self.place.spend(each.name)
+        # First, and for good: a round with such a mark is given up whenever somebody looks at it. A disk that is full
+        # has room for it only when the rest is gone.
+        with suppress(OSError):
+            self.place.spend(each.name)
         self.place.destroy_key(each.name)
         self._sweep(each)
         durable.remove_tree(self.place.batch(each), surely=True)
+        if self.place.spent(each.name) != "":
+            self.place.spend(each.name)
         if each.state is State.OPEN:
             self.store.move(each, replace(each, state=State.CLOSING))
             each = replace(each, state=State.CLOSING)
