@@ -373,8 +373,8 @@ MISTAKES: list[tuple[str, str]] = [
         "campaign create age.json --analyst-key analyst.key --shuffler good.json --window soon --out new",
         "campaign: window must be a number of days, hours, minutes or seconds,",
     ),
-    ("campaign close abc --state nowhere", "shuffler: there is none in nowhere with keys in nowhere/keys; begin by"),
-    ("serve --state nowhere --listen here", "shuffler: there is none in nowhere with keys in nowhere/keys; begin by"),
+    ("campaign close abc --state nowhere", "shuffler: there is none in nowhere with keys in nowhere.keys; begin by"),
+    ("serve --state nowhere --listen here", "shuffler: there is none in nowhere with keys in nowhere.keys; begin by"),
     (
         "send nowhere.json --input ages.csv --spool new",
         "campaign: cannot read nowhere.json: No such file or directory.",

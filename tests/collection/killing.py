@@ -24,7 +24,10 @@ from shuffledp.collection.engine.register import engine_of
 STEPS = ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "sqlite3.connect")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHUNK_ROWS, PART_CHUNKS = 150, 2
-PRELOADED = [f"tests.collection.{name}" for name in ("killing", "test_kills", "test_release", "test_resume")]
+PRELOADED = [
+    *(f"tests.collection.{name}" for name in ("killing", "test_kills", "test_release", "test_resume")),
+    *(f"tests.service.{name}" for name in ("test_client", "test_crashes")),
+]
 """Modules whose work is killed: what they import is imported once, not by each of hundreds of processes."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +13,20 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import Client, PureDUMP, tasks
+from shuffledp.collection import durable
+from shuffledp.collection.durable import ForeignFile
 from shuffledp.collection.guarantee import TooWeak
 from shuffledp.planner.plan_file import Plan
 from shuffledp.service import send as sending
+from shuffledp.service.campaign import Campaign
 from shuffledp.service.delivery import RoundOver
 from shuffledp.service.key_file import ShufflerKey
 from shuffledp.service.link import Link, Reply
 from shuffledp.service.send import send
 from shuffledp.service.wallet import Wallet
-from tests.service import campaign_of, plan_for
+from shuffledp.tasks.rules import STRICT, Rules
+from tests.collection.killing import killed_at
+from tests.service import COLOURS, campaign_of, plan_for
 from tests.service.test_round import NOW, USERS, Shuffler
 
 
@@ -28,7 +35,7 @@ class Wire:
 
     def __init__(self, shuffler: Shuffler) -> None:
         self.shuffler, self.posted, self.fails = shuffler, [], ""
-        self.closed = False
+        self.closed, self.number, self.now = False, 1, NOW
 
     posted: list[bytes]
 
@@ -36,11 +43,11 @@ class Wire:
         self, _: Link, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
         if method == "GET":
-            return Reply(410, b"") if self.closed else Reply(200, self.shuffler.round().notice)
+            return Reply(410, b"") if self.closed else Reply(200, self.shuffler.round(self.number).notice)
         assert body is not None
         if self.fails != "before":
             self.posted.append(body)
-            assert self.shuffler.post(body)
+            assert self.shuffler.post(body, self.now, self.number)
         if self.fails:
             raise ValueError("shuffler: no answer.")
         return Reply(410 if self.closed else 201, b"")
@@ -143,10 +150,21 @@ def test_a_damaged_wallet_is_said(wire: Wire, tmp_path: Path) -> None:
         _ = client.spent
 
 
-def test_an_edge_server_goes_on(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every row is randomised once: what is sent after a failure are the same bytes; at the end a mark stays."""
-    monkeypatch.setattr(sending, "REPORTS_A_REQUEST", 4)
-    values, spool = pa.array(["red", "green", "blue"] * 4), tmp_path / "spool"
+def test_a_wallet_that_others_can_write_to(wire: Wire, tmp_path: Path) -> None:
+    """They could take away that something was given."""
+    (tmp_path / "wallet").mkdir()
+    (tmp_path / "wallet").chmod(0o777)
+    with pytest.raises(ForeignFile, match="wallet"):
+        client_of(wire, tmp_path)
+
+
+# --- an edge server -----------------------------------------------------------------------------------------------
+
+TABLE = pa.array([*COLOURS * 4])
+
+
+def interrupted(wire: Wire, spool: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """The third of three requests is stored and not answered; returns what is in the spool."""
     real = wire.ask
 
     def third_fails(*arguments: Any, **named: Any) -> Reply:
@@ -154,20 +172,179 @@ def test_an_edge_server_goes_on(wire: Wire, tmp_path: Path, monkeypatch: pytest.
             wire.fails = "after"
         return real(*arguments, **named)
 
-    monkeypatch.setattr(Link, "ask", third_fails)
-    with pytest.raises(ValueError, match="no answer"):
-        send(wire.shuffler.campaign, values, spool=spool)
-    sealed = spool.read_bytes()[40:]
+    with monkeypatch.context() as patched:
+        patched.setattr(Link, "ask", third_fails)
+        with pytest.raises(ValueError, match="no answer"):
+            send(wire.shuffler.campaign, TABLE, spool=spool)
     wire.fails = ""
-    monkeypatch.setattr(Link, "ask", lambda *arguments, **named: real(*arguments, **named))
+    return spool.read_bytes()
+
+
+@pytest.fixture
+def small_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "REPORTS_A_REQUEST", 4)
+
+
+@pytest.mark.usefixtures("small_requests")
+def test_an_edge_server_goes_on(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row is randomised once: what is sent after a failure are the same bytes; at the end a mark stays."""
+    spool = tmp_path / "spool"
+    sealed = interrupted(wire, spool, monkeypatch)
     for _ in range(2):
-        assert send(wire.shuffler.campaign, values, spool=spool).reports == 12
+        assert send(wire.shuffler.campaign, TABLE, spool=spool).reports == 12
     # Three requests, of which the last was repeated.
-    assert b"".join(wire.posted[:2]) + wire.posted[3] == sealed
+    assert b"".join(wire.posted[:2]) + wire.posted[3] in sealed
     assert wire.posted[2] == wire.posted[3]
-    assert spool.stat().st_size == 40
+    assert len(wire.posted) == 4
+    assert [path.name for path in tmp_path.glob("spool*")] == ["spool.sent"]
+    wire.closed = True
+    assert send(wire.shuffler.campaign, TABLE, spool=spool).reports == 12
     with pytest.raises(ValueError, match="another campaign"):
-        send(campaign_of(), values, spool=spool)
+        send(campaign_of(), TABLE, spool=spool)
+
+
+@pytest.mark.usefixtures("small_requests")
+def test_a_spool_that_is_gone_is_not_made_anew(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its people would be randomised a second time, and only the end of it sent; put back, it goes on."""
+    spool = tmp_path / "spool"
+    sealed = interrupted(wire, spool, monkeypatch)
+    spool.unlink()
+    with pytest.raises(ValueError, match=r"spool is gone.* 8 of 12 reports .*put it back"):
+        send(wire.shuffler.campaign, TABLE, spool=spool)
+    assert not spool.exists()
+    assert len(wire.posted) == 3
+    spool.write_bytes(sealed)
+    assert send(wire.shuffler.campaign, TABLE, spool=spool).reports == 12
+    assert len({row for body in wire.posted for row in rows_of(wire, body)}) == 12
+
+
+def rows_of(wire: Wire, body: bytes) -> list[bytes]:
+    size = wire.shuffler.campaign.report_bytes
+    return [body[start : start + size] for start in range(0, len(body), size)]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.usefixtures("small_requests")
+def test_a_spool_is_of_one_table(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: bool) -> None:
+    """Other data, another column and another rule for cells are refused, sent or not; nothing is randomised."""
+    spool, campaign = tmp_path / "spool", wire.shuffler.campaign
+    interrupted(wire, spool, monkeypatch)
+    if finished:
+        send(campaign, TABLE, spool=spool)
+    posted = len(wire.posted)
+    other = pa.array(["blue", *COLOURS * 3, "red", "red"])
+    two = pa.table({"first": TABLE, "second": other})
+    for data, column, rules in [(other, None, STRICT), (two, "first", STRICT), (TABLE, None, Rules(missing="drop"))]:
+        with pytest.raises(ValueError, match=r"other data .*; choose another spool"):
+            send(campaign, data, column, spool=spool, rules=rules)
+    assert len(wire.posted) == posted
+
+
+def test_a_spool_is_of_one_round(wire: Wire, tmp_path: Path) -> None:
+    """What was sent in one round was not sent in the next: a success would be none."""
+    spool, campaign = tmp_path / "spool", wire.shuffler.campaign
+    assert send(campaign, TABLE, spool=spool).round_number == 1
+    for report in wire.shuffler.reports([0] * USERS):
+        assert wire.shuffler.post(report)
+    wire.shuffler.turn()
+    wire.number, wire.now, posted = 2, NOW + 3601, len(wire.posted)
+    with pytest.raises(ValueError, match=r"12 reports were taken in round 1, and round 2 is open; choose another"):
+        send(campaign, TABLE, spool=spool)
+    assert len(wire.posted) == posted
+    assert send(campaign, TABLE, spool=tmp_path / "second").round_number == 2
+
+
+def test_a_spool_or_mark_that_is_not_its_own(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damaged, of another spool, of another version: a sentence, and nothing is sent."""
+    spool, mark, campaign = tmp_path / "spool", tmp_path / "spool.sent", wire.shuffler.campaign
+    wire.fails = "before"
+    for name in ("spool", "other"):
+        with pytest.raises(ValueError, match="no answer"):
+            send(campaign, TABLE, spool=tmp_path / name)
+    wire.fails, whole, told = "", spool.read_bytes(), mark.read_bytes()
+    for content in (whole[:-1], whole[:300] + bytes([whole[300] ^ 1]) + whole[301:], whole[:40]):
+        spool.write_bytes(content)
+        with pytest.raises(ValueError, match=r"spool is damaged"):
+            send(campaign, TABLE, spool=spool)
+    spool.write_bytes((tmp_path / "other").read_bytes())
+    with pytest.raises(ValueError, match=r"not the spool that .*spool.sent is about"):
+        send(campaign, TABLE, spool=spool)
+    spool.write_bytes(bytes.fromhex(campaign.id) + (1).to_bytes(8, "big"))
+    with pytest.raises(ValueError, match=r"no spool of this version"):
+        send(campaign, TABLE, spool=spool)
+    spool.write_bytes(whole)
+    for content in (b"12", b"", b"{}", told[:-3]):
+        mark.write_bytes(content)
+        with pytest.raises(ValueError, match=r"spool.sent is no mark of this version, or damaged"):
+            send(campaign, TABLE, spool=spool)
+    mark.unlink()
+    mark.symlink_to(tmp_path / "other.sent")
+    with pytest.raises(ForeignFile):
+        send(campaign, TABLE, spool=spool)
+    assert wire.posted == []
+    mark.unlink()
+    # Killed before the mark was made: nothing was sent yet.
+    assert send(campaign, TABLE, spool=spool).reports == 12
+    assert b"".join(wire.posted) in whole
+
+
+def test_a_mark_tells_nothing_that_can_be_compared(wire: Wire, tmp_path: Path) -> None:
+    """It is its owner's only; marks of the same table have nothing in common that follows from it."""
+    told = []
+    for name in "ab":
+        send(wire.shuffler.campaign, TABLE, spool=tmp_path / name)
+        mark = tmp_path / f"{name}.sent"
+        assert mark.stat().st_mode & 0o077 == 0
+        told.append(json.loads(mark.read_bytes()))
+    assert {name for name in told[0] if told[0][name] != told[1][name]} == {"input", "salt", "spool"}
+
+
+def test_one_process_sends_a_spool(wire: Wire, tmp_path: Path) -> None:
+    """Another one is refused at once."""
+    spool, wire.fails = tmp_path / "spool", "before"
+    with pytest.raises(ValueError, match="no answer"):
+        send(wire.shuffler.campaign, TABLE, spool=spool)
+    wire.fails = ""
+    with durable.locked(spool), pytest.raises(ValueError, match="another process is sending"):
+        send(wire.shuffler.campaign, TABLE, spool=spool)
+    with durable.whole_file(tmp_path / "new"), pytest.raises(ValueError, match="another process is sealing"):
+        send(wire.shuffler.campaign, TABLE, spool=tmp_path / "new")
+    assert wire.posted == []
+
+
+def sending_into(content: bytes, notice: bytes, room: Path) -> None:
+    """Send a table to a shuffler that writes down what it was sent."""
+
+    def ask(_: Link, method: str, path: str, body: bytes | None = None, headers: object = None) -> Reply:
+        if method == "GET":
+            return Reply(200, notice)
+        assert body is not None
+        Path(room, "posted", f"{time.monotonic_ns()}").write_bytes(body)
+        return Reply(201, b"")
+
+    sending.REPORTS_A_REQUEST = 4
+    Link.ask = ask  # type: ignore[method-assign,assignment]
+    assert send(Campaign(content), TABLE, spool=room / "edge" / "spool").reports == 12
+
+
+@pytest.mark.slow
+def test_a_sender_killed_before_every_step(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGKILL before each change of a file; sent again, what reaches the shuffler are reports of one randomisation."""
+    campaign, notice, step, finished = wire.shuffler.campaign, wire.shuffler.round().notice, 0, False
+    while not finished:
+        step += 1
+        room = tmp_path / f"step{step}"
+        for name in ("edge", "posted"):
+            (room / name).mkdir(parents=True)
+        finished = killed_at(step, room / "edge", sending_into, campaign.content, notice, room)
+        with monkeypatch.context() as patched:
+            patched.setattr(sending, "REPORTS_A_REQUEST", 4)
+            patched.setattr(Link, "ask", Link.ask)
+            sending_into(campaign.content, notice, room)
+        bodies = [path.read_bytes() for path in (room / "posted").iterdir()]
+        assert len({row for body in bodies for row in rows_of(wire, body)}) == 12, step
+        assert [path.name for path in (room / "edge").glob("spool*") if "unfinished" not in path.name] == ["spool.sent"]
+    assert step > 10
 
 
 def test_messages_of_one_client_travel_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tests.collection import messages_in
 from tests.collection.killing import killed_at
 from tests.service import campaign_of, plan_for
 from tests.service.endurance import endure
-from tests.service.test_round import NOW, Shuffler
+from tests.service.test_round import NOW, Shuffler, keys_in
 
 USERS = 12
 CAMPAIGN = campaign_of(plan_for(USERS, minimum=10))
@@ -84,7 +84,7 @@ def check(shuffler: Shuffler, reports: list[bytes], key: bytes, ledger: Ledger) 
     assert messages_in(shuffler.place.batch(shuffler.round()), 49) == sorted(inside)
     statement = BatchRecord.read(CAMPAIGN, shuffler.round().statement or b"")
     assert (statement.manifest.users, statement.repeated) == (len(reports), 1)
-    assert [path.name for path in shuffler.place.keys.iterdir()] == ["identity"]
+    assert keys_in(shuffler.place) == []
     assert [path.name for path in shuffler.place.batches.iterdir()] == [shuffler.round().name]
     assert shuffler.store.size(CAMPAIGN.id, 1) == 0
     mine = [entry for entry in ledger.standings()[0].entries if entry.digest == statement.manifest.digest]
@@ -128,7 +128,7 @@ def test_killed_while_too_few_came(tmp_path: Path) -> None:
         killed_at(step, shuffler.place.state, closing, shuffler.place.state, None, 0)
         assert shuffler.turn(END) is State.EXPIRED
         assert list(shuffler.place.batches.iterdir()) == []
-        assert [path.name for path in shuffler.place.keys.iterdir()] == ["identity"]
+        assert keys_in(shuffler.place) == []
         shuffler.store.close()
 
 

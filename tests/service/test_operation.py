@@ -17,6 +17,7 @@ import pytest
 from shuffledp.collection.ledger import Ledger
 from shuffledp.service import fetch, journal
 from shuffledp.service.fetch import receive_from
+from shuffledp.service.ingest import REPORTS_TYPE
 from shuffledp.service.key_file import ShufflerKey
 from shuffledp.service.link import Link
 from shuffledp.service.monitor import Monitor, exposition
@@ -32,6 +33,8 @@ from tests.service.server import accepted, end_now, serving, wait_for
 from tests.service.test_round import NOW, USERS, Shuffler
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
+
+SENT = {"Content-Type": REPORTS_TYPE}
 
 
 def numbers(text: str) -> dict[str, float]:
@@ -185,6 +188,49 @@ def test_a_backup_that_is_restored(tmp_path: Path) -> None:
         assert store.size(shuffler.campaign.id, 1) == 0
     assert ledger.standings()[0].entries == before
     assert not list(place.batches.iterdir())
+
+
+@pytest.mark.parametrize("with_ledger", [True, False])
+def test_a_server_on_a_copy_that_was_put_back(tmp_path: Path, with_ledger: bool) -> None:
+    """Before it takes anything it asks the ledger, or looks at its marks; it says so, and goes on with what is next."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    campaign = campaign_of(plan_for(USERS, minimum=30, rounds=2))
+    shuffler = Shuffler(tmp_path, campaign, ledger.path if with_ledger else None)
+    place, name = shuffler.place, shuffler.round().name
+    key = (place.keys / name).read_bytes()
+    copied(place.state, tmp_path / "copy")
+    for report in shuffler.reports([0] * 30):
+        assert shuffler.post(report)
+    assert shuffler.turn() is State.FORGOTTEN
+    shuffler.store.close()
+    shutil.rmtree(place.state)
+    (tmp_path / "copy").rename(place.state)
+    place.state.chmod(0o700)
+    with sqlite3.connect(place.state / "reports.sqlite") as file:
+        file.execute("UPDATE rounds SET closes = ?", (int(time.time()) + 3600,))
+    file.close()
+    (place.keys / name).write_bytes(key)
+    if with_ledger:
+        shutil.rmtree(place.keys / "spent")
+    with serving(place.state) as server, Link(server.url) as link:
+        answer = link.ask("POST", f"/v1/campaigns/{campaign.id}/rounds/1/reports", bytes(campaign.report_bytes), SENT)
+        assert answer.status == 410
+    events = [json.loads(line) for line in (place.state / "stderr.log").read_text().splitlines()]
+    assert "closed for good" in next(event["reason"] for event in events if event["event"] == "put back")
+    with closing(place.store()) as store:
+        assert store.rounds(campaign.id)[0].state is State.EXPIRED
+    assert place.key(name) is None
+
+
+def test_a_server_whose_ledger_is_gone(tmp_path: Path) -> None:
+    """Whether its open round was released nobody can tell: it does not start."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS)), ledger.path)
+    shuffler.store.close()
+    (tmp_path / "ledger.sqlite").unlink()
+    outcome = run("serve", "--state", str(shuffler.place.state), "--listen", "127.0.0.1:0")
+    assert outcome.status == 2
+    assert "rounds cannot be opened" in outcome.err
 
 
 def test_a_round_that_is_over_is_not_ended_again(tmp_path: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from shuffledp import CancellingNoise, Plan, PureDUMP, collection, tasks
+from shuffledp.collection import durable, message
+from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.guarantee import TooWeak
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.manifest import Manifest
@@ -75,6 +80,11 @@ def batch_bytes(shuffler: Shuffler) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in shuffler.place.batch(shuffler.round()).iterdir()}
 
 
+def keys_in(place: Place) -> list[str]:
+    """The rounds that have a key: neither the shuffler's own, nor the marks of what is over."""
+    return sorted(path.name for path in place.keys.iterdir() if path.name not in ("identity", "spent"))
+
+
 def test_a_round_from_open_to_erased(shuffler: Shuffler, tmp_path: Path) -> None:
     """Reports with repetitions and garbage; the batch is what the oracle says; nothing is left of what came in."""
     campaign, place = shuffler.campaign, shuffler.place
@@ -95,7 +105,7 @@ def test_a_round_from_open_to_erased(shuffler: Shuffler, tmp_path: Path) -> None
     assert (statement.manifest.users, statement.repeated, statement.refused) == (USERS, 2, 2)
     assert messages_in(place.batch(shuffler.round()), 49) == sorted(inside)
     assert place.key(shuffler.round().name) is None
-    assert [path.name for path in place.keys.iterdir()] == ["identity"]
+    assert keys_in(place) == []
     assert list(shuffler.store.reports(campaign.id, 1)) == []
     assert not place.work.exists()
     made = receive(campaign, ANALYST, place.batch(shuffler.round()), out=tmp_path / "opened")
@@ -147,7 +157,7 @@ def test_too_few_are_never_handed_on(tmp_path: Path) -> None:
     assert shuffler.post(reports[0], NOW + 5000)
     assert list(shuffler.place.batches.iterdir()) == []
     assert shuffler.turn(NOW + 7200) is State.EXPIRED
-    assert [path.name for path in shuffler.place.keys.iterdir()] == ["identity"]
+    assert keys_in(shuffler.place) == []
     assert list(shuffler.store.reports(shuffler.campaign.id, 1)) == []
     assert list(shuffler.place.batches.iterdir()) == []
     assert ledger.standings()[0].entries == ()
@@ -228,7 +238,7 @@ def test_a_budget_refuses_a_campaign(tmp_path: Path) -> None:
         Shuffler(tmp_path, campaign_of(plan_for(USERS)), ledger.path)
     place = Place.of(tmp_path / "shuffler")
     assert place.store().accepted() == []
-    assert [path.name for path in place.keys.iterdir()] == ["identity"]
+    assert keys_in(place) == []
 
 
 def test_a_restored_copy_without_keys_expires(shuffler: Shuffler) -> None:
@@ -241,7 +251,7 @@ def test_a_restored_copy_without_keys_expires(shuffler: Shuffler) -> None:
 
 
 def test_closing_and_giving_up_by_hand(tmp_path: Path) -> None:
-    """The minimum holds all the same, and what is mixed cannot be taken back."""
+    """The minimum holds all the same, and what is signed cannot be taken back."""
     shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
     for report in shuffler.reports([0] * 30):
         shuffler.post(report)
@@ -252,6 +262,295 @@ def test_closing_and_giving_up_by_hand(tmp_path: Path) -> None:
     other = Shuffler(tmp_path / "other", campaign_of(plan_for(USERS)))
     other.keeper.expire(other.accepted, other.round())
     assert other.round().state is State.EXPIRED
+
+
+# --- what is left, and what is put back ---------------------------------------------------------------------------
+
+
+class Stopped(BaseException):
+    """The process was killed here."""
+
+
+def stopped_before(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """Close the round, and be killed when this is called; what is tidied up on the way out is not."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, stop)
+        patched.setattr(durable.shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(Stopped):
+            shuffler.turn()
+
+
+def messages_left(shuffler: Shuffler) -> int:
+    """How many messages below the state directory open by the analyst's key."""
+    info, width = Sealing(shuffler.campaign, 1).info, shuffler.campaign.message_bytes
+    opener, found = opening.Opener(ANALYST.private, info), 0
+    for path in shuffler.place.state.rglob("*.parquet"):
+        wires = list(message.read([path], width))
+        found += sum(len(opened) for opened, _ in opener.all(wires, sum(map(len, wires)), 1))
+    return found
+
+
+@pytest.mark.parametrize(("killed", "with_ledger"), [
+    ("sync_tree", False), ("rename", True), ("settle", True), ("signed", True), ("signed", False),
+])  # fmt: skip
+def test_expiry_leaves_nothing_that_opens(
+    tmp_path: Path, killed: str, with_ledger: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the statement is signed a round can be given up; then neither batches, whole or not, nor work are left."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    campaign = campaign_of(plan_for(USERS, minimum=30))
+    shuffler = Shuffler(tmp_path, campaign, ledger.path if with_ledger else None)
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    owners = {"rename": durable, "sync_tree": durable, "settle": Ledger, "signed": BatchRecord}
+    stopped_before(shuffler, monkeypatch, owners[killed], killed)
+    assert messages_left(shuffler) == USERS
+    shuffler.place.work.mkdir(exist_ok=True)
+    (shuffler.place.work / "run").touch()
+    assert shuffler.round().state is State.CLOSING
+    shuffler.keeper.expire(shuffler.accepted, shuffler.round())
+    assert shuffler.turn() is State.EXPIRED
+    assert messages_left(shuffler) == 0
+    assert list(shuffler.place.batches.iterdir()) == []
+    assert not shuffler.place.work.exists()
+    assert keys_in(shuffler.place) == []
+    # What the ledger was told to be released stays counted.
+    assert len(ledger.standings()[0].entries) == (with_ledger and killed == "signed")
+
+
+def test_expiry_that_is_killed_is_not_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator gave it up: a batch that is whole is not handed on by the next process."""
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)))
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    stopped_before(shuffler, monkeypatch, BatchRecord, "signed")
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Place, "destroy_key", stop)
+        with pytest.raises(Stopped):
+            shuffler.keeper.expire(shuffler.accepted, shuffler.round())
+    assert shuffler.turn() is State.EXPIRED
+    assert messages_left(shuffler) == 0
+
+
+def test_what_cannot_be_removed_is_not_called_expired(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step is done again when it can be."""
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    stopped_before(shuffler, monkeypatch, BatchRecord, "signed")
+    with monkeypatch.context() as patched:
+        patched.setattr(durable.shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(OSError, match="batches"):
+            shuffler.keeper.expire(shuffler.accepted, shuffler.round())
+    assert shuffler.round().state is State.CLOSING
+    assert shuffler.turn() is State.EXPIRED
+
+
+def test_expiry_on_a_full_disk(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark needs room, which there is when what is to be destroyed is gone."""
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    stopped_before(shuffler, monkeypatch, BatchRecord, "signed")
+    batch, spend = shuffler.place.batch(shuffler.round()), Place.spend
+
+    def full(self: Place, name: str, digest: str = "") -> None:
+        if batch.exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        spend(self, name, digest)
+
+    monkeypatch.setattr(Place, "spend", full)
+    shuffler.keeper.expire(shuffler.accepted, shuffler.round())
+    assert shuffler.round().state is State.EXPIRED
+    assert shuffler.place.spent(shuffler.round().name) == ""
+
+
+@pytest.mark.parametrize("killed", ["rename", "sync_tree"])
+def test_a_start_sweeps_what_was_left(shuffler: Shuffler, killed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unfinished batches, work, and what rounds that are over had; a round that can go on does."""
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    stopped_before(shuffler, monkeypatch, durable, killed)
+    place, name = shuffler.place, shuffler.round().name
+    place.work.mkdir(exist_ok=True)
+    (place.work / "run").touch()
+    assert messages_left(shuffler) == USERS
+    shuffler.keeper.recover(NOW)
+    assert (messages_left(shuffler), place.work.exists()) == (0, False)
+    assert shuffler.turn() is State.FORGOTTEN
+    (place.keys / name).write_bytes(b"key of a copy that was put back")
+    shuffler.keeper.recover(NOW)
+    assert keys_in(place) == []
+    assert messages_left(shuffler) == USERS
+
+
+def test_a_forgotten_round_has_one_batch(shuffler: Shuffler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed process left of it goes with the key."""
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    stopped_before(shuffler, monkeypatch, Place, "destroy_key")
+    batch = shuffler.place.batch(shuffler.round())
+    shutil.copytree(batch, batch.with_name(f"{batch.name}.unfinished-00"))
+    assert shuffler.turn() is State.FORGOTTEN
+    assert list(shuffler.place.batches.iterdir()) == [batch]
+    assert messages_left(shuffler) == USERS
+
+
+def put_back(shuffler: Shuffler, tmp_path: Path, with_keys: bool) -> Shuffler:
+    """Mix a round of a shuffler, put back a copy from before that, and start on it."""
+    copies = [(shuffler.place.state, tmp_path / "copy")]
+    if with_keys:
+        copies.append((shuffler.place.keys, tmp_path / "copy.keys"))
+    shuffler.store.close()
+    for there, copy in copies:
+        shutil.copytree(there, copy)
+    shuffler.store = shuffler.place.store()
+    shuffler.keeper = Keeper(shuffler.place, shuffler.store)
+    assert shuffler.turn() is State.FORGOTTEN
+    shuffler.store.close()
+    for there, copy in copies:
+        shutil.rmtree(there)
+        copy.rename(there)
+    shuffler.store = shuffler.place.store()
+    shuffler.keeper = Keeper(shuffler.place, shuffler.store)
+    return shuffler
+
+
+@pytest.mark.parametrize(("how", "with_keys", "with_ledger"), [
+    ("start", False, False), ("start", True, True), ("clock", False, False), ("clock", True, True),
+    ("close", False, True), ("close", True, True), ("expire", False, False), ("accept", True, True),
+])  # fmt: skip
+def test_a_round_that_was_handed_on_is_closed_for_good(
+    tmp_path: Path, how: str, with_keys: bool, with_ledger: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The ledger, or the mark beside the keys, knows it; whatever is done first, it is left, and nothing is released.
+
+    Only where keys and state are put back, and no ledger is kept, can nobody know.
+    """
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    campaign = campaign_of(plan_for(USERS, minimum=30, rounds=2), extensions=1)
+    shuffler = Shuffler(tmp_path, campaign, ledger.path if with_ledger else None)
+    reports = shuffler.reports([0] * USERS)
+    for report in reports[:-1]:
+        shuffler.post(report)
+    key = (shuffler.place.keys / shuffler.round().name).read_bytes()
+    put_back(shuffler, tmp_path, with_keys)
+    if not with_keys:
+        # As if it had been kept elsewhere: without a key a round is given up anyway.
+        (shuffler.place.keys / shuffler.round().name).write_bytes(key)
+    before = [entry.digest for entry in ledger.standings()[0].entries]
+    assert shuffler.round().state is State.OPEN
+    shuffler.keeper = replace(shuffler.keeper, logs=True)
+    if how == "start":
+        shuffler.keeper.recover(NOW)
+    elif how == "clock":
+        shuffler.post(reports[-1])
+        shuffler.keeper.turn(NOW + 3600)
+    elif how == "close":
+        with pytest.raises(ValueError, match=r"round 1 was handed on .* closed for good"):
+            shuffler.keeper.close_now(shuffler.round(), NOW)
+    elif how == "expire":
+        shuffler.keeper.expire(shuffler.accepted, shuffler.round())
+    else:
+        shuffler.keeper.accept(shuffler.accepted, NOW)
+    assert shuffler.round().state is State.EXPIRED
+    assert ("put back" in capsys.readouterr().err) == (how in ("start", "clock", "accept"))
+    assert shuffler.store.size(campaign.id, 1) == 0
+    assert messages_left(shuffler) == 0
+    assert keys_in(shuffler.place) in ([], [f"{campaign.id}-2"])
+    shuffler.keeper.turn(NOW + 3601)
+    assert [each.state for each in shuffler.store.rounds(campaign.id)] == [State.EXPIRED, State.OPEN]
+    assert [entry.digest for entry in ledger.standings()[0].entries if entry.digest] == [x for x in before if x]
+
+
+def test_a_ledger_that_refuses_does_not_hold_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mixed from a copy that was put back, before the ledger was asked: the ledger knows other messages."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30)), ledger.path)
+    reports = shuffler.reports([0] * USERS)
+    for report in reports[:-1]:
+        shuffler.post(report)
+    put_back(shuffler, tmp_path, with_keys=True)
+    shuffler.post(reports[-1])
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "has_released", lambda *_: False)
+        with pytest.raises(LedgerFailed, match="with other messages"):
+            shuffler.turn()
+    assert shuffler.place.batch(shuffler.round()).exists()
+    assert shuffler.turn() is State.EXPIRED
+    assert messages_left(shuffler) == 0
+
+
+def test_a_round_that_expired_is_not_opened_again(tmp_path: Path) -> None:
+    """Its people were asked; a copy from before it was opened does not know that."""
+    shuffler = Shuffler(tmp_path, campaign_of(plan_for(USERS, minimum=30, rounds=3)))
+    shuffler.store.close()
+    shutil.copytree(shuffler.place.state, tmp_path / "copy")
+    shuffler.store = shuffler.place.store()
+    shuffler.keeper = Keeper(shuffler.place, shuffler.store)
+    for later in (NOW + 3600, NOW + 7200):
+        shuffler.keeper.turn(later)
+    assert shuffler.round(2).state is State.EXPIRED
+    shuffler.store.close()
+    shutil.rmtree(shuffler.place.state)
+    (tmp_path / "copy").rename(shuffler.place.state)
+    shuffler.store = shuffler.place.store()
+    shuffler.keeper = Keeper(shuffler.place, shuffler.store)
+    for _ in range(3):
+        shuffler.keeper.turn(NOW + 7201)
+    assert [each.state for each in shuffler.store.rounds(shuffler.campaign.id)] == [State.EXPIRED] * 2 + [State.OPEN]
+
+
+# --- where keys are -----------------------------------------------------------------------------------------------
+
+
+def test_keys_are_outside_of_the_state(shuffler: Shuffler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside it by default: what copies the state does not copy them; neither may be in the other."""
+    place = shuffler.place
+    assert place.keys == tmp_path / "shuffler.keys"
+    key = (place.keys / shuffler.round().name).read_bytes()
+    assert not any(key in path.read_bytes() for path in place.state.rglob("*") if path.is_file())
+    for keys in (place.state / "keys", place.state, tmp_path, place.state / "a" / ".." / "b"):
+        with pytest.raises(ValueError, match="neither may be in the other"):
+            Place.of(place.state, keys)
+    (tmp_path / "link").symlink_to(place.state)
+    with pytest.raises(ValueError, match="neither may be in the other"):
+        Place.of(place.state, tmp_path / "link" / "keys")
+    assert Place.of(tmp_path / "shuffler" / ".").keys == place.keys
+    monkeypatch.chdir(place.state)
+    assert Place.of(Path()).keys == place.keys
+
+
+def test_keys_of_an_older_version_are_to_be_moved(shuffler: Shuffler) -> None:
+    """A sentence says where to; moved, all goes on."""
+    place, within = shuffler.place, shuffler.place.state / "keys"
+    place.keys.rename(within)
+    for keys in (None, within):
+        with pytest.raises(ValueError, match=rf"mv {within} {place.keys}"):
+            Place.of(place.state, keys)
+    within.rename(place.keys)
+    for report in shuffler.reports([0] * USERS):
+        shuffler.post(report)
+    assert Place.of(place.state).identity == SHUFFLER
+    assert shuffler.turn() is State.FORGOTTEN
+
+
+def test_directories_of_others_are_refused(shuffler: Shuffler) -> None:
+    """Whoever can write there could put back a key, or take away a mark."""
+    for directory in (shuffler.place.state, shuffler.place.keys):
+        directory.chmod(0o777)
+        with pytest.raises(durable.ForeignFile, match=directory.name):
+            _ = shuffler.place.identity
+        directory.chmod(0o700)
+    shuffler.place.keys.chmod(0o755)
+    with pytest.raises(ValueError, match="chmod 700"):
+        _ = shuffler.place.identity
 
 
 def test_another_shufflers_campaign(tmp_path: Path, shuffler: Shuffler) -> None:

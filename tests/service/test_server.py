@@ -17,6 +17,7 @@ from shuffledp.service.send import send
 from tests.cli import run
 from tests.service import ANALYST, COLOURS, campaign_of, plan_for, tells
 from tests.service.server import accepted, end_now, serving, state_of, wait_for
+from tests.service.test_round import keys_in
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -67,7 +68,7 @@ def test_the_clock_closes_and_nothing_is_left(
     if database is not None:
         scan(request.getfixturevalue("database_server").data, campaign, agent)
     assert b'"report": ""' in wallet
-    assert [path.name for path in place.keys.iterdir()] == ["identity"]
+    assert keys_in(place) == []
 
 
 @pytest.mark.slow

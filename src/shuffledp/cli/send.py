@@ -21,7 +21,9 @@ Url = Annotated[str | None, typer.Option("--url", help="Where the shuffler is; b
 def command(
     campaign: CampaignFile,
     source: Origin,
-    spool: Annotated[Path, typer.Option("--spool", help="A file for the sealed reports; an old one is sent on.")],
+    spool: Annotated[
+        Path, typer.Option("--spool", help="A new file for the sealed reports; one of a killed run is sent on.")
+    ],
     url: Url = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
@@ -36,4 +38,6 @@ def command(
     if json:
         typer.echo(json_text({"reports": done.reports, "round": done.round_number}))
     else:
-        typer.echo(f"{done.reports:,} reports were taken in round {done.round_number}; keep {spool} as a mark of that.")
+        typer.echo(
+            f"{done.reports:,} reports were taken in round {done.round_number}; keep {spool}.sent as a mark of that."
+        )

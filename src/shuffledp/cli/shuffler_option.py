@@ -11,7 +11,7 @@ CampaignId = Annotated[str, typer.Argument(metavar="ID", help="The campaign's id
 StateDirectory = Annotated[Path, typer.Option("--state", help="The shuffler's directory.")]
 KeysDirectory = Annotated[
     Path | None,
-    typer.Option("--keys", help="Its directory of keys, which belongs in no backup; in --state by default."),
+    typer.Option("--keys", help="Its directory of keys, which belongs in no backup; STATE.keys by default."),
 ]
 Database = Annotated[
     str | None,

@@ -236,6 +236,9 @@ def _kept(job: Job, ledger: Ledger | None) -> Iterator[None]:
     except InputChanged:
         _abandon(job, ledger)
         raise
+    except durable.ForeignFile:
+        # What others could have changed is not ours to delete.
+        raise
     except Exception as error:
         if not job.has_begun:
             # Nothing was encoded, so that nothing is lost.

@@ -16,12 +16,11 @@ repeats with the same randomness, as it depends on the key and the place of the 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -142,9 +141,13 @@ class Job:
         job = cls(out, Ledger.new_id(), start, engine)
         try:
             durable.make_directory(job.out)
-            durable.make_directory(job.work, 0o700)
+            durable.make_directory(job.work, durable.OWNER_ONLY_DIRECTORY)
+            durable.demand_own_directory(job.work)
         except OSError as error:
             raise ValueError(f"collect: cannot write to {out}: {error.strerror}.") from None
+        if any(not path.name.startswith(JOB) for path in job.work.iterdir()):
+            # A key that is not made here decides all randomness.
+            raise ValueError(f"collect: {job.work} has work that was not begun here; choose another directory.")
         document = {"id": job.id, "engine": engine} | start.document()
         if not durable.write_whole(job.work / JOB, json.dumps(document, indent=1).encode()):
             raise ValueError(f"collect: another process is collecting into {out}.")
@@ -160,8 +163,9 @@ class Job:
         path = out / "work" / JOB
         if not path.exists():
             return None
+        durable.demand_own_directory(path.parent)
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = json.loads(durable.read_own(path))
             return cls(out, document.pop("id"), Start.read(document), document["engine"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"collect: {path} is damaged ({error}); delete {out} and collect anew.") from None
@@ -169,10 +173,9 @@ class Job:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes from working on the same job."""
-        # Some file systems lock only what is open for writing.
-        with open(self.work / JOB, "r+b") as file:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                stack.enter_context(durable.locked(self.work / JOB, create=False))
             except BlockingIOError:
                 raise ValueError(f"collect: another process is collecting into {self.out}.") from None
             yield
@@ -180,15 +183,16 @@ class Job:
     # --- the secret -------------------------------------------------------------------------------------------
 
     def key(self) -> bytes:
-        """The secret key, made when it is first needed; readable by its owner only."""
+        """The secret key, made here when it is first needed; readable by its owner only."""
         path = self.work / "key"
-        if not path.exists():
+        durable.demand_own_directory(self.work)
+        if not os.path.lexists(path):
             if self.encoded.exists():
                 raise ValueError(f"collect: {self.work} has messages but no key; delete it and collect anew.")
             if self._forgotten.exists():
                 raise ValueError(f"collect: the shuffled messages of {self.out} are gone; they cannot be made again.")
             durable.write_whole(path, os.urandom(KEY_BYTES))
-        return path.read_bytes()
+        return durable.read_own(path)
 
     @property
     def _forgotten(self) -> Path:

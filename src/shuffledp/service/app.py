@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 STATE_VARIABLE, KEYS_VARIABLE = "SHUFFLEDP_SERVICE_STATE", "SHUFFLEDP_SERVICE_KEYS"
-DATABASE_VARIABLE = "SHUFFLEDP_DATABASE"
+DATABASE_VARIABLE, RECOVERED_VARIABLE = "SHUFFLEDP_DATABASE", "SHUFFLEDP_SERVICE_RECOVERED"
 SHOWN = (State.FORGOTTEN, State.HANDED_OVER, State.ERASED)
 """The states in which the analyst is told how many came: before, a count would tell who took part when."""
 NOTICE_SECONDS = 60
@@ -48,11 +48,11 @@ PREFLIGHT = [
 class Service:
     """An ASGI application over one shuffler's directories, or in front of one that is elsewhere."""
 
-    def __init__(self, place: Place | Front) -> None:
+    def __init__(self, place: Place | Front, recovered: bool = False) -> None:
         self._place, self._clock = None, None
         if isinstance(place, Place):
             _ = place.identity
-            self._place, self._clock = place, Clock(place)
+            self._place, self._clock = place, Clock(place, recovered)
         self._store, self._writer = AskedStore(place.store), GroupWriter(place.store)
         self._ingest = Ingest(self._writer, self._store)
         self._others = self._application()
@@ -183,7 +183,8 @@ def from_environment() -> Service:
     """For servers that import their application; the variables name the shuffler's directories and database."""
     state, keys, database = (os.environ.get(name) for name in (STATE_VARIABLE, KEYS_VARIABLE, DATABASE_VARIABLE))
     if state:
-        return Service(Place.of(Path(state), Path(keys) if keys else None, database or None))
+        place = Place.of(Path(state), Path(keys) if keys else None, database or None)
+        return Service(place, bool(os.environ.get(RECOVERED_VARIABLE)))
     if database:
         return Service(Front(database))
     raise ValueError(f"serve: expected {STATE_VARIABLE} or {DATABASE_VARIABLE} in the environment.")

@@ -6,8 +6,10 @@ import multiprocessing
 import sys
 import threading
 import time
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from shuffledp.errors import ShuffledpError
 from shuffledp.service import journal
@@ -29,10 +31,35 @@ def turn(place: Place, now: int, workers: int | None = None, *, logs: bool = Fal
     return True
 
 
-def _in_its_own_process(place: Place, now: int) -> None:
-    """Memory and processors are given back when it is done; a sentence where it fails."""
+def recover(place: Place) -> bool:
+    """Remove what was left, and close for good what a copy that was put back reopened; False where that failed.
+
+    A server does it before it takes anything. Where another process is changing rounds, that one looks itself.
+    """
+    with closing(place.store()) as store:
+        if Keeper(place, store).asks_ledgers():
+            return _run(_recover, place)
+    return _recover(place)
+
+
+def _recover(place: Place) -> bool:
+    with closing(place.store()) as store, suppress(BlockingIOError), place.alone():
+        Keeper(place, store, logs=True).recover(int(time.time()))
+    return True
+
+
+def _run(work: Callable[..., object], *arguments: object) -> bool:
+    """Work in a process of its own: memory and processors are given back; False where it failed, which it says."""
+    process = multiprocessing.get_context("spawn").Process(target=_in_its_own_process, args=(work, *arguments))
+    process.start()
+    process.join()
+    return process.exitcode == 0
+
+
+def _in_its_own_process(work: Callable[..., object], *arguments: object) -> None:
+    """A sentence where it fails."""
     try:
-        turn(place, now, logs=True)
+        work(*arguments)
     except (ShuffledpError, ValueError, OSError) as error:
         journal.tell("failed", reason=" ".join(str(error).split()))
         sys.exit(1)
@@ -47,6 +74,8 @@ class Clock:
     """Looks at the rounds of a shuffler as long as it runs."""
 
     place: Place
+    recovered: bool = False
+    """Whether somebody looked what a kill or a copy that was put back left."""
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
@@ -72,7 +101,10 @@ class Clock:
         with closing(self.place.store()) as store:
             keeper, pause = Keeper(self.place, store), TICK_SECONDS
             while not self._ended.wait(pause):
-                now = int(time.time())
+                if not self.recovered and not recover(self.place):
+                    pause = PAUSE_SECONDS
+                    continue
+                self.recovered, now = True, int(time.time())
                 pause = PAUSE_SECONDS if keeper.is_due(now) and not self._worked(now) else TICK_SECONDS
 
     def _is_free(self) -> bool:
@@ -87,7 +119,4 @@ class Clock:
         """Take the steps that are due; False where one failed."""
         if not self._is_free():
             return True
-        work = multiprocessing.get_context("spawn").Process(target=_in_its_own_process, args=(self.place, now))
-        work.start()
-        work.join()
-        return work.exitcode == 0
+        return _run(partial(turn, logs=True), self.place, now)

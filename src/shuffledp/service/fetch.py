@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from shuffledp.collection import durable
@@ -13,12 +14,14 @@ from shuffledp.service.campaign import Campaign
 from shuffledp.service.key_file import AnalystKey
 from shuffledp.service.link import Link
 from shuffledp.service.notice import BatchRecord
-from shuffledp.service.receive import receive
+from shuffledp.service.receive import open_batch
 from shuffledp.service.store import State, utc
 
 WHO = "receive"
 PART_BYTES = 8 << 20
 LONGEST_NAME = 64
+STATEMENT_NAME = "_statement.json"
+"""What the shuffler signed, beside the messages: a run after a kill knows by it which batch they are of."""
 
 
 def receive_from(
@@ -43,14 +46,17 @@ def receive_from(
     batch = _Batch(chosen, round_number, link, opened_by.token(chosen.nonce))
     sealed = directory.with_name(f"{directory.name}.sealed")
     with link:
-        statement = batch.statement()
-        made = _done_before(directory, statement)
+        signed = batch.kept_in(directory)
+        made = None if signed is None else _done_before(directory, BatchRecord.read(chosen, signed))
+        if signed is None or made is None:
+            signed = batch.kept_in(sealed) or batch.signed()
+            made = _done_before(directory, BatchRecord.read(chosen, signed))
         if made is None:
-            batch.fetch(statement, sealed, shown)
-            made = receive(
-                chosen, opened_by, sealed, out=directory, round_number=round_number, workers=workers, progress=shown
+            batch.fetch(signed, sealed, shown)
+            made = open_batch(
+                chosen, opened_by, sealed, directory, round_number, workers, shown, {STATEMENT_NAME: signed}
             )
-        batch.confirm(statement)
+        batch.confirm(BatchRecord.read(chosen, signed))
     durable.remove_tree(sealed)
     return made
 
@@ -72,17 +78,27 @@ class _Batch:
         self._path = f"/v1/campaigns/{campaign.id}/rounds/{round_number}"
         self._headers = {"Authorization": f"Bearer {token}"}
 
-    def statement(self) -> BatchRecord:
-        """What the shuffler signed."""
+    def kept_in(self, directory: Path) -> bytes | None:
+        """What the shuffler signed, as an earlier run put it down: the shuffler may have no batch any more."""
+        path = directory / STATEMENT_NAME
+        with suppress(ValueError):
+            content = path.read_bytes() if path.exists() else b""
+            return content if BatchRecord.read(self._campaign, content).number == self._number else None
+        return None
+
+    def signed(self) -> bytes:
+        """What the shuffler signed about the batch."""
         answer = self._link.ask("GET", f"{self._path}/batch", headers=self._headers)
         if answer.status == 401:
             raise ValueError(f"{WHO}: the shuffler does not know the analyst by this key.")
         if answer.status != 200:
-            raise ValueError(f"{WHO}: there is no batch of round {self._number} at {self._link.url}: {self._state()}.")
-        statement = BatchRecord.read(self._campaign, answer.content)
-        if statement.number != self._number:
+            raise self._missing()
+        if BatchRecord.read(self._campaign, answer.content).number != self._number:
             raise ValueError(f"{WHO}: the shuffler answers with the batch of another round.")
-        return statement
+        return answer.content
+
+    def _missing(self) -> ValueError:
+        return ValueError(f"{WHO}: there is no batch of round {self._number} at {self._link.url}: {self._state()}.")
 
     def _state(self) -> str:
         answer = self._link.ask("GET", self._path, headers=self._headers)
@@ -92,15 +108,18 @@ class _Batch:
         except (ValueError, KeyError, TypeError):
             return "it knows no such round"
 
-    def fetch(self, statement: BatchRecord, directory: Path, progress: Progress) -> None:
+    def fetch(self, signed: bytes, directory: Path, progress: Progress) -> None:
         """All files of the batch into a directory, from where a killed run was."""
-        durable.make_directory(directory, 0o700)
+        statement = BatchRecord.read(self._campaign, signed)
+        durable.make_directory(directory, durable.OWNER_ONLY_DIRECTORY)
+        durable.demand_own_directory(directory)
+        durable.replace_whole(directory / STATEMENT_NAME, signed)
         with progress.step("fetching", sum(statement.files.values())) as advance:
             for name, size in statement.files.items():
                 if not _is_plain(name):
                     raise ValueError(f"{WHO}: the shuffler names a file that is none of a batch.")
                 path = directory / name
-                with open(os.open(path, os.O_RDWR | os.O_CREAT, durable.OWNER_ONLY), "r+b") as file:
+                with open(durable.open_own(path, os.O_RDWR | os.O_CREAT), "r+b") as file:
                     held = file.seek(0, os.SEEK_END)
                     while held < size:
                         part = self._part(name, held, min(size, held + PART_BYTES) - 1)
@@ -112,6 +131,8 @@ class _Batch:
     def _part(self, name: str, first: int, last: int) -> bytes:
         wanted = self._headers | {"Range": f"bytes={first}-{last}"}
         answer = self._link.ask("GET", f"{self._path}/batch/{name}", headers=wanted)
+        if answer.status == 404:
+            raise self._missing()
         whole = answer.status == 200 and first == 0
         if not whole and (answer.status != 206 or len(answer.content) != last - first + 1):
             raise ValueError(f"{WHO}: the shuffler does not hand over {name} (status {answer.status}).")
@@ -120,7 +141,8 @@ class _Batch:
     def confirm(self, statement: BatchRecord) -> None:
         """The shuffler may delete it. That it could not be told does not matter: its time will be over."""
         path = f"{self._path}/batch?digest={statement.manifest.digest}"
-        self._link.ask("DELETE", path, headers=self._headers)
+        with suppress(ValueError):
+            self._link.ask("DELETE", path, headers=self._headers)
 
 
 def _words(state: State, closes: int) -> str:

@@ -1,14 +1,19 @@
 """Where a shuffler keeps what: one directory for its state, and one for its keys, which belongs in no backup::
 
-state/reports.sqlite   campaigns, rounds, and reports as they came, unless a database holds them
-state/batches/         what is mixed and not yet fetched
-state/work/            for sorting; emptied whenever a round is closed
-keys/identity          what the shuffler signs with
-keys/CAMPAIGN-ROUND    what opens the reports of one round, until they are mixed
+state/reports.sqlite         campaigns, rounds, and reports as they came, unless a database holds them
+state/batches/               what is mixed and not yet fetched
+state/work/                  for sorting; emptied whenever a round is closed
+keys/identity                what the shuffler signs with
+keys/CAMPAIGN-ROUND          what opens the reports of one round, until they are mixed
+keys/spent/CAMPAIGN-ROUND    that a round is over: the digest of its batch, or nothing where none is handed on
+
+The keys are outside of the state, by default beside it as ``STATE.keys``: a copy of the state that is put back has
+neither keys of rounds that are over, nor an old list of which are.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +29,8 @@ from shuffledp.service.sqlite_store import SqliteStore
 from shuffledp.service.store import Round, Store
 
 WHO = "shuffler"
+OTHERS = 0o077
+IDENTITY = "identity"
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,28 @@ class Place:
 
     @classmethod
     def of(cls, state: Path, keys: Path | None = None, database: str | None = None) -> Self:
-        """By default the keys are in ``keys`` below the state."""
-        return cls(state, state / "keys" if keys is None else keys, database)
+        """By default the keys are beside the state; a sentence where they are in it.
+
+        Raises:
+            ValueError: If one of the two directories is inside of the other.
+        """
+        within, beside = state / "keys", _beside(state)
+        chosen = beside if keys is None else keys
+        if (within / IDENTITY).exists() and chosen.resolve() in (beside.resolve(), within.resolve()):
+            raise ValueError(
+                f"{WHO}: keys belong outside of the state, where a backup of it does not have them: stop the shuffler "
+                f"and move them by `mv {within} {beside}`."
+            )
+        if _is_within(chosen.resolve(), state.resolve()) or _is_within(state.resolve(), chosen.resolve()):
+            raise ValueError(
+                f"{WHO}: --state {state} is for backups and --keys {chosen} is not: neither may be in the other."
+            )
+        return cls(state, chosen, database)
 
     def make(self, identity: ShufflerKey) -> None:
         """The directories, for their owner only, and the shuffler's key; one that is there must be the same."""
         for directory in (self.state, self.keys, self.batches):
-            durable.make_directory(directory, 0o700)
+            durable.make_directory(directory, durable.OWNER_ONLY_DIRECTORY)
         if not self._identity.exists():
             identity.save(self._identity)
         if self.identity != identity:
@@ -61,7 +83,7 @@ class Place:
 
     @property
     def _identity(self) -> Path:
-        return self.keys / "identity"
+        return self.keys / IDENTITY
 
     @property
     def identity(self) -> ShufflerKey:
@@ -70,6 +92,10 @@ class Place:
             raise ValueError(
                 f"{WHO}: there is none in {self.state} with keys in {self.keys}; begin by `shuffledp campaign accept`."
             )
+        for directory in (self.state, self.keys):
+            durable.demand_own_directory(directory.resolve())
+        if self.keys.stat().st_mode & OTHERS:
+            raise ValueError(f"{WHO}: {self.keys} is for the shuffler alone; take it from the others by `chmod 700`.")
         return ShufflerKey.load(self._identity)
 
     def store(self) -> Store:
@@ -108,11 +134,38 @@ class Place:
         """What it opened is noise from now on."""
         durable.destroy(self.keys / name)
 
+    # --- the rounds that are over -----------------------------------------------------------------------------
+
+    def spent(self, name: str) -> str | None:
+        """The digest of the batch by which a round ended, empty where there is none; None where it is not over."""
+        path = self._spent / name
+        return durable.read_own(path).decode("ascii", "replace") if path.exists() else None
+
+    def spend(self, name: str, digest: str = "") -> None:
+        """Write down for good that a round is over, and by which batch: before it is handed on, or given up."""
+        durable.make_directory(self._spent, durable.OWNER_ONLY_DIRECTORY)
+        durable.replace_whole(self._spent / name, digest.encode())
+
+    @property
+    def _spent(self) -> Path:
+        return self.keys / "spent"
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes from changing rounds meanwhile; ``BlockingIOError`` where one is at it."""
         with durable.locked(self.state / "lock"):
             yield
+
+
+def _beside(state: Path) -> Path:
+    """``STATE.keys``, also where the state is given as ``.`` or ``..``."""
+    named = Path(os.path.normpath(state))
+    whole = named if named.name not in ("", "..") else Path(os.path.abspath(state))
+    return whole.with_name(f"{whole.name}.keys")
+
+
+def _is_within(path: Path, other: Path) -> bool:
+    return path == other or other in path.parents
 
 
 def _shared(database: str) -> Store:

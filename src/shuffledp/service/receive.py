@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +41,22 @@ def receive(
     """
     chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
     opened_by = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
-    given, directory, sealing = Path(sealed), Path(out), Sealing(chosen, round_number)
+    shown = Progress() if progress is None else progress
+    return open_batch(chosen, opened_by, Path(sealed), Path(out), round_number, workers, shown)
+
+
+def open_batch(
+    chosen: Campaign,
+    opened_by: AnalystKey,
+    given: Path,
+    directory: Path,
+    round_number: int,
+    workers: int | None,
+    progress: Progress,
+    beside: Mapping[str, bytes] | None = None,
+) -> Manifest:
+    """The same; ``beside`` are files for the directory, by their names."""
+    sealing = Sealing(chosen, round_number)
     demand_new_directory(WHO, directory)
     if opened_by.private.public != chosen.analyst:
         raise ValueError(f"{WHO}: the campaign's messages are sealed to another key than the one given.")
@@ -53,9 +68,11 @@ def receive(
         )
     if manifest.noise != noise_of(chosen.plan.mechanism):
         raise ValueError(f"{WHO}: the shuffler was to draw the noise of this plan, and did not for {given}.")
-    work = _Receiving(Opener(opened_by.private, sealing.info), manifest, Progress() if progress is None else progress)
+    work = _Receiving(Opener(opened_by.private, sealing.info), manifest, progress)
     with durable.whole_directory(directory) as unfinished:
         made = work.write(given, unfinished, chosen, round_number, workers)
+        for name, content in (beside or {}).items():
+            (unfinished / name).write_bytes(content)
     return made
 
 

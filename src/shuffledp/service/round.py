@@ -7,13 +7,17 @@
 open        The round's key is on disk and its share is reserved in the ledger, before anybody is told of it.
 closing     No report is taken any more. Equal ones are dropped, the others opened and counted. Fewer than the
             minimum: longer, or expired. All of it is a function of what is stored.
-mixed       The batch is whole on disk under its name, and the ledger is settled with those who came.
+mixed       The batch is whole on disk under its name, the ledger is settled with those who came, a mark beside the
+            keys says which batch it is, and that is signed: from now on it cannot be given up.
 forgotten   The round's key is destroyed, the reports are deleted: from now on nobody can link. Only now is the
             batch shown to the analyst.
 handed over The analyst has it and says so.
 erased      The batch is deleted, at once when it was handed over, or when its time is over.
-expired     Nothing is handed on; key and reports are destroyed, the reservation is taken back.
+expired     Nothing is handed on; key, reports and whatever was mixed are destroyed, the reservation is taken back.
 =========== ====================================================================================================
+
+An old copy of the state that is put back knows less than the ledger and the marks: a round that they know to be over
+is closed for good, whatever the copy says. They are asked when a shuffler starts, and before each notice and batch.
 
 Everything of a round's window is in its batch: which clients hide each other is not for the fastest to choose.
 """
@@ -22,6 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -38,6 +43,11 @@ if TYPE_CHECKING:
 
 BEFORE_MIXED = (State.OPEN, State.CLOSING)
 
+PUT_BACK = (
+    "was handed on before, and an old copy of the state was put back: it is closed for good, and what was sent to it "
+    "since is destroyed"
+)
+
 Step = Callable[[Accepted, Round, int], None]
 
 
@@ -52,7 +62,7 @@ class Keeper:
     logs: bool = False
 
     def accept(self, accepted: Accepted, now: int) -> Round:
-        """Keep a campaign and open its first round; one that is there already stays as it is."""
+        """Keep a campaign and open its first round; one that is there already stays as it is, unless it is over."""
         campaign = accepted.campaign
         campaign.demand_shuffler(self.place.identity)
         if not self.store.rounds(campaign.id):
@@ -60,6 +70,8 @@ class Keeper:
             self._reserve(accepted, 1)
             self.store.accept(accepted)
             self._open(accepted, 1, now)
+        else:
+            self.recover(now)
         return self.store.rounds(campaign.id)[-1]
 
     def turn(self, now: int) -> None:
@@ -90,14 +102,42 @@ class Keeper:
         """End a round before its time; what was taken is mixed if it is enough."""
         if each.state is not State.OPEN:
             raise ValueError(f"campaign: round {each.number} is {each.state}, not open.")
+        accepted = next(found for found in self.own() if found.campaign.id == each.campaign)
+        if self._was_handed_on(accepted, each):
+            self._expire(accepted, each, now)
+            raise ValueError(f"campaign: round {each.number} {PUT_BACK}.")
         self.store.move(each, replace(each, closes=now))
         self.turn(now)
 
     def expire(self, accepted: Accepted, each: Round) -> None:
-        """Give a round up: nothing of it is handed on."""
-        if each.state not in BEFORE_MIXED or self.place.batch(each).exists():
+        """Give a round up: nothing of it is handed on. That is possible until its batch is signed."""
+        if each.state not in BEFORE_MIXED:
             raise ValueError(f"campaign: round {each.number} is {each.state}: what is mixed cannot be taken back.")
         self._expire(accepted, each, 0)
+
+    def recover(self, now: int) -> None:
+        """Bring the directories to what the rounds may have: after a kill, and where an old copy was put back.
+
+        Whoever begins to serve calls it first, ``Place.alone``.
+        """
+        durable.remove_tree(self.place.work, surely=True)
+        for accepted in self.own():
+            for each in self.store.rounds(accepted.campaign.id):
+                durable.remove_unfinished(self.place.batch(each))
+                if each.state not in BEFORE_MIXED and each.state is not State.MIXED:
+                    self.place.destroy_key(each.name)
+                if each.state in (State.ERASED, State.EXPIRED):
+                    durable.remove_tree(self.place.batch(each), surely=True)
+                if each.state in BEFORE_MIXED and self._was_handed_on(accepted, each):
+                    self._close_for_good(accepted, each, now)
+
+    def asks_ledgers(self) -> bool:
+        """Whether ``recover`` has to ask a ledger, which takes memory that a server does not need."""
+        return any(
+            accepted.ledger is not None and any(each.state in BEFORE_MIXED for each in rounds)
+            for accepted in self.own()
+            if (rounds := self.store.rounds(accepted.campaign.id))
+        )
 
     # --- what comes next --------------------------------------------------------------------------------------
 
@@ -128,8 +168,10 @@ class Keeper:
         """What a round does next; None where it waits."""
         if each.state in BEFORE_MIXED:
             mixed, key = self.place.batch(each).exists(), self.place.key(each.name)
+            if self._is_marked(each):
+                # A step to "expired" that was killed, or an old copy that was put back.
+                return self._close_for_good if self.place.spent(each.name) else self._expire
             if key is None and not mixed:
-                # A copy that was restored, or a step to "expired" that was killed.
                 return self._expire
             if each.state is State.CLOSING:
                 return self._mix
@@ -139,13 +181,28 @@ class Keeper:
         over = each.closes + accepted.campaign.retention <= now
         return self._erase if each.state is State.HANDED_OVER or (each.state is State.FORGOTTEN and over) else None
 
+    def _is_marked(self, each: Round) -> bool:
+        """Whether the mark beside the keys says that a round is over, by another batch than the one that is there."""
+        spent, batch = self.place.spent(each.name), self.place.batch(each)
+        return spent is not None and (not batch.exists() or Manifest.read(batch).digest != spent)
+
+    def _was_handed_on(self, accepted: Accepted, each: Round) -> bool:
+        """Whether a round that is to be mixed was handed on before, as the mark or the ledger knows."""
+        if self._is_marked(each):
+            return True
+        # Killed between the ledger's entry and the next state, its batch is there; if it is another, settling says so.
+        return not self.place.batch(each).exists() and self._is_released(accepted, each.name)
+
+    def _is_released(self, accepted: Accepted, name: str) -> bool:
+        return accepted.ledger is not None and _ledger(accepted.ledger).has_released(name)
+
     # --- the steps --------------------------------------------------------------------------------------------
 
     def _open(self, accepted: Accepted, number: int, now: int) -> None:
         campaign = accepted.campaign
         name, closes = f"{campaign.id}-{number}", now + campaign.window
-        if accepted.ledger is not None and _ledger(accepted.ledger).has_released(name):
-            # A state from before that was restored: what was given once is not asked for again.
+        if self.place.spent(name) is not None or self._is_released(accepted, name):
+            # An old copy that was put back: what people were asked once they are not asked again.
             self.store.open_round(Round(campaign.id, number, State.EXPIRED, now, 0, b""))
             return
         key = self.place.new_key(name)
@@ -165,9 +222,11 @@ class Keeper:
         self.store.move(each, replace(each, state=State.CLOSING))
 
     def _mix(self, accepted: Accepted, each: Round, now: int) -> None:
-        from shuffledp.collection.guarantee import Guarantee
         from shuffledp.service.batch_mixing import ASIDE, TooFew
 
+        if self._was_handed_on(accepted, each):
+            self._close_for_good(accepted, each, now)
+            return
         batch = self.place.batch(each)
         if not batch.exists():
             try:
@@ -176,14 +235,31 @@ class Keeper:
                 self._too_few(accepted, each, now)
                 return
         manifest = Manifest.read(batch)
-        if accepted.ledger is not None:
-            came = Guarantee(accepted.campaign.plan, manifest.users)
-            _ledger(accepted.ledger).settle(each.name, came, manifest.digest)
+        if not self._settle(accepted, each, manifest):
+            self._close_for_good(accepted, each, now)
+            return
+        self.place.spend(each.name, manifest.digest)
         aside = json.loads((batch / ASIDE).read_text("utf-8"))
         files = {path.name: path.stat().st_size for path in sorted(batch.glob("*.parquet"))}
         statement = BatchRecord(each.campaign, each.number, manifest, files, aside["repeated"], aside["refused"])
         signed = statement.signed(self.place.identity)
         self.store.move(each, replace(each, state=State.MIXED, statement=signed))
+
+    def _settle(self, accepted: Accepted, each: Round, manifest: Manifest) -> bool:
+        """Tell the ledger who came; False where it knows the round as released with other messages."""
+        if accepted.ledger is None:
+            return True
+        from shuffledp.collection.chain import LedgerFailed
+        from shuffledp.collection.guarantee import Guarantee
+
+        ledger = _ledger(accepted.ledger)
+        try:
+            ledger.settle(each.name, Guarantee(accepted.campaign.plan, manifest.users), manifest.digest)
+        except LedgerFailed:
+            if not ledger.has_released(each.name):
+                raise
+            return False
+        return True
 
     def _write(self, accepted: Accepted, each: Round) -> None:
         from shuffledp.service.batch_mixing import Mix
@@ -213,18 +289,26 @@ class Keeper:
     def _forget(self, accepted: Accepted, each: Round, now: int) -> None:
         del accepted, now
         self.place.destroy_key(each.name)
+        self._sweep(each)
         self.store.forget_reports(each.campaign, each.number)
         self.store.move(each, replace(each, state=State.FORGOTTEN))
 
     def _erase(self, accepted: Accepted, each: Round, now: int) -> None:
         del accepted, now
-        durable.remove_tree(self.place.batch(each))
+        durable.remove_tree(self.place.batch(each), surely=True)
         self.store.move(each, replace(each, state=State.ERASED))
 
     def _expire(self, accepted: Accepted, each: Round, now: int) -> None:
         del now
-        # First, and for good: a round without a key is given up whenever somebody looks at it.
+        # First, and for good: a round with such a mark is given up whenever somebody looks at it. A disk that is full
+        # has room for it only when the rest is gone.
+        with suppress(OSError):
+            self.place.spend(each.name)
         self.place.destroy_key(each.name)
+        self._sweep(each)
+        durable.remove_tree(self.place.batch(each), surely=True)
+        if self.place.spent(each.name) != "":
+            self.place.spend(each.name)
         if each.state is State.OPEN:
             self.store.move(each, replace(each, state=State.CLOSING))
             each = replace(each, state=State.CLOSING)
@@ -232,6 +316,17 @@ class Keeper:
         if accepted.ledger is not None and _ledger(accepted.ledger).has_reserved(each.name):
             _ledger(accepted.ledger).give_back(each.name)
         self.store.move(each, replace(each, state=State.EXPIRED))
+
+    def _sweep(self, each: Round) -> None:
+        """Remove what killed processes left on the way to a round's batch: it tells what came together, or opens."""
+        durable.remove_tree(self.place.work, surely=True)
+        durable.remove_unfinished(self.place.batch(each))
+
+    def _close_for_good(self, accepted: Accepted, each: Round, now: int) -> None:
+        """Leave a round that was handed on before."""
+        if self.logs:
+            journal.tell("put back", campaign=each.campaign[:12], round=each.number, reason=f"it {PUT_BACK}")
+        self._expire(accepted, each, now)
 
 
 def _ledger(path: str) -> Ledger:

@@ -10,8 +10,8 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.errors import installing
-from shuffledp.service import journal
-from shuffledp.service.app import DATABASE_VARIABLE, KEYS_VARIABLE, STATE_VARIABLE, Service
+from shuffledp.service import clock, journal
+from shuffledp.service.app import DATABASE_VARIABLE, KEYS_VARIABLE, RECOVERED_VARIABLE, STATE_VARIABLE, Service
 from shuffledp.service.journal import LOGGING
 from shuffledp.service.monitor import Monitor
 from shuffledp.service.place import Front, Place
@@ -19,8 +19,8 @@ from shuffledp.service.round import Keeper
 from shuffledp.service.store import Store, Unavailable
 
 NO_LEDGER = (
-    "nothing guards this campaign if an old copy of the state directory or database is put back: a round that was "
-    "handed on may be opened again, and people asked twice; accept campaigns with --ledger, or never put a copy back"
+    "only the marks in the directory of keys tell which rounds of this campaign were handed on: if old copies of the "
+    "state and of the keys are put back, people may be asked twice; accept campaigns with --ledger, and copy no keys"
 )
 FACTORY = "shuffledp.service.app:from_environment"
 MOST_CONNECTIONS, MOST_WORKERS = 2000, 1024
@@ -82,30 +82,33 @@ def serve(
         _ = place.identity
     # What is no database is said at once; one that does not answer yet may do so later.
     with closing(place.store()) as store:
-        if isinstance(place, Place):
-            _warn(place, store)
+        recovered = isinstance(place, Place) and _recovered(place, store)
     with bound(listen) as bound_to, nullcontext() if metrics is None else Monitor(bound(metrics), place.store):
         if ready is not None:
             ready(address(bound_to))
-        _run(place, bound_to, workers, chosen)
+        _run(place, bound_to, workers, chosen, recovered)
 
 
-def _warn(place: Place, store: Store) -> None:
-    """Say which campaigns nobody guards against an old copy of the state: only a ledger knows what was released."""
+def _recovered(place: Place, store: Store) -> bool:
+    """Tidy up before anything is served, and say which campaigns no ledger guards; False where the store is away."""
     with suppress(Unavailable):
         for accepted in Keeper(place, store).own():
             if accepted.ledger is None:
                 journal.tell("no ledger", campaign=accepted.campaign.id[:12], reason=NO_LEDGER)
+        if not clock.recover(place):
+            raise ValueError("serve: rounds cannot be opened as long as what the line before says is so.")
+        return True
+    return False
 
 
-def _run(place: Place | Front, bound_to: socket.socket, workers: int, chosen: dict[str, Any]) -> None:
+def _run(place: Place | Front, bound_to: socket.socket, workers: int, chosen: dict[str, Any], recovered: bool) -> None:
     import uvicorn
 
     if workers > 1:
-        os.environ.update(_told(place))
+        os.environ.update(_told(place) | {RECOVERED_VARIABLE: "1" * recovered})
         uvicorn.run(FACTORY, factory=True, workers=workers, fd=bound_to.fileno(), **chosen)
     else:
-        uvicorn.Server(uvicorn.Config(Service(place), **chosen)).run(sockets=[bound_to])
+        uvicorn.Server(uvicorn.Config(Service(place, recovered), **chosen)).run(sockets=[bound_to])
 
 
 def _told(place: Place | Front) -> dict[str, str]:

@@ -57,7 +57,8 @@ class Wallet:
     def at(cls, directory: str | os.PathLike[str], epsilon: float, delta: float = DELTA) -> Wallet:
         """In a directory, which is made if it is not there."""
         path = Path(directory).expanduser()
-        durable.make_directory(path, 0o700)
+        durable.make_directory(path, durable.OWNER_ONLY_DIRECTORY)
+        durable.demand_own_directory(path.resolve())
         limit = argument.positive_finite("wallet", "epsilon", epsilon)
         return cls(path, limit, argument.open_probability("wallet", "delta", delta))
 

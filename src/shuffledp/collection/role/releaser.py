@@ -253,6 +253,7 @@ def _alone(own: Path, public: Path) -> Iterator[None]:
     durable.make_directory(own, OWNER_ONLY)
     if own.stat().st_mode & OTHERS:
         raise ValueError(f"{WHO}: {own} is for the shuffler alone; take it from the others by `chmod 700`.")
+    durable.demand_own_directory(own.resolve())
     with ExitStack() as stack:
         try:
             stack.enter_context(durable.locked(own / LOCK))
