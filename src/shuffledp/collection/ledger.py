@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from shuffledp.collection.ledger_file import LedgerFile
 from shuffledp.collection.ledger_place import LedgerAddress, place_of
 from shuffledp.collection.spending import Spending
 from shuffledp.collection.standing import Standing
-from shuffledp.collection.witness import Witness, data_directory
+from shuffledp.collection.witness import Sighting, Witness, data_directory
 from shuffledp.planner.plan_file import Plan
 from shuffledp.version import __version__
 
@@ -274,13 +274,13 @@ class Ledger:
         """Go on with a ledger that is not the one last seen here; that stays written in it."""
         account = self._account()
         try:
-            seen = self._witness.last()
+            seen = self._lost(account, self._witness.last(), self._witness.everywhere(account.head.ledger))
         except LedgerFailed:
             seen = None
         else:
-            if seen is None or account.contains(seen):
+            if seen is None:
                 raise LedgerFailed(f"{WHO}: there is nothing to accept: {self.path} is the ledger last seen there.")
-        last = None if seen is None else seen.document()
+        last = None if seen is None else seen.head.document()
         head = None
         while head is None:
             head = self._file.extend(self._account().head, [_event(accounts.ACCEPT, last=last)], {})
@@ -306,14 +306,30 @@ class Ledger:
         # Before the file: others may go on meanwhile, and never back.
         seen = self._witness.last()
         account = self._account()
+        known = self._witness.everywhere(account.head.ledger)
+        if self._lost(account, None, known) is not None:
+            # Which ledger it is was known only from the file: somebody may have gone on since.
+            account = self._account()
         if seen is not None and not account.contains(seen):
             raise LedgerFailed(
                 f"{WHO}: {self.path} is not what was last seen there, a ledger of {seen.entries} entries: it was "
                 f"replaced, restored or edited; bring that one back, or run `shuffledp ledger accept`."
             )
-        if seen is None or account.head.entries > seen.entries:
+        if (lost := self._lost(account, None, known)) is not None:
+            raise LedgerFailed(
+                f"{WHO}: {self.path} is a copy of a ledger that has gone on since, to {lost.head.entries} entries at "
+                f"{lost.place}: what was given there is missing here; use that one, or run `shuffledp ledger accept`."
+            )
+        if not self._witness.knows(account.head.ledger) or account.head.entries > known[0].head.entries:
             self._witness.remember(account.head)
+        elif seen is None or account.head.entries > seen.entries:
+            self._witness.remember_here(account.head)
         return account
+
+    def _lost(self, account: Account, seen: Head | None, known: Sequence[Sighting]) -> Sighting | None:
+        """The first sighting that the ledger does not go on from: of this place, or of its id anywhere."""
+        here = [] if seen is None else [Sighting(str(self.path), seen)]
+        return next((each for each in [*here, *known] if not account.contains(each.head)), None)
 
     def _write(self, decide: Callable[[Account], list[Payload]]) -> None:
         """Write what follows from the ledger as it stands when it is written; no lock is held while deciding."""
@@ -335,6 +351,9 @@ class Ledger:
         """Store what a reader had to compute, if that can be done at once: no answer depends on it."""
         hashes, contents = self._spending.computed(account.curves)
         if not contents:
+            return
+        if hashes and not self._witness.is_home(account.head.ledger):
+            # A look at a copy must not put it ahead of the ledger itself.
             return
         payloads = [_event(accounts.CURVES, curves=hashes)] if hashes else []
         with suppress(LedgerFailed):
