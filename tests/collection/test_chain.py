@@ -214,7 +214,9 @@ def test_a_copy_that_was_left_behind_is_no_fresh_budget(place: Path | str) -> No
     even = copied(place, "even")
     copy = Ledger(behind)
     for use in (copy.head, copy.standings, lambda: copy.reserve("c", alone()), lambda: copy.book(alone(), DIGEST)):
-        with pytest.raises(LedgerFailed, match=r"is a copy of a ledger that has gone on since, to 5 entries at .*; use"):
+        with pytest.raises(
+            LedgerFailed, match=r"is a copy of a ledger that has gone on since, to 5 entries at .*; use"
+        ):
             use()
     assert Ledger(even).head() == ledger.head()
     assert [len(one.standings("test")[0].entries) for one in (Ledger(even), ledger)] == [2, 2]

@@ -29,25 +29,27 @@ def receive(
     sealed: str | os.PathLike[str],
     *,
     out: str | os.PathLike[str],
-    round_number: int = 1,
+    round_number: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Manifest:
     """Open mixed messages with the analyst's key, and put them in order of their bytes, for ``estimate``.
 
     ``sealed``: the directory from the shuffler; ``out``: a new directory. Messages of another campaign or round are
-    refused. What does not open, and what is there twice, is set aside and counted: each such row takes one user off
-    those who are taken to hide each other. ``workers`` processes share the work; None takes one for each processor.
+    refused; ``round_number`` is by default the one that they were sealed for. What does not open, and what is there
+    twice, is set aside and counted: each such row takes one user off those who are taken to hide each other.
+    ``workers`` processes share the work; None takes one for each processor.
     """
     chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
     opened_by = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
-    given, directory, sealing = Path(sealed), Path(out), Sealing(chosen, round_number)
+    given, directory = Path(sealed), Path(out)
     demand_new_directory(WHO, directory)
     if opened_by.private.public != chosen.analyst:
         raise ValueError(f"{WHO}: the campaign's messages are sealed to another key than the one given.")
     manifest = Manifest.read(given)
-    wanted = sealing.identity(chosen.plan, round_number), chosen.message_bytes
-    if (manifest.plan, manifest.width) != wanted:
+    sealing = Sealing.of_messages(chosen, manifest.plan)
+    right = sealing is not None and round_number in (None, sealing.round_number)
+    if sealing is None or not right or manifest.width != chosen.message_bytes:
         raise ValueError(
             f"{WHO}: the messages in {given} were sealed for another campaign or round than the one given."
         )
@@ -55,7 +57,7 @@ def receive(
         raise ValueError(f"{WHO}: the shuffler was to draw the noise of this plan, and did not for {given}.")
     work = _Receiving(Opener(opened_by.private, sealing.info), manifest, Progress() if progress is None else progress)
     with durable.whole_directory(directory) as unfinished:
-        made = work.write(given, unfinished, chosen, round_number, workers)
+        made = work.write(given, unfinished, chosen, sealing.round_number, workers)
     return made
 
 
@@ -81,6 +83,7 @@ class _Receiving:
         made = Manifest(
             campaign.plan.identity(round_number), width, written.messages, written.sha256, sealed.users,
             sealed.per_person, sealed.refused + self.refused, sealed.missing, sealed.noise, sealed.digest,
+            sealed.bundles,
         )  # fmt: skip
         made.write(directory)
         return made

@@ -158,7 +158,8 @@ class Keeper:
             from shuffledp.collection.guarantee import Guarantee
 
             plan = accepted.campaign.plan
-            _ledger(accepted.ledger).reserve(f"{accepted.campaign.id}-{number}", Guarantee(plan, plan.fewest))
+            held = Guarantee(plan, plan.fewest, round_number=number)
+            _ledger(accepted.ledger).reserve(f"{accepted.campaign.id}-{number}", held)
 
     def _end(self, accepted: Accepted, each: Round, now: int) -> None:
         del accepted, now
@@ -177,7 +178,7 @@ class Keeper:
                 return
         manifest = Manifest.read(batch)
         if accepted.ledger is not None:
-            came = Guarantee(accepted.campaign.plan, manifest.users)
+            came = Guarantee(accepted.campaign.plan, manifest.users, round_number=each.number)
             _ledger(accepted.ledger).settle(each.name, came, manifest.digest)
         aside = json.loads((batch / ASIDE).read_text("utf-8"))
         files = {path.name: path.stat().st_size for path in sorted(batch.glob("*.parquet"))}
