@@ -43,6 +43,8 @@ def receive(
     chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
     opened_by = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
     given, directory = Path(sealed), Path(out)
+    if round_number is not None:
+        chosen.demand_round(round_number)
     demand_new_directory(WHO, directory)
     if opened_by.private.public != chosen.analyst:
         raise ValueError(f"{WHO}: the campaign's messages are sealed to another key than the one given.")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.collection import bundle, kernel, message, shuffle_record
@@ -197,31 +196,44 @@ def _bundles(frame: DataFrame, label: Mapping[str, Any]) -> list[str]:
     """
     plan: Any = getattr(frame, "_jdf", None)
     if plan is None:
-        found = set(re.findall(r'"bundle": ?"([0-9a-f]+)"', _plan_text(frame)))
+        found = _in_connect_plan(getattr(frame, "_plan", None), frame.sparkSession)
     else:
-        found = set(_in_plan(plan.queryExecution().analyzed()))
-    return sorted(found | {label["bundle"]})
+        found = _in_plan(plan.queryExecution().analyzed())
+    return sorted({*found, label["bundle"]})
 
 
-def _plan_text(frame: Any) -> str:
-    """The plan of a data frame of Spark Connect, which has no other."""
-    return str(frame._plan.to_proto(frame.sparkSession.client)).replace('\\"', '"')
-
-
-def _in_plan(node: Any) -> Iterator[str]:
+def _in_plan(node: Any) -> list[str]:
     """The ids that a logical plan's columns are labelled with, from its top down to what ``encode`` made."""
     output = node.output()
     told = (output.apply(place).metadata() for place in range(output.size()))
     own = [each.getMetadata(LABEL).getString("bundle") for each in told if each.contains(LABEL)]
     children = node.children()
-    inside = [list(_in_plan(children.apply(place))) for place in range(children.size())]
-    below = [id_ for each in inside for id_ in each]
+    below = [id_ for place in range(children.size()) for id_ in _in_plan(children.apply(place))]
     if own and below and node.nodeName() not in KEEPS_ALL:
-        raise ValueError(
-            f"shuffle: expected all messages from encode, or unions of them, got a {node.nodeName()} of them; choose "
-            f"the rows before they are encoded."
-        )
-    return iter(below or own)
+        raise _only_some(node.nodeName())
+    return below or own
+
+
+def _in_connect_plan(plan: Any, session: Any) -> list[str]:
+    """The same of a plan of Spark Connect, where messages can only have been read from files."""
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+
+    name = type(plan).__name__
+    children = [each for each in (plan._child, getattr(plan, "other", None)) if each is not None]
+    if not children:
+        told = ConnectFrame(plan, session).schema[message.COLUMN].metadata
+        return [told[LABEL]["bundle"]]
+    is_union = name == "SetOperation" and (plan.set_op, plan.is_all) == ("union", True)
+    if not is_union and name not in KEEPS_ALL:
+        raise _only_some(name)
+    return [id_ for each in children for id_ in _in_connect_plan(each, session)]
+
+
+def _only_some(step: str) -> ValueError:
+    return ValueError(
+        f"shuffle: expected all messages from encode, or unions of them, got a {step} of them; choose the rows before "
+        f"they are encoded."
+    )
 
 
 def _demand_frame(who: str, frame: Any) -> None:
