@@ -229,7 +229,7 @@ def test_every_window_is_a_round(spark: Spark, tmp_path: Path, keeps: bool) -> N
     windows = sdp.spark.Windows(plan, "value", "time", 100, f"file:{tmp_path}/waiting", tmp_path / "out", ledger=ledger)
     for _ in range(2):
         with pytest.raises(
-            ValueError, match=r"was released on|the plan has 2 rounds, and 2 windows in .* were released"
+            ValueError, match=r"all 2 rounds of the plan|the plan has 2 rounds, and 2 windows in .* were released"
         ):
             windows(batch, 0)
     told = {path.parent.name: json.loads(path.read_text("utf-8")) for path in tmp_path.glob("out/*/report.json")}

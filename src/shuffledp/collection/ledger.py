@@ -146,14 +146,21 @@ class Ledger:
             if entry.plan is None and (entry.task, entry.recipe.mechanism) == (plan.task.name, mechanism)
         ]  # fmt: skip
         if unnumbered:
+            plural = "s" if len(unnumbered) > 1 else ""
             raise LedgerFailed(
-                f"{WHO}: {self.path} has {len(unnumbered)} collections like this one from before rounds were written "
-                f"down; say which round this is by --round."
+                f"{WHO}: {self.path} has {len(unnumbered)} collection{plural} like this one from before rounds were "
+                f"written down; say which round this is by --round."
             )
         for number in plan.round_numbers:
             if number not in taken:
                 return number
-        raise self._taken(plan, taken[plan.round_numbers[-1]])
+        waiting = [taken[number] for number in plan.round_numbers if taken[number].state == RESERVED]
+        if waiting or len(plan.round_numbers) == 1:
+            raise self._taken(plan, (waiting or [taken[plan.round_numbers[0]]])[0])
+        raise RoundTaken(
+            f"{WHO}: all {plan.rounds} rounds of the plan {plan.fingerprint[:PLAN_DIGITS]} were released, each once; "
+            f"plan more rounds to go on."
+        )
 
     def demand_free(self, plan: Plan, round_number: int) -> None:
         """Stop where a round is released or reserved already, before any work is done for it."""
