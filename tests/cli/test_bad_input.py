@@ -142,7 +142,7 @@ def test_a_reserved_collection_can_be_named(ledger: Ledger) -> None:
     ledger.reserve(name, Guarantee(plan_of("krr", users=200), 200))
     shown = run("ledger").out
     assert f"ledger forget {name}`," in shown
-    assert len(shown.partition("It holds if")[0].splitlines()) == 5
+    assert len(shown.partition("It holds if")[0].splitlines()) == 7
     assert "knows no population 'tset'; did you mean 'test'?" in run("ledger", "show", "--population", "tset").err
     assert run("ledger", "forget", name).status == 0
     assert "ledger forget" not in run("ledger").out

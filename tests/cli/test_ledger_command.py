@@ -164,3 +164,45 @@ def test_a_round_is_set_aside_and_settled_by_a_role(room: Path, ledger: Ledger) 
     assert standing.epsilon > before.epsilon
     assert "there is no collection none" in run("estimate", "plan.json", "--input", "shuffled", "--out", "third",
                                                 "--reservation", "none").err  # fmt: skip
+
+
+def test_rounds_are_named_as_they_are_collected(room: Path, ledger: Ledger) -> None:
+    """By commands that say nothing of them: the next one each time, and none after the last."""
+    plan = plan_of("krr", users=ROWS, rounds=2, **CHEAP)
+    plan.save(room / "plan.json")
+    for number in (1, 2):
+        done = run(*COLLECT, f"result{number}", "--json")
+        assert json.loads(done.out)["guarantee"]["round"] == number
+    refused = run(*COLLECT, "result3")
+    assert refused.status == 2
+    assert "ledger: all 2 rounds of the plan" in refused.err
+    assert "a round is released once" in run(*COLLECT, "result3", "--round", "2").err
+    assert "say it by --round" in run(*COLLECT, "result3", "--no-ledger").err
+    assert run(*COLLECT, "result3", "--no-ledger", "--round", "3").status == 2
+    assert not (room / "result3").exists()
+    shown = run("ledger", "show").out
+    assert [f"{plan.fingerprint[:8]} {number} of 2" in shown for number in (1, 2, 3)] == [True, True, False]
+    told = json.loads(run("ledger", "show", "--json", "--population", "test").out)["populations"][0]["collections"]
+    assert [(one["plan"], one["round"], one["rounds"]) for one in told] == [(plan.fingerprint, n, 2) for n in (1, 2)]
+    assert run("ledger", "reserve", "plan.json").status == 2
+    plan_of("krr", users=ROWS, rounds=4, **CHEAP).save(room / "plan.json")
+    assert "Reserved round 3 of 4 for 1,000 users" in run("ledger", "reserve", "plan.json").out
+    assert json.loads(run("ledger", "reserve", "plan.json", "--json").out)["round"] == 4
+
+
+def test_late_files_are_refused_in_one_sentence(room: Path, ledger: Ledger) -> None:
+    """With a ledger by the ledger; without one a condition is printed, and this machine remembers the files."""
+    for name in ("a", "late"):
+        assert run("encode", *COLLECT[1:-1], "--out", f"{name}.messages").status == 0
+    done = run("shuffle", "a.messages", "--plan", "plan.json", "--out", "one")
+    assert (done.status, "never shuffled again" in done.out) == (0, False)
+    late = run("shuffle", "a.messages", "late.messages", "--plan", "plan.json", "--out", "two")
+    assert (late.status, late.err.count("\n")) == (2, 1)
+    assert "encode late ones for the next round, or plan more rounds." in late.err
+    loose = run("shuffle", "late.messages", "--out", "three")
+    assert "never shuffled again together with others" in loose.out
+    for more in ((), ("--plan", "plan.json", "--no-ledger")):
+        again = run("shuffle", "a.messages", "late.messages", *more, "--out", "four")
+        assert again.status == 2
+        assert "give all files of a round at once" in again.err
+    assert len(ledger.standings("test")[0].entries) == 1

@@ -39,7 +39,10 @@ def main(room: Path) -> None:
     messages, rows = (session.read.parquet(f"file:{room}/{name}") for name in ("messages", "data.parquet"))
     shuffled = sdp.spark.shuffle(messages)
     report = sdp.spark.estimate(shuffled, plan, allow_weaker=True)
+    late = session.read.parquet(f"file:{room}/late")
     found = {
+        "union": said(lambda: sdp.spark.shuffle(late.union(messages))),
+        "some": said(lambda: sdp.spark.shuffle(messages.limit(5))),
         "kind": type(session).__module__,
         "rows": [[row[0].hex(), row[1]] for row in shuffled.collect()],
         "estimate": report.estimate.value.tolist(),

@@ -12,7 +12,9 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from shuffledp.collection import spending
@@ -21,7 +23,7 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.ledger_file import LedgerFile
-from shuffledp.collection.witness import Witness
+from shuffledp.collection.witness import Witness, id_path
 from shuffledp.composition.dots import Dots
 from tests.collection import data_of, new_ledger
 from tests.collection.test_ledger import DIGEST, USERS, alone
@@ -189,6 +191,72 @@ def test_a_machine_that_remembers_nothing_can_be_worked_on(tmp_path: Path, monke
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     ledger = used(tmp_path / "ledger.sqlite")
     assert len(ledger.standings("test")[0].entries) == 2
+
+
+def copied(place: Path | str, name: str) -> Path | str:
+    """A copy of the ledger as it is, at another place."""
+    if isinstance(place, Path):
+        return Path(shutil.copy(place, place.with_name(f"{name}.sqlite")))
+    parts = urlsplit(place)
+    other = parts._replace(path=f"{parts.path}_{name}").geturl()
+    with psycopg.connect(parts._replace(path="/postgres").geturl(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {parts.path[1:]}_{name} TEMPLATE {parts.path[1:]}".encode())
+    return other
+
+
+def test_a_copy_that_was_left_behind_is_no_fresh_budget(place: Path | str) -> None:
+    """Whatever its place is: the ledger is known by its id. A copy that is as far is the ledger itself."""
+    new_ledger(place)
+    ledger = Ledger(place)
+    ledger.reserve("a", alone())
+    behind = copied(place, "behind")
+    ledger.reserve("b", alone())
+    even = copied(place, "even")
+    copy = Ledger(behind)
+    for use in (copy.head, copy.standings, lambda: copy.reserve("c", alone()), lambda: copy.book(alone(), DIGEST)):
+        with pytest.raises(
+            LedgerFailed, match=r"is a copy of a ledger that has gone on since, to 5 entries at .*; use"
+        ):
+            use()
+    assert Ledger(even).head() == ledger.head()
+    assert [len(one.standings("test")[0].entries) for one in (Ledger(even), ledger)] == [2, 2]
+    # From here on that is the ledger, and the one it was copied from is behind.
+    Ledger(even).reserve("c", alone())
+    with pytest.raises(LedgerFailed, match="has gone on since, to 6 entries at"):
+        ledger.reserve("d", alone())
+    copy.accept()
+    copy.reserve("c", alone())
+    assert len(copy.standings("test")[0].accepted) == 1
+    for one in (ledger, Ledger(even)):
+        with pytest.raises(LedgerFailed, match="has gone on since"):
+            one.head()
+
+
+def test_a_look_at_a_copy_does_not_put_it_ahead(tmp_path: Path) -> None:
+    """Readers keep what they compute in the ledger: not in a copy, which would leave the ledger behind."""
+    path = tmp_path / "ledger.sqlite"
+    ledger = used(path)
+    copy = Ledger(copied(path, "copy"))
+    head = ledger.head()
+    # At another bound: curves that nobody has computed yet.
+    other = dataclasses.replace(alone().plan, bound="best")
+    assert copy.warnings(other, ahead=True) == []
+    assert copy.standings("test", 1e-7)[0].entries
+    assert ledger.head() == copy.head() == head
+
+
+def test_places_remembered_by_older_versions_count(tmp_path: Path) -> None:
+    """They remembered the place only, which tells which ledger was there."""
+    path = tmp_path / "ledger.sqlite"
+    new_ledger(path)
+    copy = Ledger(copied(path, "copy"))
+    ledger = Ledger(path)
+    ledger.reserve("a", alone())
+    id_path(ledger.head().ledger).unlink()
+    with pytest.raises(LedgerFailed, match="has gone on since, to 4 entries"):
+        copy.head()
+    assert ledger.head().entries == 4
+    assert id_path(ledger.head().ledger).exists()
 
 
 # --- what others quote ------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine.register import engine_of
 from shuffledp.collection.guarantee import Guarantee, TooWeak, composed_epsilon, curve_of_entry
 from shuffledp.collection.input.file_table import FileTable
-from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger import Ledger, RoundTaken
 from shuffledp.document import rounded_up
 from shuffledp.version import __version__
 from tests.collection import data_of, everything_under, new_ledger, plan_of, write_table
@@ -352,3 +352,92 @@ def test_a_mechanism_is_amplified_once(tmp_path: Path, monkeypatch: pytest.Monke
     new_ledger(tmp_path / "ledger.sqlite").set_budget("test", 10.0, 1e-6)
     collect(alone().plan, path, "value", out=tmp_path / "out", ledger=tmp_path / "ledger.sqlite")
     assert len(built) == 1
+
+
+# --- rounds -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_next_free_round_is_collected(tmp_path: Path, place: Path | str) -> None:
+    """Each round once, and none that is not planned; reports say which of how many it is."""
+    ledger = new_ledger(place)
+    plan, data = alone(rounds=3).plan, data_of("krr", USERS)
+    for number in (1, 2, 3):
+        report = collect(plan, data, out=tmp_path / str(number), ledger=place)
+        assert report.document()["guarantee"]["round"] == number
+        assert f"This is round {number} of 3. Over 3 such rounds: ε = " in report.statement()
+        assert ("round", f"{number} of 3") in report.summary()
+        assert f"| round | {number} of 3 |" in (tmp_path / str(number) / "report.md").read_text("utf-8")
+    before = everything_under(tmp_path)
+    with pytest.raises(RoundTaken, match=r"all 3 rounds of the plan .* were released, each once; plan more rounds to"):
+        collect(plan, data, out=tmp_path / "more", ledger=place)
+    with pytest.raises(RoundTaken, match=r"round 2 of 3 of the plan .* was released on 20.* plan more rounds\.$"):
+        collect(plan, data, out=tmp_path / "more", ledger=place, round_number=2)
+    with pytest.raises(ValueError, match="round must be at most 3, as planned, got 4"):
+        collect(plan, data, out=tmp_path / "more", ledger=place, round_number=4)
+    assert everything_under(tmp_path) == before
+    (standing,) = ledger.standings("test")
+    assert [(entry.plan, entry.round, entry.rounds) for entry in standing.entries] == [
+        (plan.fingerprint, number, 3) for number in (1, 2, 3)
+    ]
+    # Planned anew for more rounds, of which the first three are given.
+    report = collect(alone(rounds=5).plan, data, out=tmp_path / "4", ledger=place)
+    assert report.guarantee.round_number == 4
+    assert [words for _, words in standing.statement().facts if "round 3 of 3, krr" in words]
+
+
+def test_without_a_ledger_nobody_knows_which_round_is_next(tmp_path: Path) -> None:
+    """Where a plan has but one round it is that one."""
+    plan, data = alone(rounds=3).plan, data_of("krr", USERS)
+    with pytest.raises(
+        ValueError, match=r"collect: the plan has 3 rounds, and no ledger says .*; say it by --round\.$"
+    ):
+        collect(plan, data, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert collect(plan, data, out=tmp_path / "out", round_number=3).guarantee.round_number == 3
+    assert collect(alone().plan, data, out=tmp_path / "one").guarantee.round_number == 1
+
+
+def test_a_reserved_round_is_not_free(place: Path | str) -> None:
+    """Until it is taken back; whoever has reserved it goes on with it, and with no other."""
+    ledger = new_ledger(place)
+    plan = alone(rounds=2).plan
+
+    def of(number: int) -> Guarantee:
+        return Guarantee(plan, USERS + 1, round_number=number)
+
+    ledger.reserve("a", of(1))
+    ledger.reserve("a", of(1))
+    assert ledger.next_round(plan) == 2
+    with pytest.raises(
+        RoundTaken, match=r"round 1 of 2 .* is reserved by the collection a; go on .*`shuffledp ledger forget a`"
+    ):
+        ledger.reserve("b", of(1))
+    with pytest.raises(RoundTaken, match="is reserved by the collection a"):
+        ledger.book(of(1), DIGEST)
+    with pytest.raises(LedgerFailed, match=r"a was reserved for round 1 of 2 of the plan .*, got round 2 of the plan"):
+        ledger.book(of(2), DIGEST, "a")
+    ledger.give_back("a")
+    assert ledger.next_round(plan) == 1
+    ledger.reserve("c", of(1))
+    assert ledger.book(of(1), DIGEST, "c") == "c"
+    # The same messages, of which fewer turn out to hide each other, are charged as such; others are refused.
+    assert ledger.book(Guarantee(plan, USERS, round_number=1), DIGEST) != "c"
+    with pytest.raises(RoundTaken, match="was released on"):
+        ledger.book(of(1), "ff" * 32)
+    assert ledger.next_round(plan) == 2
+
+
+def test_entries_from_before_rounds_were_written_down(place: Path | str) -> None:
+    """They can be read, and nobody guesses which round of the plan they were."""
+    ledger = new_ledger(place)
+    ledger.reserve("a", alone(rounds=4))
+    ledger.settle("a", alone(rounds=4), DIGEST)
+    (event,) = [event for event in ledger._file.events() if event.kind == "settle"]
+    assert {"plan", "round", "rounds", "bundles"}.isdisjoint(event.payload)
+    (entry,) = ledger.standings("test")[0].entries
+    assert (entry.plan, entry.round, entry.round_words) == (None, None, "-")
+    plan = alone(rounds=4).plan
+    with pytest.raises(LedgerFailed, match=r"has 1 collection like this one from before rounds were .* by --round"):
+        ledger.next_round(plan)
+    ledger.demand_free(plan, 2)
+    assert ledger.next_round(alone(rounds=4, epsilon_local=0.4).plan) == 1

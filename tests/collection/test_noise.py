@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from shuffledp import CancellingNoise, Plan, amplify, collection
+from shuffledp.collection import durable
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.collect import Request, collect, run
 from shuffledp.collection.engine.engine import Engine
@@ -18,7 +20,7 @@ from shuffledp.collection.guarantee import TooWeak
 from shuffledp.collection.input.given_data import table_of
 from shuffledp.collection.manifest import Manifest
 from shuffledp.tasks import Frequency
-from tests.collection import bundled, messages_in, write_table
+from tests.collection import bundled, messages_in, new_ledger, write_table
 
 # A few plans, each on both engines and by all roles.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
@@ -63,20 +65,62 @@ def test_a_collection(engine: Engine, honest: int, options: int, tmp_path: Path)
     assert f"| noise is drawn by | the {'users' if honest else 'shuffler'} |" in told
 
 
-@pytest.mark.parametrize("honest", [0, USERS])
-def test_three_roles(honest: int, tmp_path: Path) -> None:
-    """The encoder's manifest says how many users there are; the shuffler really draws, afresh each time."""
-    plan = plan_with(honest)
+def handed_over(plan: Plan, directory: Path, name: str) -> list[Path]:
+    """By two encoders, each with half of the people."""
     halves = [values()[: USERS // 2], values()[USERS // 2 :]]
-    files = [tmp_path / f"ours{number}.messages" for number in range(2)]
+    files = [directory / f"{name}{number}.messages" for number in range(2)]
     for half, file in zip(halves, files, strict=True):
         collection.encode(plan, half, out=file)
+    return files
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_noise_is_drawn_once(keeps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn again for the same messages it averages out; a run that was killed hands on what it had drawn."""
+    plan, ledger = plan_with(0), new_ledger(tmp_path / "ledger.sqlite", "everyone")
+    files = handed_over(plan, tmp_path, "ours")
+    kept = ledger.path if keeps else None
+    with monkeypatch.context() as killed:
+        killed.setattr(durable, "rename", killed_before_its_name(tmp_path / "shuffled"))
+        with pytest.raises(KeyboardInterrupt):
+            collection.shuffle(files, out=tmp_path / "shuffled", plan=plan, ledger=kept)
+    assert not (tmp_path / "shuffled").exists()
+    drawn = messages_in(tmp_path / "shuffled.ready", 1)
+    with pytest.raises(ValueError, match="was left by a killed run of other files"):
+        collection.shuffle(files[:1], out=tmp_path / "shuffled", plan=plan, ledger=kept, allow_weaker=True)
+    collection.shuffle(files, out=tmp_path / "shuffled", plan=plan, ledger=kept)
+    assert messages_in(tmp_path / "shuffled", 1) == drawn
+    assert not (tmp_path / "shuffled.ready").exists()
+    with pytest.raises(ValueError, match=r"with other noise; use what (was released|came out) then\.$"):
+        collection.shuffle(files, out=tmp_path / "again", plan=plan, ledger=kept)
+    assert not list(tmp_path.glob("again*"))
+    assert len(ledger.standings("everyone")[0].entries) == keeps
+
+
+def killed_before_its_name(out: Path) -> Callable[[Path, Path], None]:
+    rename = durable.rename
+
+    def renamed(source: Path, target: Path) -> None:
+        if target == out:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    return renamed
+
+
+@pytest.mark.parametrize("honest", [0, USERS])
+def test_three_roles(honest: int, tmp_path: Path) -> None:
+    """The encoder's manifest says how many users there are; the shuffler really draws, afresh for other files."""
+    plan = plan_with(honest)
+    files, others = handed_over(plan, tmp_path, "ours"), handed_over(plan, tmp_path, "others")
     assert sum(Bundle.open(file).users for file in files) == USERS
     sent = sum(Bundle.open(file).messages for file in files)
     assert (sent == USERS) == (honest == 0)
-    found = [collection.shuffle(files, out=tmp_path / f"shuffled{k}", plan=plan) for k in range(2)]
+    found = [
+        collection.shuffle(given, out=tmp_path / f"shuffled{k}", plan=plan) for k, given in enumerate((files, others))
+    ]
     if honest:
-        assert found == [sent, sent]
+        assert found == [sent, sum(Bundle.open(file).messages for file in others)]
     else:
         assert min(found) > sent
         drawn = [len(set(messages_in(tmp_path / f"shuffled{k}", 1))) for k in range(2)]

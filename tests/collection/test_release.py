@@ -20,7 +20,9 @@ from shuffledp import Plan, collection
 from shuffledp.collection import durable
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.guarantee import TooWeak
+from shuffledp.collection.ledger import RoundTaken
 from shuffledp.collection.role import releaser
+from shuffledp.collection.shuffle_record import ShuffledBefore
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.sampling.random import source_of
 from shuffledp.tasks import Frequency, OverTime, Task
@@ -82,6 +84,11 @@ def test_all_days_together_are_the_one_collection(plan: Plan, tmp_path: Path, mo
     released(tmp_path, plan)
     assert len(draws) == 1
     files = [file for day, count in enumerate(EVENTS) for file in encoded(tmp_path, plan, day, count)]
+    with pytest.raises(ShuffledBefore, match="were shuffled before"):
+        collection.shuffle(files, out=tmp_path / "once", plan=plan)
+    # What people send is no secret before the noise is drawn: encoded again, it is the same.
+    (tmp_path / "again").mkdir()
+    files = [file for day, count in enumerate(EVENTS) for file in encoded(tmp_path / "again", plan, day, count)]
     collection.shuffle(files, out=tmp_path / "once", plan=plan)
     days = [numbers_of(plan, tmp_path / "public" / f"day-{day:05d}") for day in range(len(EVENTS))]
     assert sorted(itertools.chain(*days)) == numbers_of(plan, tmp_path / "once")
@@ -376,15 +383,27 @@ def test_plans_that_cannot_be_released_day_by_day(plan: Plan, match: str, tmp_pa
 
 
 def test_all_days_are_paid_for_once(tmp_path: Path) -> None:
-    """By the shuffler on the first day, and by nobody again; another release of the same plan is another one."""
+    """By the shuffler on the first day, and by nobody again; another release of the same round is refused."""
     ledger = new_ledger(tmp_path / "ledger.sqlite")
     released(tmp_path, POISSON, ledger=ledger.path)
     collection.estimate(POISSON, tmp_path / "public", out=tmp_path / "result", ledger=ledger.path)
     (entry,) = ledger.standings("test")[0].entries
     assert entry.recipe.users == POISSON.users
     (tmp_path / "again").mkdir()
-    released(tmp_path / "again", POISSON, EVENTS[:1], ledger=ledger.path)
-    assert len(ledger.standings("test")[0].entries) == 2
+    with pytest.raises(RoundTaken, match="a round is released once"):
+        released(tmp_path / "again", POISSON, EVENTS[:1], ledger=ledger.path)
+    assert not (tmp_path / "again" / "public").exists()
+    (entry,) = ledger.standings("test")[0].entries
+    assert (entry.plan, entry.round) == (POISSON.fingerprint, 1)
+
+
+def test_a_release_that_lost_its_state_draws_no_second_noise(tmp_path: Path) -> None:
+    """The same files with other noise: even without a ledger this machine remembers them."""
+    released(tmp_path, POISSON, EVENTS[:1])
+    other: dict[str, Any] = {"state": tmp_path / "other", "out": tmp_path / "other-public"}
+    with pytest.raises(ShuffledBefore, match="these files were shuffled before, with other noise"):
+        collection.release(encoded(tmp_path, POISSON, 0, EVENTS[0]), plan=POISSON, day=0, **other)
+    assert not (tmp_path / "other-public").exists()
 
 
 def test_a_ledger_that_refuses_keeps_the_day_back(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +24,12 @@ from shuffledp.array import Bytes
 from shuffledp.collection import bundle, external_sort, shuffling
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.guarantee import Guarantee, TooWeak
-from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger import Ledger, RoundTaken
 from shuffledp.collection.lot import USERS, Lot
 from shuffledp.collection.manifest import Manifest
+from shuffledp.collection.shuffle_record import ShuffledBefore
 from shuffledp.planner.plan_file import Plan
-from tests.collection import bundled, data_of, everything_under, messages_in, plan_of, write_table
+from tests.collection import bundled, data_of, everything_under, messages_in, new_ledger, plan_of, write_table
 
 # Many bundles of a few plans.
 pytestmark = pytest.mark.usefixtures("each_curve_once", "no_pictures")
@@ -248,13 +254,116 @@ def test_messages_of_another_round_are_refused(tmp_path: Path) -> None:
     path = write_table(tmp_path / "data.parquet", value=data_of("krr", 1000))
     collection.encode(plan, path, "value", out=tmp_path / "second.messages", round_number=2)
     with pytest.raises(ValueError, match="another round"):
-        collection.shuffle([tmp_path / "second.messages"], out=tmp_path / "shuffled", plan=plan)
+        collection.shuffle([tmp_path / "second.messages"], out=tmp_path / "shuffled", plan=plan, round_number=1)
     collection.shuffle([tmp_path / "second.messages"], out=tmp_path / "shuffled", plan=plan, round_number=2)
     with pytest.raises(ValueError, match="another plan or round"):
-        collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out")
+        collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out", round_number=1)
     collection.estimate(plan, tmp_path / "shuffled", out=tmp_path / "out", round_number=2)
+    # Nobody has to say it again: the messages tell.
+    collection.shuffle([tmp_path / "second.messages"], out=tmp_path / "same", plan=plan)
+    report = collection.estimate(plan, tmp_path / "same", out=tmp_path / "result")
+    assert report.guarantee.round_number == 2
+    assert "This is round 2 of 2." in report.statement()
+    assert ("round", "2 of 2") in report.summary()
+    with pytest.raises(ValueError, match=r"encode: the plan has 2 rounds, and no ledger says .*; say it by --round\.$"):
+        collection.encode(plan, path, "value", out=tmp_path / "third.messages")
     with pytest.raises(ValueError, match="round must be at most 2"):
         collection.encode(plan, path, "value", out=tmp_path / "third.messages", round_number=3)
+
+
+# --- a round is released once -------------------------------------------------------------------------------------
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_a_round_is_shuffled_once_from_all_its_files(tmp_path: Path, place: Path | str) -> None:
+    """The difference of two releases would be the late file's messages, which nobody hides."""
+    ledger = new_ledger(place)
+    first, late = encoded(tmp_path, 1), encoded(tmp_path, 2)
+    kept: dict[str, Any] = {"plan": PLAN, "ledger": place}
+    collection.shuffle([first], out=tmp_path / "one", **kept)
+    before = everything_under(tmp_path)
+    for files in ([first, late], [late], [late, first]):
+        with pytest.raises(
+            RoundTaken, match=r"ledger: round 1 of 1 of the plan .* was released on 20.*; encode late ones for the next"
+        ):
+            collection.shuffle(files, out=tmp_path / "two", **kept)
+    assert everything_under(tmp_path) == before
+    collection.shuffle([first], out=tmp_path / "again", **kept)
+    assert contents(tmp_path / "again") == contents(tmp_path / "one")
+    (entry,) = ledger.standings("test")[0].entries
+    ids = hashlib.sha256(Bundle.open(first).id.encode()).hexdigest()
+    assert (entry.plan, entry.round, entry.rounds, entry.bundles) == (PLAN.fingerprint, 1, 1, ids)
+    assert Manifest.read(tmp_path / "one").bundles == ids
+
+
+@pytest.mark.parametrize("plan", [PLAN, None])
+def test_without_a_ledger_files_are_still_not_shuffled_with_others(tmp_path: Path, plan: Plan | None) -> None:
+    """This user's machine remembers them; files that were never shuffled are another matter."""
+    first, second, third = (encoded(tmp_path, number) for number in (1, 2, 3))
+    collection.shuffle([first, second], out=tmp_path / "one", plan=plan)
+    before = everything_under(tmp_path)
+    for files in ([first], [first, second, third], [second, third]):
+        with pytest.raises(ShuffledBefore, match=r"of the [123] files were shuffled before, .*; give all files of a"):
+            collection.shuffle(files, out=tmp_path / "two", plan=plan, allow_weaker=True)
+    assert everything_under(tmp_path) == before
+    collection.shuffle([second, first], out=tmp_path / "again", plan=plan)
+    assert contents(tmp_path / "again") == contents(tmp_path / "one")
+    collection.shuffle([third], out=tmp_path / "other", plan=plan, allow_weaker=True)
+
+
+def test_the_estimator_refuses_a_second_release_of_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what the manifest says of the files, whatever the shufflers remember."""
+    first, late = encoded(tmp_path, 1), encoded(tmp_path, 2)
+    for name, files in {"one": [first], "two": [first, late]}.items():
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / f"state-{name}"))
+            collection.shuffle(files, out=tmp_path / name)
+    ledger = new_ledger(tmp_path / "ledger.sqlite")
+    for out in ("result", "told-again"):
+        collection.estimate(PLAN, tmp_path / "one", out=tmp_path / out, ledger=ledger.path)
+    with pytest.raises(RoundTaken, match="a round is released once"):
+        collection.estimate(PLAN, tmp_path / "two", out=tmp_path / "no", ledger=ledger.path)
+    assert not (tmp_path / "no").exists()
+    assert len(ledger.standings("test")[0].entries) == 1
+
+
+def test_other_people_with_the_same_messages_are_another_release(tmp_path: Path) -> None:
+    """A few different messages are often the same: a ledger must not take them for what it has booked."""
+    found = []
+    for name in ("a", "b"):
+        collection.shuffle([given_bundle(tmp_path / name, [[1], [2]], users=2)], out=tmp_path / f"{name}-out")
+        found.append(Manifest.read(tmp_path / f"{name}-out"))
+    assert found[0].sha256 == found[1].sha256
+    assert found[0].digest != found[1].digest
+    # As of older versions, which said nothing of files.
+    plain = dataclasses.replace(found[0], bundles="")
+    assert plain.digest == dataclasses.replace(found[1], bundles="").digest
+    (tmp_path / "old").mkdir()
+    plain.write(tmp_path / "old")
+    assert json.loads((tmp_path / "old" / "_manifest.json").read_text("utf-8"))["version"] == 3
+    assert Manifest.read(tmp_path / "old") == plain
+
+
+def test_of_overlapping_shuffles_at_once_one_succeeds(tmp_path: Path, place: Path | str) -> None:
+    """The ledger decides when it is written, not when it is read."""
+    new_ledger(place)
+    files = [encoded(tmp_path, number) for number in range(4)]
+    start = threading.Barrier(3)
+
+    def attempt(number: int) -> bool:
+        start.wait(60)
+        try:
+            collection.shuffle([files[0], files[number]], out=tmp_path / f"out{number}", plan=PLAN, ledger=place)
+        except RoundTaken:
+            return False
+        return True
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sorted(pool.map(attempt, (1, 2, 3))) == [False, False, True]
+    assert len(list(tmp_path.glob("out*"))) == 1
 
 
 # --- count what is read -------------------------------------------------------------------------------------------
@@ -400,6 +509,6 @@ def test_runs_on_disk_are_removed_with_what_a_killed_shuffler_left(
     monkeypatch.setattr(shuffling, "COUNTED_BYTES", 0)
     collection.shuffle([encoded(tmp_path, 1)], out=tmp_path / "shuffled")
     (room,) = seen
-    assert room.parent.name.startswith("shuffled.unfinished-")
+    assert room.parent.name.startswith("shuffled.ready.unfinished-")
     assert everything_under(tmp_path / "shuffled") == ["_manifest.json", "messages-00000.parquet"]
     assert pq.read_table(tmp_path / "shuffled").num_rows == 1000

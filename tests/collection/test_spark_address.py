@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import deque
 from pathlib import Path
 
@@ -214,3 +215,24 @@ def test_windows_at_an_address_are_released_once(spark: Spark, tmp_path: Path) -
     assert {path.parent.name for path in found[0] if path.name == "too-few"} == {"window-100"}
     assert len(messages_in(tmp_path / "out" / "window-0" / "messages", 5)) == ROWS
     assert [entry.state for entry in ledger.standings("test")[0].entries] == ["released"]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_every_window_is_a_round(spark: Spark, tmp_path: Path, keeps: bool) -> None:
+    """Two are planned: the third stops the stream, unless it has too few users, who need no round."""
+    times = [1] * ROWS + [101] * ROWS + [201] * 5 + [301] * ROWS + [401]
+    columns = {"value": data_of("oue", len(times)), "time": pa.array(times, pa.timestamp("s"))}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    batch = spark.session.read.parquet(f"file:{tmp_path}/rows.parquet")
+    plan = plan_of("oue", users=ROWS, epsilon_local=0.5, epsilon=0.3, rounds=2)
+    ledger = new_ledger(tmp_path / "ledger.sqlite").path if keeps else None
+    windows = sdp.spark.Windows(plan, "value", "time", 100, f"file:{tmp_path}/waiting", tmp_path / "out", ledger=ledger)
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match=r"all 2 rounds of the plan|the plan has 2 rounds, and 2 windows in .* were released"
+        ):
+            windows(batch, 0)
+    told = {path.parent.name: json.loads(path.read_text("utf-8")) for path in tmp_path.glob("out/*/report.json")}
+    assert {name: one["guarantee"]["round"] for name, one in told.items()} == {"window-0": 1, "window-100": 2}
+    assert (tmp_path / "out" / "window-200" / "too-few").exists()
+    assert not (tmp_path / "out" / "window-300").exists()

@@ -32,6 +32,7 @@ def found(spark: Spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     write_table(room / "data.parquet", value=data_of("oue", ROWS), who=range(ROWS))
     rows = spark.session.read.parquet(f"file:{room}/data.parquet")
     sdp.spark.encode(rows, PLAN, "value", secret=KEY).write.parquet(f"file:{room}/messages")
+    sdp.spark.encode(rows, PLAN, "value").write.parquet(f"file:{room}/late")
     command = [sys.executable, "-m", "tests.collection.connect_owner", str(room)]
     environment = plain_environment() | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     with (room / "log").open("wb") as log:
@@ -49,6 +50,12 @@ def test_messages_are_shuffled_and_estimated(found: dict[str, Any]) -> None:
     assert found["rows"] == [[text, count] for text, count in sorted(counts.items())]
     again = PLAN.mechanism.estimate(PLAN.mechanism.unpack(wanted))
     np.testing.assert_allclose(found["estimate"], again.value, rtol=1e-12)
+
+
+def test_messages_are_not_shuffled_again_with_others(found: dict[str, Any]) -> None:
+    """Neither together with late ones nor some of them."""
+    assert found["union"].startswith("shuffle: 1 of the 2 files were shuffled before, together with others")
+    assert found["some"].startswith("shuffle: expected all messages from encode, or unions of them, got a Limit of")
 
 
 @pytest.mark.parametrize("name", ["encode", "keyed", "collect"])

@@ -23,6 +23,7 @@ from shuffledp.collection.cluster.frame_table import FrameTable
 from shuffledp.collection.cluster.row_identity import BUCKETS
 from shuffledp.collection.engine.engine import EngineFailed
 from shuffledp.collection.engine.spark_engine import Spark
+from shuffledp.collection.shuffle_record import ShuffledBefore
 from shuffledp.errors import ShuffledpError
 from shuffledp.planner.plan_file import Plan
 from shuffledp.sampling.random import KeyedSource
@@ -120,6 +121,47 @@ def test_wide_messages_are_cut_into_ranges(
     assert max(sizes) < 3 * ROWS / len(sizes)
     cuts = [exact_shuffle.cuts_of(one, 5, ROWS).texts for one in (encoded, encoded.repartition(3))]
     assert cuts[0].tolist() == cuts[1].tolist()
+
+
+def test_a_round_is_shuffled_once_from_all_its_frames(
+    spark: Spark, frames: dict[str, DataFrame], tmp_path: Path
+) -> None:
+    """By what each of them is labelled with, through unions and files; the same ones again are the same messages."""
+    plan = plan_of("krr-wide", population=str(tmp_path), rounds=2)
+    first, second = (sdp.spark.encode(frames["krr-wide"], plan, "value", round_number=2) for _ in range(2))
+    shuffled = sdp.spark.shuffle(first)
+    for other in (first.union(second), second.union(first)):
+        with pytest.raises(ShuffledBefore, match=r"^shuffle: 1 of the 2 files were shuffled before, together with"):
+            sdp.spark.shuffle(other)
+    for some in (first.filter("count > 1"), first.limit(5), second.union(second.sample(0.5))):
+        with pytest.raises(ValueError, match="expected all messages from encode, or unions of them, got a"):
+            sdp.spark.shuffle(some)
+    with pytest.raises(ValueError, match="got ones that were shuffled already"):
+        sdp.spark.shuffle(shuffled)
+    first.write.parquet(f"file:{tmp_path}/first")
+    stored = spark.session.read.parquet(f"file:{tmp_path}/first")
+    assert multiset(sdp.spark.shuffle(stored)) == multiset(shuffled)
+    with pytest.raises(ShuffledBefore):
+        sdp.spark.shuffle(stored.union(second))
+    report = sdp.spark.estimate(sdp.spark.shuffle(second), plan, allow_weaker=True)
+    assert report.guarantee.round_number == 2
+    with pytest.raises(ValueError, match="another plan or round"):
+        sdp.spark.estimate(shuffled, plan, round_number=1)
+    with pytest.raises(ValueError, match=r"encode: the plan has 2 rounds, .*; say it by --round"):
+        sdp.spark.encode(frames["krr-wide"], plan, "value")
+
+
+# What Spark leaves open when it is handed a table.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed:ResourceWarning")
+def test_the_shufflers_noise_is_drawn_once(frames: dict[str, DataFrame], tmp_path: Path) -> None:
+    """A data frame has its noise whenever it is computed; a second one of the same messages would average it out."""
+    mechanism = sdp.CancellingNoise(40, rate=0.6, shape=2.0, ratio=0.8, honest=0)
+    plan = sdp.Plan(sdp.tasks.Frequency(40), mechanism, users=ROWS, epsilon=90.0, delta=0.1, population=str(tmp_path))
+    encoded = sdp.spark.encode(frames["oue"], plan, "value")
+    shuffled = sdp.spark.shuffle(encoded, plan)
+    assert multiset(shuffled) == multiset(shuffled)
+    with pytest.raises(ShuffledBefore, match=r"these files were shuffled before, with other noise; use what came out"):
+        sdp.spark.shuffle(encoded, plan)
 
 
 def test_a_fingerprint_is_a_sum_of_hashes(frames: dict[str, DataFrame]) -> None:

@@ -34,7 +34,12 @@ def test_every_command_of_the_page_works(
     commands = [line.partition("#")[0].split() for kind, text in BLOCKS if not kind for line in text.splitlines()]
     assert {command[1] for command in commands} == {"plan", "collect", "encode", "shuffle", "estimate", "ledger"}
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
+    # The page shows several ways to collect the one round of its plan: whoever goes one of them has not gone another.
+    for name in ("one.sqlite", "apart.sqlite"):
+        assert run("ledger", "create", "--ledger", name, "--population", "visitors").status == 0
     for _, *arguments in commands:
+        if arguments[0] in ("shuffle", "estimate") or "--user" in arguments:
+            arguments = [*arguments, "--ledger", "one.sqlite" if "--user" in arguments else "apart.sqlite"]
         if arguments[0] == "estimate":
             arguments = ["result2" if word == "result" else word for word in arguments]
         if arguments[0] == "shuffle":

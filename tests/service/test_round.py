@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from shuffledp import CancellingNoise, Plan, PureDUMP, collection, tasks
 from shuffledp.collection import durable, message
 from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.guarantee import TooWeak
-from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger import Ledger, RoundTaken
 from shuffledp.collection.manifest import Manifest
 from shuffledp.service import batch_mixing, opening
 from shuffledp.service.campaign import Campaign
@@ -31,7 +32,7 @@ from shuffledp.service.sealing import Sealing
 from shuffledp.service.store import Accepted, Piece, Round, State
 from tests.collection import messages_in
 from tests.oracle import hpke
-from tests.service import ANALYST, SHUFFLER, campaign_of, plan_for
+from tests.service import ANALYST, COLOURS, SHUFFLER, campaign_of, plan_for
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -239,6 +240,32 @@ def test_a_budget_refuses_a_campaign(tmp_path: Path) -> None:
     place = Place.of(tmp_path / "shuffler")
     assert place.store().accepted() == []
     assert keys_in(place) == []
+
+
+def test_a_round_is_released_once_under_one_ledger(tmp_path: Path) -> None:
+    """It stands there with its plan and number: neither another campaign nor the roles release it again."""
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    plan = plan_for(USERS, minimum=30, rounds=2)
+    shuffler = Shuffler(tmp_path, campaign_of(plan), ledger.path)
+    reports = shuffler.reports([0, 1] * 20)
+    for report in [*reports, *reports]:
+        assert shuffler.post(report)
+    assert shuffler.turn() is State.FORGOTTEN
+    assert BatchRecord.read(shuffler.campaign, shuffler.round().statement or b"").manifest.users == USERS
+    first, second = ledger.standings("everyone")[0].entries
+    assert (first.plan, first.round, first.rounds, first.state) == (plan.fingerprint, 1, 2, "released")
+    assert (second.plan, second.round, second.state) == (plan.fingerprint, 2, "reserved")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(RoundTaken, match=r"round 1 of 2 of the plan .* was released on"):
+        Shuffler(tmp_path / "other", campaign_of(plan), ledger.path)
+    collection.encode(plan, pa.array([*COLOURS] * 10), out=tmp_path / "late.messages", round_number=1)
+    with pytest.raises(RoundTaken, match="was released on"):
+        collection.shuffle([tmp_path / "late.messages"], out=tmp_path / "late", plan=plan, ledger=ledger.path)
+    # The same messages, opened and read, are no second release.
+    receive(shuffler.campaign, ANALYST, shuffler.place.batch(shuffler.round()), out=tmp_path / "opened")
+    report = collection.estimate(plan, tmp_path / "opened", out=tmp_path / "r", ledger=ledger.path)
+    assert report.guarantee.round_number == 1
+    assert len(ledger.standings("everyone")[0].entries) == 2
 
 
 def test_a_restored_copy_without_keys_expires(shuffler: Shuffler) -> None:

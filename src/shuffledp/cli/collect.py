@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +12,9 @@ import typer
 from shuffledp import collection, figure
 from shuffledp.cli import options, report as report_option, show
 from shuffledp.cli.bars import Bars
-from shuffledp.cli.ledger import LedgerGiven, NoLedger, kept
+from shuffledp.cli.ledger import LedgerGiven, NoLedger, Round, kept
 from shuffledp.cli.source import Origin, takes_input
-from shuffledp.collection import result
+from shuffledp.collection import bundle, result
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.cluster.file_system import is_address
 from shuffledp.collection.cluster.frame_source import frame_of, is_for_spark
@@ -21,6 +22,7 @@ from shuffledp.collection.collect import collect
 from shuffledp.collection.engine.engine import Engine
 from shuffledp.collection.engine.register import running
 from shuffledp.collection.engine.spark_engine import Spark
+from shuffledp.collection.ledger import chosen_round
 from shuffledp.collection.manner import CONFIDENCE
 from shuffledp.collection.report import Report
 from shuffledp.document import json_text
@@ -30,6 +32,10 @@ from shuffledp.service.sealing import Sealing
 from shuffledp.tasks.adjustment import WAYS
 from shuffledp.tasks.given import lines_of
 
+NEVER_AGAIN = (
+    "The promise holds if these files are never shuffled again together with others, here or elsewhere: the difference "
+    "would show what the others sent."
+)
 Reservation = Annotated[
     str | None, typer.Option("--reservation", help="From `ledger reserve`: settle it with those who came.")
 ]
@@ -45,7 +51,13 @@ Results = Annotated[
     Path | None, typer.Option("--results", help="Write the table of estimates here, too: .csv, .parquet or .json.")
 ]
 Weaker = Annotated[bool, typer.Option("--allow-weaker", help="Go on even if too few users miss the target.")]
-Round = Annotated[int, typer.Option("--round", help="Which of the plan's rounds this is.")]
+RoundOfMessages = Annotated[
+    int | None,
+    typer.Option("--round", help="Which of the plan's rounds this is; by default the one the messages are of."),
+]
+RoundEncoded = Annotated[
+    int | None, typer.Option("--round", help="Which of the plan's rounds this is; needed where it has several.")
+]
 Drawn = Annotated[
     bool, typer.Option("--drawn", help="The input is a sample that was drawn already; nobody may learn who is in it.")
 ]
@@ -75,7 +87,7 @@ def command(
     no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a collection that was killed.")] = False,
-    round_number: Round = 1,
+    round_number: Round = None,
     drawn: Drawn = False,
     report_file: report_option.Report = None,
     options_file: OptionsFile = None,
@@ -108,7 +120,7 @@ def encode(
     plan: PlanFile,
     source: Origin,
     out: Annotated[Path, typer.Option("--out", help="A new file of messages, for the shuffler.")],
-    round_number: Round = 1,
+    round_number: RoundEncoded = None,
     drawn: Drawn = False,
     seal: Seal = None,
     mechanism_file: options.MechanismFile = None,
@@ -119,7 +131,7 @@ def encode(
     users = collection.encode(
         chosen, source.paths, source.columns, out=out, user=source.user, rows_per_user=source.rows_per_user,
         round_number=round_number, drawn=drawn, rules=source.rules, delimiter=source.delimiter, gather=source.gather,
-        wrapper=_sealing(seal, round_number), progress=Bars(),
+        wrapper=_sealing("encode", seal, round_number), progress=Bars(),
     )  # fmt: skip
     messages = Bundle.open(out).messages
     if json:
@@ -140,7 +152,7 @@ def shuffle(
     no_ledger: NoLedger = False,
     reservation: Reservation = None,
     allow_weaker: Weaker = False,
-    round_number: Round = 1,
+    round_number: RoundOfMessages = None,
     sealed: Annotated[
         Path | None, typer.Option("--sealed", metavar="CAMPAIGN", help="With --plan: the messages are sealed to it.")
     ] = None,
@@ -156,7 +168,7 @@ def shuffle(
     book = None if plan is None else kept("shuffle", ledger, no_ledger, Plan.load(plan))
     messages = collection.shuffle(
         inputs, out=out, plan=plan, ledger=book, reservation=reservation, allow_weaker=allow_weaker,
-        round_number=round_number, wrapper=_sealing(sealed, round_number), progress=Bars(),
+        round_number=round_number, wrapper=_sealing("shuffle", sealed, round_number, inputs), progress=Bars(),
     )  # fmt: skip
     if json:
         typer.echo(json_text({"messages": messages, "out": str(out)}))
@@ -164,6 +176,8 @@ def shuffle(
         typer.echo(f"{messages:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in.")
         if plan is None:
             typer.echo("Without --plan it was not looked at whether they are enough, and no ledger was kept.")
+        if book is None:
+            typer.echo(NEVER_AGAIN)
 
 
 def release(
@@ -177,7 +191,7 @@ def release(
     ledger: LedgerGiven = None,
     no_ledger: NoLedger = False,
     allow_weaker: Weaker = False,
-    round_number: Round = 1,
+    round_number: RoundOfMessages = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -206,7 +220,7 @@ def estimate(
     no_ledger: NoLedger = False,
     reservation: Reservation = None,
     allow_weaker: Weaker = False,
-    round_number: Round = 1,
+    round_number: RoundOfMessages = None,
     report_file: report_option.Report = None,
     options_file: OptionsFile = None,
     confidence: options.Confidence = CONFIDENCE,
@@ -251,9 +265,15 @@ def _asked(who: str, file: Path | None) -> tuple[str, ...] | None:
     return None if file is None else lines_of(file, who)
 
 
-def _sealing(campaign: Path | None, round_number: int) -> Sealing | None:
-    """How messages are sealed, where a campaign says to whom."""
-    return None if campaign is None else Sealing(Campaign.load(campaign), round_number)
+def _sealing(who: str, file: Path | None, round_number: int | None, messages: Sequence[Path] = ()) -> Sealing | None:
+    """How messages are sealed, where a campaign says to whom; messages that are there tell their round."""
+    if file is None:
+        return None
+    campaign = Campaign.load(file)
+    for path in messages if round_number is None else ():
+        found = Sealing.of_messages(campaign, Bundle.open(bundle.files_of(path)[0]).plan)
+        return found or Sealing(campaign, campaign.plan.round_numbers[0])
+    return Sealing(campaign, chosen_round(who, campaign.plan, round_number, None))
 
 
 def _rows(

@@ -16,9 +16,9 @@ from shuffledp.cli import options, report as report_option, show as shown
 from shuffledp.cli.once import OnceEach
 from shuffledp.collection.account import RESERVED
 from shuffledp.collection.guarantee import Guarantee
-from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger import Ledger, chosen_round
 from shuffledp.collection.ledger_place import LedgerAddress
-from shuffledp.collection.standing import Standing
+from shuffledp.collection.standing import PLAN_DIGITS, Standing
 from shuffledp.document import json_text, typed
 from shuffledp.planner.plan_file import Plan
 
@@ -30,6 +30,10 @@ LedgerGiven = Annotated[
     ),
 ]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Keep no ledger.")]
+Round = Annotated[
+    int | None,
+    typer.Option("--round", help="Which of the plan's rounds this is; by default the ledger's next free one."),
+]
 Population = Annotated[str, typer.Argument(metavar="POPULATION", help="The people, as plans call them.")]
 
 app = typer.Typer(
@@ -137,6 +141,7 @@ def budget(
 def reserve(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.")],
     file: LedgerGiven = None,
+    round_number: Round = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:
@@ -144,13 +149,16 @@ def reserve(
     ledger, chosen = _ledger(file), Plan.load(plan)
     warnings = ledger.warnings(chosen)
     warn(warnings)
-    guarantee, id_ = Guarantee(chosen, chosen.users), Ledger.new_id()
+    number, id_ = chosen_round("ledger", chosen, round_number, ledger), Ledger.new_id()
+    guarantee = Guarantee(chosen, chosen.users, round_number=number)
     ledger.reserve(id_, guarantee)
     if json:
-        told = {"reservation": id_, "users": chosen.users, "epsilon": guarantee.value.upper, "delta": chosen.delta}
-        typer.echo(json_text(told | {"warnings": warnings}))
+        told = {"reservation": id_, "round": number, "users": chosen.users, "epsilon": guarantee.value.upper}
+        typer.echo(json_text(told | {"delta": chosen.delta, "warnings": warnings}))
     else:
-        typer.echo(f"Reserved for {chosen.users:,} users; hand --reservation {id_} to the shuffler or the estimator.")
+        which = "" if chosen.rounds == 1 else f"{chosen.round_words(number)} "
+        hand = f"hand --reservation {id_} to the shuffler or the estimator."
+        typer.echo(f"Reserved {which}for {chosen.users:,} users; {hand}")
 
 
 @app.command()
@@ -212,12 +220,13 @@ def _print(standing: Standing) -> None:
     else:
         title = f"{standing.population}: nothing was collected ({most})"
     table = Table(box=None, pad_edge=False)
-    for name in ("when (UTC)", "task", "mechanism", "users", "ε alone", "state"):
+    for name in ("when (UTC)\nplan, round", "task", "mechanism", "users", "ε alone", "state"):
         table.add_column(name, overflow="fold", no_wrap=name.startswith("when"))
     for entry in standing.entries:
         when = entry.started[: len("2026-01-01T00:00")].replace("T", " ")
         users, alone = entry.recipe.crowd_words(), shown.epsilon(entry.epsilon, 4)
-        cells = (when, entry.task, entry.mechanism, users, alone, entry.state)
+        plan = "- -" if entry.plan is None else f"{entry.plan[:PLAN_DIGITS]} {entry.round_words}"
+        cells = (f"{when}\n{plan}", entry.task, entry.mechanism, users, alone, entry.state)
         table.add_row(*map(Text, cells))
     console = Console(soft_wrap=True)
     console.print(Text(title, style="italic"))

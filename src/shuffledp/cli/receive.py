@@ -9,7 +9,7 @@ import typer
 
 from shuffledp.cli import options
 from shuffledp.cli.bars import Bars
-from shuffledp.cli.collect import Round
+from shuffledp.cli.collect import RoundOfMessages as Round
 from shuffledp.cli.send import Url
 from shuffledp.cli.shuffler_option import CampaignFile
 from shuffledp.document import json_text
@@ -27,7 +27,7 @@ def command(
         Path | None, typer.Option("--input", help="The directory from `shuffle`; without it, fetch from the shuffler.")
     ] = None,
     url: Url = None,
-    round_number: Round = 1,
+    round_number: Round = None,
     mechanism_file: options.MechanismFile = None,
     json: options.Json = False,
 ) -> None:

@@ -47,6 +47,13 @@ class Entry:
     """Names the messages that were released."""
     minimum: int | None = None
     """The fewest users with whom the plan's target was to be met; None where that was all who were planned for."""
+    plan: str | None = None
+    """The fingerprint of the plan; None, as are ``round`` and ``rounds``, in entries of older versions."""
+    round: int | None = None
+    rounds: int | None = None
+    """How many rounds the plan has."""
+    bundles: str | None = None
+    """A hash of the ids of the files that were shuffled; None where the messages came otherwise."""
 
     @property
     def users(self) -> int:
@@ -56,6 +63,11 @@ class Entry:
     def mechanism(self) -> str:
         """Its name."""
         return str(self.recipe.document()["mechanism"]["name"])
+
+    @property
+    def round_words(self) -> str:
+        """Such as "3 of 52"; "-" where it was not written down."""
+        return "-" if self.round is None else f"{self.round:,} of {self.rounds:,}"
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -101,6 +113,14 @@ class Account:
     def of(self, population: str) -> tuple[Entry, ...]:
         """The collections of one population."""
         return tuple(entry for entry in self.entries.values() if entry.population == population)
+
+    def of_plan(self, plan: str) -> dict[int, Entry]:
+        """The first collection of each round of a plan, by the plan's fingerprint."""
+        found: dict[int, Entry] = {}
+        for entry in self.entries.values():
+            if entry.plan == plan and entry.round is not None:
+                found.setdefault(entry.round, entry)
+        return found
 
     def known(self, population: str) -> str:
         """A registered population's name; a sentence for any other."""
@@ -169,7 +189,7 @@ class _Reading:
         self.entries[payload["id"]] = Entry(
             payload["id"], RESERVED, event.time, None, payload["population"], payload["task"],
             Recipe.read(payload["recipe"]), float(payload["epsilon"]), float(payload["delta"]), payload["software"],
-            minimum=payload.get("minimum"),
+            minimum=payload.get("minimum"), **_round_in(payload),
         )  # fmt: skip
 
     def _settle(self, event: Event) -> None:
@@ -178,7 +198,15 @@ class _Reading:
         self.entries[before.id] = replace(
             before, state=RELEASED, released=event.time, recipe=Recipe.read(payload["recipe"]),
             epsilon=float(payload["epsilon"]), software=payload["software"], digest=payload["digest"],
+            bundles=payload.get("bundles"), **_round_in(payload),
         )  # fmt: skip
+
+
+def _round_in(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan and round that an event names; nothing where it names none."""
+    if "plan" not in payload:
+        return {}
+    return {"plan": str(payload["plan"]), "round": int(payload["round"]), "rounds": int(payload["rounds"])}
 
 
 def account_of(place: object, events: Iterable[Event]) -> Account:

@@ -113,6 +113,11 @@ def write_to(file: BinaryIO, lot: Lot, batches: Iterable[Bytes]) -> None:
     file.write(hashed.digest())
 
 
+def hash_of(ids: Iterable[str]) -> str:
+    """One name for a set of bundles, from their ids."""
+    return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
+
+
 def files_of(path: Path) -> list[Path]:
     """The bundles of a directory in order of their names; a file stands for itself."""
     if path.is_file():

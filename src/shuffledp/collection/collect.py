@@ -25,7 +25,7 @@ from shuffledp.collection.input.drawn_table import DrawnTable
 from shuffledp.collection.input.given_data import named, prepared, table_of
 from shuffledp.collection.input.table import Table
 from shuffledp.collection.job import JOB, MESSAGES, REPORT, Job, Start
-from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger import Ledger, chosen_round
 from shuffledp.collection.ledger_place import LedgerAddress, place_of
 from shuffledp.collection.lot import Lot
 from shuffledp.collection.manner import CONFIDENCE, USUAL, Manner
@@ -51,7 +51,7 @@ def collect(
     ledger: str | os.PathLike[str] | None = None,
     allow_weaker: bool = False,
     resume: bool = False,
-    round_number: int = 1,
+    round_number: int | None = None,
     drawn: bool = False,
     rules: Rules = STRICT,
     delimiter: str | None = None,
@@ -74,14 +74,15 @@ def collect(
     ``gather`` all rows of a user are one list, where the task takes lists. ``out`` is a new directory for messages,
     estimates and report. ``engine`` is "embedded" (this process), "spark" or a running engine; ``ledger`` the path of
     the ledger of what was given, None to keep none. ``allow_weaker`` goes on even if too few users miss the target;
-    ``resume`` goes on with one that was killed. ``round_number`` says which of the plan's rounds this is. Where the
-    plan draws the users out of more people, the data are of all of them, and some are drawn here, secretly; with
-    ``drawn`` the data are of those who were drawn already, and nobody may learn who they are. ``options`` are those
-    that the report is to tell, by label or number, where the task is frequency: of a domain of any size only these are
-    read. ``confidence`` is how sure each interval is to hold the truth. ``post`` asks for post-processing, which stands
-    beside the estimates: "non-negative", "adds-up" (to the users) or "consistent". ``key`` names what tells the rows of
-    a data frame of Spark apart. ``progress`` is told how far it is. A search, such as that of heavy hitters, runs all
-    its rounds one after the other, each in a directory ``round-1``, … of its own.
+    ``resume`` goes on with one that was killed. ``round_number`` says which of the plan's rounds this is: by default
+    the next one that the ledger has free; without a ledger a plan of several rounds needs it. Where the plan draws the
+    users out of more people, the data are of all of them, and some are drawn here, secretly; with ``drawn`` the data
+    are of those who were drawn already, and nobody may learn who they are. ``options`` are those that the report is to
+    tell, by label or number, where the task is frequency: of a domain of any size only these are read. ``confidence``
+    is how sure each interval is to hold the truth. ``post`` asks for post-processing, which stands beside the
+    estimates: "non-negative", "adds-up" (to the users) or "consistent". ``key`` names what tells the rows of a data
+    frame of Spark apart. ``progress`` is told how far it is. A search, such as that of heavy hitters, runs all its
+    rounds one after the other, each in a directory ``round-1``, … of its own.
 
     Whoever calls this sees the raw data: ``encode``, ``shuffle`` and ``estimate`` divide that trust.
 
@@ -141,7 +142,8 @@ class Request:
     ledger: Path | LedgerAddress | None = None
     allow_weaker: bool = False
     resume: bool = False
-    round_number: int = 1
+    round_number: int | None = None
+    """Which of the plan's rounds it is; None is the next one that is free in the ledger."""
     drawn: bool = False
     rules: Rules = STRICT
     asking: Asking | None = None
@@ -174,7 +176,7 @@ def run(request: Request, engine: Engine) -> Report:
     if job is None:
         job, guarantee = _begun(request, engine, ledger)
     else:
-        guarantee = _guarantee(job.plan, job.rows, request.table, job.start.draws)
+        guarantee = _guarantee(job.plan, job.start.round_number, job.rows, request.table, job.start.draws)
         guarantee.demand(request.allow_weaker)
     with job.alone(), _kept(job, ledger):
         if ledger is not None:
@@ -189,7 +191,8 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
     """A new job, if all values are good and the target is met."""
     plan, table, draws = request.plan, request.table, request.draws
     asked = request.asked.numbers()
-    plan.identity(request.round_number)
+    if ledger is None or request.round_number is not None:
+        chosen_round("collect", plan, request.round_number, None)
     engine.prepare()
     source = table.fingerprint()
     # All of them, drawn or not: what is said of a bad value must not depend on who was.
@@ -197,15 +200,20 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
     rows = engine.check(table, column)
     if rows == 0:
         raise ValueError(f"input: expected at least one row, got none in {table.place}.")
-    guarantee = _guarantee(plan, rows, table, draws)
+    guarantee = _guarantee(plan, None, rows, table, draws)
     guarantee.demand(request.allow_weaker)
+    # After that: too few users need no round.
+    number = chosen_round("collect", plan, request.round_number, ledger)
+    guarantee = guarantee.in_round(number)
+    if ledger is not None:
+        ledger.demand_free(plan, number)
     if ledger is not None and request.ahead > 1:
         ledger.demand_room(guarantee, request.ahead)
     tally = engine.counted(table, column) if request.rules.changes else Tally()
     head = None if ledger is None else ledger.head().document()
     start = Start(
         plan,
-        request.round_number,
+        number,
         request.columns,
         source,
         rows,
@@ -219,13 +227,13 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
     return Job.begin(request.out, start, engine.name), guarantee
 
 
-def _guarantee(plan: Plan, rows: int, table: Table, draws: bool) -> Guarantee:
-    """What is promised to the users who are all rows, or will be drawn out of them."""
+def _guarantee(plan: Plan, number: int | None, rows: int, table: Table, draws: bool) -> Guarantee:
+    """What is promised in a round to the users who are all rows, or will be drawn out of them."""
     if not draws:
-        return Guarantee(plan, rows, table.per_person, by_id=table.by_id)
+        return Guarantee(plan, rows, table.per_person, by_id=table.by_id, round_number=number)
     planned = plan.schedule
     users = min(rows, planned.expected) if planned.rate is None else math.floor(planned.rate * rows)
-    return Guarantee(plan, users, table.per_person, rows, table.by_id)
+    return Guarantee(plan, users, table.per_person, rows, table.by_id, round_number=number)
 
 
 @contextmanager
@@ -278,7 +286,7 @@ def _demand_same(job: Job, request: Request, engine: Engine, ledger: Ledger | No
     began = job.start
     same = {
         "plan": (began.plan, request.plan),
-        "round": (began.round_number, request.round_number),
+        "round": (began.round_number, began.round_number if request.round_number is None else request.round_number),
         "column": (began.columns, request.columns),
         "input": (dict(began.source), request.table.fingerprint()),
         "engine": (job.engine, engine.name),

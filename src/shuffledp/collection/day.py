@@ -65,7 +65,7 @@ class DayManifest:
     @classmethod
     def read(cls, directory: Path) -> Self:
         """From the directory of the day's messages; a sentence if there is none."""
-        found = cls(**manifest.fields_in(directory, cls, FORMAT, VERSION))
+        found = cls(**manifest.fields_in(directory, cls, FORMAT, {VERSION: ()}))
         if found.width < 1:
             raise ValueError(f"messages: {directory / manifest.NAME} is damaged: expected a width of at least 1.")
         return found

@@ -196,6 +196,8 @@ class Guarantee:
     """Whether a column of the input says whose the rows are."""
     set_aside: int = 0
     """How many more came than the users who can be relied on: people who hide nobody."""
+    round_number: int | None = field(default=None, compare=False)
+    """Which of the plan's rounds this is; None where nobody says."""
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -230,6 +232,12 @@ class Guarantee:
             found, colluding=found.colluding + lost, drawn_from=drawn["of"], rate=drawn.get("rate"), drawn=asked,
             failure=schedule.failure,
         )  # fmt: skip
+
+    def in_round(self, round_number: int) -> Guarantee:
+        """The same of this round of the plan, with all that is computed already."""
+        result = replace(self, round_number=round_number)
+        vars(result).update({name: value for name, value in vars(self).items() if name != "round_number"})
+        return result
 
     def came(self, users: int) -> Guarantee:
         """The same of as many as were drawn here; where coins decided, that changes no promise but of who is known."""
@@ -340,6 +348,8 @@ class Guarantee:
         """The promise of this round for people who must defend it, with all planned rounds beside it."""
         plan, drawn = self.plan, self.schedule.is_sampled
         all_rounds = [("all planned rounds", epsilon_is(self.epsilon))] if plan.rounds > 1 else []
+        if plan.rounds > 1 and self.round_number is not None:
+            all_rounds = [("round", f"{self.round_number:,} of {plan.rounds:,}"), *all_rounds]
         facts = [
             ("task", plan.task.name),
             ("population", plan.population),
@@ -391,6 +401,7 @@ class Guarantee:
             "theorem": self.value.theorem,
             "certified": self.value.certified,
             "guarantee": self.value.guarantee,
+            "round": self.round_number,
             "rounds": self.plan.rounds,
             **self._drawn(),
             "epsilon_all_rounds": self.epsilon,

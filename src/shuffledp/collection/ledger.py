@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,8 +24,8 @@ from shuffledp.collection.ledger_database import LedgerDatabase
 from shuffledp.collection.ledger_file import LedgerFile
 from shuffledp.collection.ledger_place import LedgerAddress, place_of
 from shuffledp.collection.spending import Spending
-from shuffledp.collection.standing import Standing
-from shuffledp.collection.witness import Witness, data_directory
+from shuffledp.collection.standing import DAY, PLAN_DIGITS, Standing
+from shuffledp.collection.witness import Sighting, Witness, data_directory
 from shuffledp.planner.plan_file import Plan
 from shuffledp.version import __version__
 
@@ -36,6 +36,10 @@ DEFAULT_DELTA = 1e-9
 FILE_VARIABLE, FILE_NAME = "SHUFFLEDP_LEDGER", "ledger.sqlite"
 
 Payload = Mapping[str, Any]
+
+
+class RoundTaken(LedgerFailed):
+    """The round was released before, or is reserved; nothing was written."""
 
 
 class Ledger:
@@ -132,6 +136,36 @@ class Ledger:
 
         self._write(decide)
 
+    def next_round(self, plan: Plan) -> int:
+        """Returns the first round of a plan that is neither released nor reserved; a sentence where there is none."""
+        account = self._read()
+        taken, name = account.of_plan(plan.fingerprint), normal_name(plan.population)
+        mechanism = Recipe.of(plan, plan.users).mechanism
+        unnumbered = [
+            entry for entry in account.of(name)
+            if entry.plan is None and (entry.task, entry.recipe.mechanism) == (plan.task.name, mechanism)
+        ]  # fmt: skip
+        if unnumbered:
+            plural = "s" if len(unnumbered) > 1 else ""
+            raise LedgerFailed(
+                f"{WHO}: {self.path} has {len(unnumbered)} collection{plural} like this one from before rounds were "
+                f"written down; say which round this is by --round."
+            )
+        for number in plan.round_numbers:
+            if number not in taken:
+                return number
+        waiting = [taken[number] for number in plan.round_numbers if taken[number].state == RESERVED]
+        if waiting or len(plan.round_numbers) == 1:
+            raise self._taken(plan, (waiting or [taken[plan.round_numbers[0]]])[0])
+        raise RoundTaken(
+            f"{WHO}: all {plan.rounds} rounds of the plan {plan.fingerprint[:PLAN_DIGITS]} were released, each once; "
+            f"plan more rounds to go on."
+        )
+
+    def demand_free(self, plan: Plan, round_number: int) -> None:
+        """Stop where a round is released or reserved already, before any work is done for it."""
+        self._demand_round(self._read(), Guarantee(plan, plan.users, round_number=round_number), None)
+
     def demand_room(self, guarantee: Guarantee, rounds: int) -> None:
         """Stop where the budget does not allow so many collections like this one: none of them may be in vain."""
         self._spending.learn(guarantee)
@@ -151,7 +185,8 @@ class Ledger:
     def settle(self, id_: str, guarantee: Guarantee, digest: str) -> None:
         """The messages named by ``digest`` are about to be seen: the reservation becomes those who really came.
 
-        Fewer users count more than was reserved, more count less. Saying the same again changes nothing.
+        Fewer users count more than was reserved, more count less. Saying the same again changes nothing. A round that
+        another collection has released is refused.
         """
         self._spending.learn(guarantee)
 
@@ -169,10 +204,14 @@ class Ledger:
 
         self._write(decide)
 
-    def book(self, guarantee: Guarantee, digest: str, reservation: str | None = None) -> str:
+    def book(
+        self, guarantee: Guarantee, digest: str, reservation: str | None = None, bundles: str | None = None
+    ) -> str:
         """Reserve and settle at once what a role hands on, or settle its ``reservation``; returns the collection's id.
 
-        Messages that are already booked for the same people and under the same promise are not counted again.
+        Messages that are already booked for the same people and under the same promise are not counted again. Others
+        of a round that was released are refused: whoever sees both learns what the files have sent that are in only
+        one of them. ``bundles`` is a hash of the ids of all files that were shuffled.
         """
         self._spending.learn(guarantee)
         id_ = self.new_id()
@@ -187,9 +226,10 @@ class Ledger:
                     return []
             if reserved is not None and reserved.state == RESERVED:
                 found = reserved.id
-                return self._settled(account, reserved.id, guarantee, digest)
+                return self._settled(account, reserved.id, guarantee, digest, bundles)
             found = id_
-            return [self._reservation(account, id_, guarantee), _settlement(id_, guarantee, digest)]
+            reservation_made = self._reservation(account, id_, guarantee, digest, bundles)
+            return [reservation_made, _settlement(id_, guarantee, digest, bundles)]
 
         self._write(decide)
         return found
@@ -274,13 +314,13 @@ class Ledger:
         """Go on with a ledger that is not the one last seen here; that stays written in it."""
         account = self._account()
         try:
-            seen = self._witness.last()
+            seen = self._lost(account, self._witness.last(), self._witness.everywhere(account.head.ledger))
         except LedgerFailed:
             seen = None
         else:
-            if seen is None or account.contains(seen):
+            if seen is None:
                 raise LedgerFailed(f"{WHO}: there is nothing to accept: {self.path} is the ledger last seen there.")
-        last = None if seen is None else seen.document()
+        last = None if seen is None else seen.head.document()
         head = None
         while head is None:
             head = self._file.extend(self._account().head, [_event(accounts.ACCEPT, last=last)], {})
@@ -306,14 +346,30 @@ class Ledger:
         # Before the file: others may go on meanwhile, and never back.
         seen = self._witness.last()
         account = self._account()
+        known = self._witness.everywhere(account.head.ledger)
+        if self._lost(account, None, known) is not None:
+            # Which ledger it is was known only from the file: somebody may have gone on since.
+            account = self._account()
         if seen is not None and not account.contains(seen):
             raise LedgerFailed(
                 f"{WHO}: {self.path} is not what was last seen there, a ledger of {seen.entries} entries: it was "
                 f"replaced, restored or edited; bring that one back, or run `shuffledp ledger accept`."
             )
-        if seen is None or account.head.entries > seen.entries:
+        if (lost := self._lost(account, None, known)) is not None:
+            raise LedgerFailed(
+                f"{WHO}: {self.path} is a copy of a ledger that has gone on since, to {lost.head.entries} entries at "
+                f"{lost.place}: what was given there is missing here; use that one, or run `shuffledp ledger accept`."
+            )
+        if not self._witness.knows(account.head.ledger) or account.head.entries > known[0].head.entries:
             self._witness.remember(account.head)
+        elif seen is None or account.head.entries > seen.entries:
+            self._witness.remember_here(account.head)
         return account
+
+    def _lost(self, account: Account, seen: Head | None, known: Sequence[Sighting]) -> Sighting | None:
+        """The first sighting that the ledger does not go on from: of this place, or of its id anywhere."""
+        here = [] if seen is None else [Sighting(str(self.path), seen)]
+        return next((each for each in [*here, *known] if not account.contains(each.head)), None)
 
     def _write(self, decide: Callable[[Account], list[Payload]]) -> None:
         """Write what follows from the ledger as it stands when it is written; no lock is held while deciding."""
@@ -336,6 +392,9 @@ class Ledger:
         hashes, contents = self._spending.computed(account.curves)
         if not contents:
             return
+        if hashes and not self._witness.is_home(account.head.ledger):
+            # A look at a copy must not put it ahead of the ledger itself.
+            return
         payloads = [_event(accounts.CURVES, curves=hashes)] if hashes else []
         with suppress(LedgerFailed):
             head = self._file.extend(account.head, payloads, contents, wait=False)
@@ -350,9 +409,57 @@ class Ledger:
             raise LedgerFailed(f"{WHO}: there is no collection {id_} in {self.path}.")
         return account.entries[id_]
 
-    def _reservation(self, account: Account, id_: str, guarantee: Guarantee) -> Payload:
+    def _demand_round(
+        self,
+        account: Account,
+        guarantee: Guarantee,
+        own: Entry | None,
+        digest: str | None = None,
+        bundles: str | None = None,
+    ) -> None:
+        """Refuse a round that another collection has, unless that released the very same messages."""
+        plan, number = guarantee.plan, guarantee.round_number
+        if number is None:
+            return
+        if own is not None and own.plan is not None and (own.plan, own.round) != (plan.fingerprint, number):
+            raise LedgerFailed(
+                f"{WHO}: collection {own.id} was reserved for round {own.round_words} of the plan "
+                f"{own.plan[:PLAN_DIGITS]}, got round {number} of the plan {plan.fingerprint[:PLAN_DIGITS]}; give the "
+                f"reservation of this one."
+            )
+        taken = account.of_plan(plan.fingerprint).get(number)
+        if taken is None or (own is not None and taken.id == own.id) or (digest is not None and taken.digest == digest):
+            return
+        raise self._taken(plan, taken, bundles)
+
+    def _taken(self, plan: Plan, entry: Entry, bundles: str | None = None) -> RoundTaken:
+        assert entry.round is not None, "rounds are found by their number"
+        words = f"{plan.round_words(entry.round)} of the plan {plan.fingerprint[:PLAN_DIGITS]}"
+        if entry.state == RESERVED:
+            return RoundTaken(
+                f"{WHO}: {words} is reserved by the collection {entry.id}; go on with that one, by --resume or "
+                f"--reservation, or take it back by `shuffledp ledger forget {entry.id}`, if nothing was seen."
+            )
+        when = f"{WHO}: {words} was released on {(entry.released or entry.started)[:DAY]}"
+        if bundles is not None and bundles == entry.bundles:
+            return RoundTaken(f"{when} from the same files, with other noise; use what was released then.")
+        more = "or plan more rounds" if plan.rounds == len(plan.round_numbers) else "or plan another search"
+        return RoundTaken(
+            f"{when}, and a round is released once, from all its files together; encode late ones for the next round, "
+            f"{more}."
+        )
+
+    def _reservation(
+        self,
+        account: Account,
+        id_: str,
+        guarantee: Guarantee,
+        digest: str | None = None,
+        bundles: str | None = None,
+    ) -> Payload:
         plan = guarantee.plan
         population = account.known(plan.population)
+        self._demand_round(account, guarantee, None, digest, bundles)
         if plan.ledger:
             self._demand(account, Head.read("plan", plan.ledger), "plan")
         self._afford(account, population, guarantee.recipe)
@@ -360,10 +467,12 @@ class Ledger:
         return _event(
             accounts.RESERVE, id=id_, population=population, task=plan.task.name, recipe=guarantee.recipe.document(),
             epsilon=told(guarantee.value.upper), delta=plan.delta, software=__version__,
-            **({} if plan.minimum is None else {"minimum": plan.minimum}),
+            **({} if plan.minimum is None else {"minimum": plan.minimum}), **_round_told(guarantee),
         )  # fmt: skip
 
-    def _settled(self, account: Account, id_: str, guarantee: Guarantee, digest: str) -> list[Payload]:
+    def _settled(
+        self, account: Account, id_: str, guarantee: Guarantee, digest: str, bundles: str | None = None
+    ) -> list[Payload]:
         """The settlement of a reservation; nothing, if it is already settled so."""
         before = self._entry(account, id_)
         if account.known(guarantee.plan.population) != before.population:
@@ -377,6 +486,7 @@ class Ledger:
                     f"promise than that of {guarantee.users}; what was given cannot be written anew."
                 )
             return []
+        self._demand_round(account, guarantee, before, digest, bundles)
         if not before.recipe.drawn_alike(guarantee.recipe):
             raise LedgerFailed(
                 f"{WHO}: collection {id_} was reserved for {before.recipe.asked} people drawn from "
@@ -385,7 +495,7 @@ class Ledger:
             )
         self._afford(account, before.population, guarantee.recipe, before)
         self._prepare(account, before.population, guarantee.recipe, before)
-        return [_settlement(id_, guarantee, digest)]
+        return [_settlement(id_, guarantee, digest, bundles)]
 
     def _afford(self, account: Account, population: str, recipe: Recipe, reserved: Entry | None = None) -> None:
         """Refuse a collection that would exceed the budget; one that was granted may become smaller."""
@@ -422,8 +532,33 @@ def _event(kind: str, **payload: Any) -> Payload:
     return {"kind": kind, "time": datetime.now(UTC).isoformat(timespec="seconds"), **payload}
 
 
-def _settlement(id_: str, guarantee: Guarantee, digest: str) -> Payload:
+def chosen_round(who: str, plan: Plan, given: int | None, ledger: Ledger | None) -> int:
+    """Returns the round that is collected: the one that is given, or the next free one of the ledger.
+
+    Where no ledger is kept nobody knows which is next: then a plan of one round is the only one that says it.
+    """
+    if given is not None:
+        plan.identity(given)
+        return given
+    if ledger is not None:
+        return ledger.next_round(plan)
+    if len(plan.round_numbers) == 1:
+        return plan.round_numbers[0]
+    raise ValueError(
+        f"{who}: the plan has {plan.rounds} rounds, and no ledger says which of them is next; say it by --round."
+    )
+
+
+def _round_told(guarantee: Guarantee) -> Payload:
+    """The plan and round for an event; nothing where no round is said."""
+    if guarantee.round_number is None:
+        return {}
+    plan = guarantee.plan
+    return {"plan": plan.fingerprint, "round": guarantee.round_number, "rounds": plan.rounds}
+
+
+def _settlement(id_: str, guarantee: Guarantee, digest: str, bundles: str | None) -> Payload:
     return _event(
         accounts.SETTLE, id=id_, recipe=guarantee.recipe.document(), epsilon=told(guarantee.value.upper),
-        digest=digest, software=__version__,
+        digest=digest, software=__version__, **({"bundles": bundles} if bundles else {}), **_round_told(guarantee),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +25,8 @@ from shuffledp.planner.plan_file import Plan
 
 NAME = "_manifest.json"
 """Whoever reads the directory as a table passes over names that begin so."""
-FORMAT, VERSION = "shuffledp shuffled messages", 3
+FORMAT, VERSION, WITHOUT_BUNDLES = "shuffledp shuffled messages", 4, 3
+"""The older version, without ``bundles``, is that of messages that were not shuffled from files."""
 LONGEST = 1 << 16
 DIGEST = b"shuffledp released messages\0"
 
@@ -52,16 +53,20 @@ class Manifest:
     """Who drew what hides the messages: the users, or the shuffler, whose messages are among these."""
     closed: str = ""
     """The ``digest`` of the same messages as the shuffler handed them on, where they were closed; empty otherwise."""
+    bundles: str = ""
+    """A hash of the ids of all files that were shuffled, as ``bundle.hash_of`` gives it; empty where there are none."""
 
     @property
     def digest(self) -> str:
-        """A name for these messages of this plan: whoever shuffles them again gets the same one.
+        """A name for these messages of this plan: whoever shuffles the same files again gets the same one.
 
         Messages keep it when they are opened, so that a ledger counts them once.
         """
         if self.closed:
             return self.closed
-        return hashlib.sha256(DIGEST + f"{self.plan}:{self.sha256}".encode()).hexdigest()
+        # Files of other people may well hold the same few different messages: they are another release.
+        files = f":{self.bundles}" if self.bundles else ""
+        return hashlib.sha256(DIGEST + f"{self.plan}:{self.sha256}{files}".encode()).hexdigest()
 
     def missing_of(self, crowd: CrowdRule) -> int:
         """How many messages there are too few or too many; a shuffler without the plan cannot tell.
@@ -93,22 +98,23 @@ class Manifest:
             raise ValueError("messages: expected at least one user who sent what is planned, got none.")
         return users
 
-    def guarantee(self, plan: Plan, refused_since: int = 0) -> Guarantee:
+    def guarantee(self, plan: Plan, round_number: int | None, refused_since: int = 0) -> Guarantee:
         """The promise to those who can be relied on to hide each other, of all who came."""
         users = self.hiding(refused_since, plan.mechanism.crowd)
-        return Guarantee(plan, users, self.per_person, set_aside=max(0, self.users - users))
+        return Guarantee(plan, users, self.per_person, set_aside=max(0, self.users - users), round_number=round_number)
 
     # --- the file ---------------------------------------------------------------------------------------------
 
     def write(self, directory: Path) -> None:
         """Into the directory of the messages."""
-        document = {"format": FORMAT, "version": VERSION} | asdict(self)
+        told = {name: value for name, value in asdict(self).items() if name != "bundles" or value}
+        document = {"format": FORMAT, "version": VERSION if self.bundles else WITHOUT_BUNDLES} | told
         (directory / NAME).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, directory: Path) -> Self:
         """From the directory of the messages; a sentence if there is none."""
-        told = fields_in(directory, cls, FORMAT, VERSION)
+        told = fields_in(directory, cls, FORMAT, {WITHOUT_BUNDLES: ("bundles",), VERSION: ()})
         if min(told["width"], told["per_person"]) < 1:
             raise ValueError(f"messages: {directory / NAME} is damaged: expected counts of at least 0.")
         return cls(**told)
@@ -157,8 +163,11 @@ def of_files(lot: Lot, directory: Path) -> Manifest:
     return made
 
 
-def fields_in(directory: Path, kind: type, form: str, version: int) -> dict[str, Any]:
-    """The fields of a manifest of this kind, from the directory of its messages: texts, and numbers that count."""
+def fields_in(directory: Path, kind: type, form: str, versions: Mapping[int, Collection[str]]) -> dict[str, Any]:
+    """The fields of a manifest of this kind, from the directory of its messages: texts, and numbers that count.
+
+    ``versions``: those that are read, each with the fields that it lacks.
+    """
     path = directory / NAME
     try:
         with open(path, "rb") as file:
@@ -172,9 +181,12 @@ def fields_in(directory: Path, kind: type, form: str, version: int) -> dict[str,
     except (ValueError, RecursionError):
         raise ValueError(f"messages: {path} is damaged: expected JSON.") from None
     known = isinstance(document, dict) and document.pop("format", None) == form
-    if not known or document.pop("version", None) != version:
-        raise ValueError(f'messages: expected {path} with "format": "{form}", version {version}, got something else.')
-    kinds = {field.name: str if field.type == "str" else int for field in fields(kind)}
+    version = document.pop("version", None) if known else None
+    if type(version) is not int or version not in versions:
+        newest = max(versions)
+        raise ValueError(f'messages: expected {path} with "format": "{form}", version {newest}, got something else.')
+    present = [field for field in fields(kind) if field.name not in versions[version]]
+    kinds = {field.name: str if field.type == "str" else int for field in present}
     if document.keys() != kinds.keys() or any(type(document[name]) is not wanted for name, wanted in kinds.items()):
         raise ValueError(f"messages: {path} is damaged: expected {', '.join(kinds)}.")
     if any(document[name] < 0 for name, wanted in kinds.items() if wanted is int):

@@ -106,8 +106,11 @@ class PromiseText:
         return f"The plan's {' and '.join(read)} were read from the data: a release of its own, which no ε here covers."
 
     def _rounds(self) -> str:
-        rounds = self.guarantee.plan.rounds
-        return "" if rounds == 1 else f"Over {rounds} such rounds: {epsilon_is(self.guarantee.epsilon)}."
+        plan, number = self.guarantee.plan, self.guarantee.round_number
+        if plan.rounds == 1:
+            return ""
+        which = "" if number is None else f"This is {plan.round_words(number)}. "
+        return f"{which}Over {plan.rounds} such rounds: {epsilon_is(self.guarantee.epsilon)}."
 
     def _so_far(self) -> str:
         """What the people gave besides, where the ledger has more of them than the plan counts."""

@@ -216,6 +216,8 @@ class Report(Readable):
         """
         held, plan = self.guarantee, self.guarantee.plan
         rounds = [] if plan.rounds == 1 else [(f"ε of all {plan.rounds:,} rounds", epsilon_text(held.epsilon, 7))]
+        if rounds and held.round_number is not None:
+            rounds.insert(0, ("round", f"{held.round_number:,} of {plan.rounds:,}"))
         drawn = held.schedule.is_sampled
         sample = [("drawn", held.schedule.words()), *held.schedule.condition(epsilon_is(held.known))] if drawn else []
         target = ("target", f"ε = {typed(plan.epsilon)}, " + ("met" if held.kept else "MISSED"))

@@ -33,7 +33,7 @@ def all_rounds(request: Request, run: Callable[[Request], Report]) -> Report:
     """Every round that is not finished yet, ``run`` one after the other; the report of the last."""
     _demand_same(request)
     plan: Plan | None = request.plan
-    number, report, last = request.round_number, None, request.out
+    number, report, last = _first_round(request), None, request.out
     while plan is not None:
         last = request.out / f"round-{number}"
         if not (last / REPORT).exists():
@@ -46,6 +46,11 @@ def all_rounds(request: Request, run: Callable[[Request], Report]) -> Report:
     if report is None:
         raise ValueError(f"collect: {request.out} already holds a finished collection; choose another directory.")
     return report
+
+
+def _first_round(request: Request) -> int:
+    """A plan of a search says itself which round it asks."""
+    return request.plan.round_numbers[0] if request.round_number is None else request.round_number
 
 
 def _demand_same(request: Request) -> None:
@@ -62,7 +67,7 @@ def _demand_same(request: Request) -> None:
     if not path.exists():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise ValueError(f"collect: expected a new or empty directory, got {out}.")
-        request.plan.identity(request.round_number)
+        request.plan.identity(_first_round(request))
         durable.make_directory(out)
         durable.write_whole(path, told.encode())
         return

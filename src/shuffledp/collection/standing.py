@@ -14,6 +14,13 @@ from shuffledp.statement.condition import NEIGHBOURS, RANDOMNESS, SHUFFLER
 from shuffledp.statement.statement import Statement
 
 DAY = len("2026-01-01")
+PLAN_DIGITS = 8
+"""Of a plan's fingerprint, as people are shown it."""
+
+
+def _round(entry: Entry) -> str:
+    """Which round of which plan an entry is, where it says so."""
+    return "" if entry.plan is None else f", plan {entry.plan[:PLAN_DIGITS]}, round {entry.round_words}"
 
 
 @dataclass(frozen=True)
@@ -59,8 +66,9 @@ class Standing:
             self.epsilon, math.inf, "composition", theorem, certified=True, guarantee=True, delta=self.delta
         )
         budget = [] if self.budget is None else [("budget", f"ε = {typed(self.budget.epsilon)}")]
-        entries = [(entry.started[:DAY], f"{entry.task}, {entry.mechanism}, {entry.recipe.crowd_words()} users, "
-                    f"{epsilon_is(entry.epsilon, 4)} alone") for entry in self.entries]  # fmt: skip
+        entries = [(entry.started[:DAY], f"{entry.task}{_round(entry)}, {entry.mechanism}, "
+                    f"{entry.recipe.crowd_words()} users, {epsilon_is(entry.epsilon, 4)} alone")
+                   for entry in self.entries]  # fmt: skip
         head = ("ledger", f"{self.head.ledger}, entry {self.head.entries}, hash {self.head.hash}")
         facts = [("population", self.population), *budget, *entries, head]
         return Statement(value, self.conditions(), command=command, facts=facts)

@@ -13,6 +13,10 @@ from shuffledp.planner.plan_file import Plan
 class Wrapper(Protocol):
     """Closes each message for whoever estimates; whoever mixes sees rows of one width and nothing else."""
 
+    @property
+    def round_number(self) -> int:
+        """The round that it is for."""
+
     def identity(self, plan: Plan, round_number: int) -> str:
         """What the closed messages of a plan's round belong to; a sentence if this is not for that plan."""
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,7 @@ from shuffledp.version import __version__
 
 FORMAT, VERSION = "shuffledp plan", 2
 IDENTITY = b"shuffledp messages of a plan\0"
+FINGERPRINT = b"shuffledp rounds of a plan\0"
 CHECK = b"shuffledp plan\0"
 SHARED = ("format", "version", "task", "mechanism", "population", "users", "rounds", "epsilon", "delta", "bound",
           "promise")  # fmt: skip
@@ -229,6 +230,26 @@ class Plan(Readable):
             "round": round_number,
         }  # fmt: skip
         return hashlib.sha256(IDENTITY + _canonical(parts)).hexdigest()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What all rounds of the plan have in common, in 64 hexadecimal digits: task, domain, mechanism, population."""
+        parts = {"task": self.task.document(), "mechanism": self.mechanism.document(), "population": self.population}
+        return hashlib.sha256(FINGERPRINT + _canonical(parts)).hexdigest()
+
+    @property
+    def round_numbers(self) -> Sequence[int]:
+        """The rounds that can be collected with this plan: all of them, but of a search the one that it asks."""
+        asked = self.task.round_asked
+        return range(1, self.rounds + 1) if asked is None else (asked,)
+
+    def round_of(self, identity: str) -> int | None:
+        """Returns the round that messages of this ``identity`` belong to; None where it is none of this plan."""
+        return next((number for number in self.round_numbers if self.identity(number) == identity), None)
+
+    def round_words(self, number: int) -> str:
+        """Such as "round 3 of 52"."""
+        return f"round {number:,} of {self.rounds:,}"
 
     @property
     def fewest(self) -> int:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from shuffledp.collection import durable
+from shuffledp.collection.ledger import chosen_round
 from shuffledp.collection.manifest import NAME, Manifest
 from shuffledp.progress import Progress
 from shuffledp.service.campaign import Campaign
@@ -30,20 +31,22 @@ def receive_from(
     *,
     out: str | os.PathLike[str],
     url: str | None = None,
-    round_number: int = 1,
+    round_number: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Manifest:
     """Fetch a round's batch, open it with the analyst's key, and tell the shuffler to delete its copy.
 
     ``out``: a new directory, for ``estimate``; what is fetched is kept beside it until it is opened, so that a killed
-    run goes on. ``url`` is by default where the campaign says; the others are as for ``receive``.
+    run goes on. ``url`` is by default where the campaign says. ``round_number`` must be given where there are several;
+    the others are as for ``receive``.
     """
     chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
     opened_by = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
+    number = chosen_round(WHO, chosen.plan, round_number, None)
     link, directory = Link(chosen.url if url is None else url), Path(out)
     shown = Progress() if progress is None else progress
-    batch = _Batch(chosen, round_number, link, opened_by.token(chosen.nonce))
+    batch = _Batch(chosen, number, link, opened_by.token(chosen.nonce))
     sealed = directory.with_name(f"{directory.name}.sealed")
     with link:
         signed = batch.kept_in(directory)
@@ -53,9 +56,7 @@ def receive_from(
             made = _done_before(directory, BatchRecord.read(chosen, signed))
         if made is None:
             batch.fetch(signed, sealed, shown)
-            made = open_batch(
-                chosen, opened_by, sealed, directory, round_number, workers, shown, {STATEMENT_NAME: signed}
-            )
+            made = open_batch(chosen, opened_by, sealed, directory, number, workers, shown, {STATEMENT_NAME: signed})
         batch.confirm(BatchRecord.read(chosen, signed))
     durable.remove_tree(sealed)
     return made

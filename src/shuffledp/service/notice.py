@@ -57,7 +57,7 @@ class BatchRecord:
     def signed(self, by: ShufflerKey) -> bytes:
         """For the analyst."""
         told = {"format": "shuffledp batch", "version": 1, "campaign": self.campaign, "round": self.number,
-                "manifest": asdict(self.manifest), "files": dict(self.files), "repeated": self.repeated,
+                "manifest": _told(self.manifest), "files": dict(self.files), "repeated": self.repeated,
                 "refused": self.refused}  # fmt: skip
         return by.signed(STATEMENT, told)
 
@@ -75,8 +75,14 @@ class BatchRecord:
         return made
 
 
+def _told(manifest: Manifest) -> dict[str, Any]:
+    """What is said of a batch: it is not of files, so that nothing is said of those."""
+    return {name: value for name, value in asdict(manifest).items() if name != "bundles"}
+
+
 def _manifest(told: Any) -> Manifest:
-    kinds = {field.name: str if field.type == "str" else int for field in fields(Manifest)}
+    named = [field for field in fields(Manifest) if field.name != "bundles"]
+    kinds = {field.name: str if field.type == "str" else int for field in named}
     if told.keys() != kinds.keys() or any(type(told[name]) is not kind for name, kind in kinds.items()):
         raise ValueError
     return Manifest(**told)

@@ -29,15 +29,16 @@ def receive(
     sealed: str | os.PathLike[str],
     *,
     out: str | os.PathLike[str],
-    round_number: int = 1,
+    round_number: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
 ) -> Manifest:
     """Open mixed messages with the analyst's key, and put them in order of their bytes, for ``estimate``.
 
     ``sealed``: the directory from the shuffler; ``out``: a new directory. Messages of another campaign or round are
-    refused. What does not open, and what is there twice, is set aside and counted: each such row takes one user off
-    those who are taken to hide each other. ``workers`` processes share the work; None takes one for each processor.
+    refused; ``round_number`` is by default the one that they were sealed for. What does not open, and what is there
+    twice, is set aside and counted: each such row takes one user off those who are taken to hide each other.
+    ``workers`` processes share the work; None takes one for each processor.
     """
     chosen = campaign if isinstance(campaign, Campaign) else Campaign.load(campaign)
     opened_by = key if isinstance(key, AnalystKey) else AnalystKey.load(key)
@@ -50,19 +51,21 @@ def open_batch(
     opened_by: AnalystKey,
     given: Path,
     directory: Path,
-    round_number: int,
+    round_number: int | None,
     workers: int | None,
     progress: Progress,
     beside: Mapping[str, bytes] | None = None,
 ) -> Manifest:
     """The same; ``beside`` are files for the directory, by their names."""
-    sealing = Sealing(chosen, round_number)
+    if round_number is not None:
+        chosen.demand_round(round_number)
     demand_new_directory(WHO, directory)
     if opened_by.private.public != chosen.analyst:
         raise ValueError(f"{WHO}: the campaign's messages are sealed to another key than the one given.")
     manifest = Manifest.read(given)
-    wanted = sealing.identity(chosen.plan, round_number), chosen.message_bytes
-    if (manifest.plan, manifest.width) != wanted:
+    sealing = Sealing.of_messages(chosen, manifest.plan)
+    right = sealing is not None and round_number in (None, sealing.round_number)
+    if sealing is None or not right or manifest.width != chosen.message_bytes:
         raise ValueError(
             f"{WHO}: the messages in {given} were sealed for another campaign or round than the one given."
         )
@@ -70,7 +73,7 @@ def open_batch(
         raise ValueError(f"{WHO}: the shuffler was to draw the noise of this plan, and did not for {given}.")
     work = _Receiving(Opener(opened_by.private, sealing.info), manifest, progress)
     with durable.whole_directory(directory) as unfinished:
-        made = work.write(given, unfinished, chosen, round_number, workers)
+        made = work.write(given, unfinished, chosen, sealing.round_number, workers)
         for name, content in (beside or {}).items():
             (unfinished / name).write_bytes(content)
     return made
@@ -98,6 +101,7 @@ class _Receiving:
         made = Manifest(
             campaign.plan.identity(round_number), width, written.messages, written.sha256, sealed.users,
             sealed.per_person, sealed.refused + self.refused, sealed.missing, sealed.noise, sealed.digest,
+            sealed.bundles,
         )  # fmt: skip
         made.write(directory)
         return made

@@ -215,7 +215,8 @@ class Keeper:
             from shuffledp.collection.guarantee import Guarantee
 
             plan = accepted.campaign.plan
-            _ledger(accepted.ledger).reserve(f"{accepted.campaign.id}-{number}", Guarantee(plan, plan.fewest))
+            held = Guarantee(plan, plan.fewest, round_number=number)
+            _ledger(accepted.ledger).reserve(f"{accepted.campaign.id}-{number}", held)
 
     def _end(self, accepted: Accepted, each: Round, now: int) -> None:
         del accepted, now
@@ -254,7 +255,8 @@ class Keeper:
 
         ledger = _ledger(accepted.ledger)
         try:
-            ledger.settle(each.name, Guarantee(accepted.campaign.plan, manifest.users), manifest.digest)
+            came = Guarantee(accepted.campaign.plan, manifest.users, round_number=each.number)
+            ledger.settle(each.name, came, manifest.digest)
         except LedgerFailed:
             if not ledger.has_released(each.name):
                 raise

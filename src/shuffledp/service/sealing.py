@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 from shuffledp.array import Bytes
 from shuffledp.planner.cost import SEAL_BYTES
@@ -21,6 +22,13 @@ class Sealing:
 
     campaign: Campaign
     round_number: int = 1
+
+    @classmethod
+    def of_messages(cls, campaign: Campaign, identity: str) -> Self | None:
+        """How messages of this ``identity`` were sealed, which tells their round; None if not for this campaign."""
+        plan = campaign.plan
+        made = (cls(campaign, number) for number in plan.round_numbers)
+        return next((one for one in made if one.identity(plan, one.round_number) == identity), None)
 
     @cached_property
     def info(self) -> bytes:

@@ -116,6 +116,10 @@ class HeavyHitters(SearchTask):
         """What this round asks; the last option of all is none of these."""
         return Candidates.below(self.values_of.code, self.survivors, self.room - 1)
 
+    @property
+    def round_asked(self) -> int:
+        return self.round
+
     def demand_round(self, number: int) -> None:
         if number != self.round:
             raise ValueError(

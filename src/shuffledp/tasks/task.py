@@ -162,6 +162,11 @@ class Task(ABC):
         del needs
         return self
 
+    @property
+    def round_asked(self) -> int | None:
+        """The only round that a plan of this task is for; None where it is for all of them."""
+        return None
+
     def demand_round(self, number: int) -> None:
         """Stop where a plan of this task is not for that round."""
         del number

@@ -16,6 +16,8 @@ from shuffledp.collection.lot import Lot
 from shuffledp.collection.manifest import NAME, Manifest, fields_in
 
 FORMAT, VERSION = "shuffledp shuffled messages of a cluster", 1
+LACKS = ("bundles",)
+"""They are those of one collection, and not of files."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,13 @@ class ClusterManifest(Manifest):
     """The address of their directory."""
 
     def write(self, directory: Path) -> None:
-        document = {"format": FORMAT, "version": VERSION} | asdict(self)
+        told = {name: value for name, value in asdict(self).items() if name not in LACKS}
+        document = {"format": FORMAT, "version": VERSION} | told
         (directory / NAME).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        return cls(**fields_in(directory, cls, FORMAT, VERSION))
+        return cls(**fields_in(directory, cls, FORMAT, {VERSION: LACKS}))
 
     @classmethod
     def of(cls, lot: Lot, files: Sequence[tuple[str, int, str]], where: str) -> Self:

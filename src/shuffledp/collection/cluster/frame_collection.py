@@ -47,7 +47,7 @@ def collect(
     ledger: str | os.PathLike[str] | None = None,
     allow_weaker: bool = False,
     resume: bool = False,
-    round_number: int = 1,
+    round_number: int | None = None,
     drawn: bool = False,
     rules: Rules = STRICT,
     options: Any = None,

@@ -13,7 +13,7 @@ from shuffledp.collection.cluster.file_system import FileSystem, is_address
 from shuffledp.collection.cluster.frame_collection import collect
 from shuffledp.collection.cluster.row_identity import quoted
 from shuffledp.collection.engine.spark_session import in_a_sentence
-from shuffledp.collection.guarantee import TooWeak
+from shuffledp.collection.guarantee import Guarantee, TooWeak
 from shuffledp.collection.job import REPORT
 from shuffledp.errors import NotApplicable
 from shuffledp.planner.plan_file import Plan
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WINDOW = "shuffledp_window"
 BATCH = "batch"
 TOO_FEW = "too-few"
+PREFIX = "window-"
 
 
 @dataclass
@@ -33,9 +34,10 @@ class Windows:
     Rows wait in the directory ``room``, the address of one that only the collecting party can read, until their window
     of ``seconds`` by the column ``time`` is over: when a row comes that is ``late`` seconds younger than its end. Then
     they are collected into ``out/window-START`` (seconds since 1970) and removed. A window of fewer users than the
-    plan's target needs releases nothing, and says so by the file ``too-few``. Rows that come later are left out. A
-    batch that Spark repeats changes nothing. ``column``, ``ledger`` and ``out``, a path or an address, as for
-    ``collect``.
+    plan's target needs releases nothing, and says so by the file ``too-few``. Every other window is a round of the
+    plan: the next one that is free in the ledger, or without one the next after the windows in ``out``; after the last
+    the stream stops. Rows that come later are left out. A batch that Spark repeats changes nothing. ``column``,
+    ``ledger`` and ``out``, a path or an address, as for ``collect``.
     """
 
     plan: Plan | str | os.PathLike[str]
@@ -81,15 +83,34 @@ class Windows:
         """A collection of one window; once."""
         places = [f"{self.room}/{name}/{WINDOW}={start}" for name in files.names(self.room)]
         places = [place for place in places if files.exists(place)]
-        out = f"{str(self.out).rstrip('/')}/window-{start}"
+        out = f"{str(self.out).rstrip('/')}/{PREFIX}{start}"
         if {REPORT, TOO_FEW}.isdisjoint(_names(files, out)):
             frame = batch.sparkSession.read.parquet(*places)
             try:
-                collect(frame, self.plan, self.column, out=out, ledger=self.ledger, resume=True)
+                collect(
+                    frame, self.plan, self.column, out=out, ledger=self.ledger, resume=True,
+                    round_number=self._round(files, frame, start),
+                )  # fmt: skip
             except (TooWeak, NotApplicable):
                 _say_too_few(files, out)
         for place in places:
             files.remove(place)
+
+    def _round(self, files: FileSystem, frame: DataFrame, start: int) -> int | None:
+        """The round of a window; None where the ledger knows it."""
+        if self.ledger is not None:
+            return None
+        place, plan = str(self.out).rstrip("/"), Plan.of(self.plan)
+        others = [name for name in _names(files, place) if name.startswith(PREFIX) and name != f"{PREFIX}{start}"]
+        released = sum(REPORT in _names(files, f"{place}/{name}") for name in others)
+        if released >= plan.rounds:
+            # Too few need no round.
+            Guarantee(plan, frame.count()).demand(allow_weaker=False)
+            raise ValueError(
+                f"windows: the plan has {plan.rounds} rounds, and {released} windows in {place} were released; plan as "
+                f"many rounds as there are to be windows."
+            )
+        return released + 1
 
 
 def _names(files: FileSystem, directory: str) -> list[str]:

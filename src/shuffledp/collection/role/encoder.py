@@ -12,6 +12,7 @@ from shuffledp.collection import bundle, durable, external_sort, kernel
 from shuffledp.collection.engine.embedded import Embedded, told
 from shuffledp.collection.input.drawn_table import DrawnTable
 from shuffledp.collection.input.given_data import named, prepared, table_of
+from shuffledp.collection.ledger import chosen_round
 from shuffledp.collection.lot import Lot
 from shuffledp.collection.wrapper import Wrapper, closed
 from shuffledp.planner.plan_file import Plan
@@ -28,7 +29,7 @@ def encode(
     out: str | os.PathLike[str],
     user: str | None = None,
     rows_per_user: int = 1,
-    round_number: int = 1,
+    round_number: int | None = None,
     drawn: bool = False,
     rules: Rules = STRICT,
     delimiter: str | None = None,
@@ -38,8 +39,9 @@ def encode(
 ) -> int:
     """The encoder: one file of messages for the rows of a table; returns how many rows.
 
-    ``plan``, ``data``, ``column``, ``user``, ``rows_per_user``, ``round_number``, ``rules``, ``delimiter`` and
-    ``gather`` as for ``collect``; ``out`` is a new file of messages, for the shuffler. The randomness is the operating
+    ``plan``, ``data``, ``column``, ``user``, ``rows_per_user``, ``rules``, ``delimiter`` and ``gather`` as for
+    ``collect``; ``round_number`` must be given where the plan has more than one round; ``out`` is a new file of
+    messages, for the shuffler. The randomness is the operating
     system's and is not kept. A file that is already there is not written again, and what a killed run left is destroyed
     first: two messages of the same people would tell more than one. Ids of users go nowhere. Where the plan draws the
     users by coins, they are tossed here; where it draws a fixed number of all people, or with ``drawn``, the data are
@@ -55,7 +57,8 @@ def encode(
     1000
     """
     chosen, path = Plan.of(plan), Path(out)
-    chosen.identity(round_number)
+    number = wrapper.round_number if round_number is None and wrapper is not None else round_number
+    number = chosen_round("encode", chosen, number, None)
     _demand_new(path)
     if not path.parent.is_dir():
         raise ValueError(f"encode: expected a directory {path.parent} to write to, but there is none.")
@@ -70,7 +73,7 @@ def encode(
     if _tosses(chosen, drawn):
         table = DrawnTable.of(table, users, chosen.schedule, os.urandom(KEY_BYTES))
         users = table.used
-    lot = closed(Lot.of(chosen, round_number, users, table.per_person), wrapper, chosen, round_number)
+    lot = closed(Lot.of(chosen, number, users, table.per_person), wrapper, chosen, number)
     encoder = kernel.Encoder(read, os.urandom(KEY_BYTES))
     with engine.progress.step("encoding", users) as advance:
         batches = encoder.part(told(table.batches(read, kernel.CHUNK_ROWS), advance), 0)

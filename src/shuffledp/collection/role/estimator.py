@@ -37,7 +37,7 @@ def estimate(
     ledger: str | os.PathLike[str] | None = None,
     reservation: str | None = None,
     allow_weaker: bool = False,
-    round_number: int = 1,
+    round_number: int | None = None,
     options: Any = None,
     confidence: float = CONFIDENCE,
     post: str | None = None,
@@ -49,9 +49,10 @@ def estimate(
     counts of all days that are there. ``out`` is a new directory for estimates and report; ``allow_weaker`` goes on
     even if too few users miss the target. Messages of another plan or round are refused; rows that are no
     messages are set aside, counted and reported. The ``ledger`` at a path is kept, if it does not have these messages
-    already: a ``reservation`` made there before is settled with those who came. ``round_number`` and ``options``
-    as for ``collect``, and so are ``confidence`` and ``post``: the same messages may be asked for other options again,
-    or told otherwise, which costs no privacy.
+    already: a ``reservation`` made there before is settled with those who came, and other messages of a round that was
+    released are refused. ``round_number`` is by default the one that the messages were encoded for. ``options``,
+    ``confidence`` and ``post`` as for ``collect``: the same messages may be asked for other options again, or told
+    otherwise, which costs no privacy.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode, shuffle
@@ -77,12 +78,13 @@ def estimate(
         return _so_far(chosen, given, directory, round_number, allow_weaker, ledger, engine, manner)
     asking = Asking.of("estimate", chosen, options)
     manifest = Manifest.read(given)
-    if manifest.plan != chosen.identity(round_number) or manifest.width != mechanism.message_bytes:
-        raise ValueError(f"estimate: the messages in {given} were made for another plan or round than the one given.")
+    number = _round(chosen, round_number, manifest.plan, given)
+    if manifest.width != mechanism.message_bytes:
+        raise _of_another(given)
     if manifest.noise != noise_of(mechanism):
         raise ValueError(f"estimate: the shuffler was to draw the noise of this plan, and did not for {given}.")
     total = engine.aggregate(mechanism, given, manifest.messages, asking.reading)
-    guarantee = manifest.guarantee(chosen, total.refused)
+    guarantee = manifest.guarantee(chosen, number, total.refused)
     guarantee.demand(allow_weaker)
     result = asking.reading.finish(total.statistic, manifest.users_read(total.messages, mechanism.crowd))
     quantities = manner.quantities(asking, result)
@@ -94,7 +96,21 @@ def estimate(
     report = Report(
         guarantee, result, quantities, PARTIES_APART, engine.name, counts=counts, asked=asking.count, manner=manner
     )
-    return _written(report, directory, ledger, manifest.digest, reservation)
+    return _written(report, directory, ledger, manifest.digest, reservation, manifest.bundles)
+
+
+def _round(plan: Plan, given: int | None, identity: str, where: Path) -> int:
+    """The plan's round that messages belong to; a sentence where it is another one than was given, or of none."""
+    if given is not None:
+        plan.identity(given)
+    found = plan.round_of(identity)
+    if found is None or given not in (None, found):
+        raise _of_another(where)
+    return found
+
+
+def _of_another(where: Path) -> ValueError:
+    return ValueError(f"estimate: the messages in {where} were made for another plan or round than the one given.")
 
 
 def _written(
@@ -103,29 +119,30 @@ def _written(
     ledger: str | os.PathLike[str] | None,
     digest: str,
     reservation: str | None = None,
+    bundles: str | None = None,
 ) -> Report:
     """The report in its directory, after the ledger was told."""
     plan = report.guarantee.plan
     with durable.whole_directory(directory) as unfinished:
         if ledger is not None:
             kept = Ledger(ledger)
-            kept.book(report.guarantee, digest, reservation)
+            kept.book(report.guarantee, digest, reservation, bundles)
             report = replace(report, standing=kept.standings(plan.population, plan.delta)[0])
         report.write(unfinished)
     return report
 
 
 def _so_far(
-    plan: Plan, given: Path, directory: Path, round_number: int, allow_weaker: bool,
+    plan: Plan, given: Path, directory: Path, round_number: int | None, allow_weaker: bool,
     ledger: str | os.PathLike[str] | None, engine: Embedded, manner: Manner,
 ) -> Report:  # fmt: skip
     """The running counts of all days that were released."""
     calendar, released, mechanism, task = Calendar.of("estimate", plan), days.released(given), plan.mechanism, plan.task
     assert isinstance(task, OverTime), "that is what has a calendar"
-    same = (released[0].plan, released[0].width) == (plan.identity(round_number), mechanism.message_bytes)
-    if not same or len(released) > calendar.tree.values:
-        raise ValueError(f"estimate: the messages in {given} were made for another plan or round than the one given.")
-    guarantee = Guarantee(plan, plan.users)
+    number = _round(plan, round_number, released[0].plan, given)
+    if released[0].width != mechanism.message_bytes or len(released) > calendar.tree.values:
+        raise _of_another(given)
+    guarantee = Guarantee(plan, plan.users, round_number=number)
     guarantee.demand(allow_weaker)
     total = np.zeros(calendar.tree.nodes, dtype=np.int64)
     with engine.progress.step("aggregating", sum(each.messages for each in released)) as advance:

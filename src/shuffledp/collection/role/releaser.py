@@ -22,11 +22,11 @@ from typing import Any, Self
 import numpy as np
 
 from shuffledp.array import Bytes
-from shuffledp.collection import bundle, day as days, durable, kernel, message, shuffling
+from shuffledp.collection import bundle, day as days, durable, kernel, message, shuffle_record, shuffling
 from shuffledp.collection.bundle import Bundle
 from shuffledp.collection.day import Calendar, DayManifest
 from shuffledp.collection.guarantee import Guarantee
-from shuffledp.collection.ledger import Ledger
+from shuffledp.collection.ledger import Ledger, chosen_round
 from shuffledp.collection.lot import Lot
 from shuffledp.planner.plan_file import Plan
 from shuffledp.progress import Progress
@@ -68,7 +68,7 @@ def release(
     out: str | os.PathLike[str],
     ledger: str | os.PathLike[str] | None = None,
     allow_weaker: bool = False,
-    round_number: int = 1,
+    round_number: int | None = None,
     progress: Progress | None = None,
 ) -> ReleasedDay:
     """The shuffler of counts over time: what is over on this day, into the public directory.
@@ -76,7 +76,8 @@ def release(
     ``inputs`` are files from ``encode`` of the people whose event was on this ``day``, named as in the plan's domain;
     none on a day without events. ``state`` is the shuffler's own directory, ``out`` the public one; both are those of
     the days before. Days come in order, each once. The ``ledger`` at a path is charged for all days on the first one.
-    A call that was killed is repeated as it was, and releases what it had drawn. ``round_number`` as for ``collect``.
+    A call that was killed is repeated as it was, and releases what it had drawn. ``round_number`` is by default that of
+    the days before or of the files; on a first day without any it is as for ``collect``.
 
     >>> import pyarrow, tempfile
     >>> import shuffledp as sdp
@@ -92,17 +93,16 @@ def release(
     (0, ('0', '1'))
     """
     chosen, own, public = Plan.of(plan), Path(state), Path(out)
-    calendar, identity = Calendar.of(WHO, chosen), chosen.identity(round_number)
-    number = chosen.task.domain.place(WHO, day)
-    guarantee = Guarantee(chosen, chosen.users)
-    guarantee.demand(allow_weaker)
+    calendar, number = Calendar.of(WHO, chosen), chosen.task.domain.place(WHO, day)
+    Guarantee(chosen, chosen.users).demand(allow_weaker)
     bundles = [Bundle.open(file) for path in inputs for file in bundle.files_of(Path(path))]
     with _alone(own, public):
         _tidy(own)
         before = Kept.last(own)
         _demand_next(before, number, own, public, chosen.task.domain.label)
-        _demand_messages(bundles, Lot.of(chosen, round_number, 0, 1), before, number)
-        todays = Day(calendar, identity, number, bundles, Progress() if progress is None else progress)
+        lot, guarantee = _of_round(chosen, round_number, before, bundles, ledger)
+        _demand_messages(bundles, lot, before, number)
+        todays = Day(calendar, lot.plan, number, bundles, Progress() if progress is None else progress)
         if before is None or before.day != number:
             todays.draw(own, before)
         else:
@@ -112,6 +112,8 @@ def release(
         if ledger is not None:
             # What is public cannot be taken back; days after the first have the name of the first, and are paid for.
             Ledger(ledger).book(guarantee, made.digest)
+        if bundles:
+            shuffle_record.remember(WHO, lot.plan, [each.id for each in bundles], made.digest, drawn=True)
         with durable.whole_directory(days.place(public, number)) as unfinished:
             for file in sorted(drawn.iterdir()):
                 with open(file, "rb") as source, open(unfinished / file.name, "wb") as target:
@@ -190,7 +192,7 @@ class Day:
             ).write(unfinished / PUBLIC)  # fmt: skip
             ids = [each.id for each in self.bundles]
             known = sorted([*ids, *(before.bundles if before is not None else [])])
-            Kept(self.identity, release, self.number, waiting, known, _hash_of(ids)).write(unfinished)
+            Kept(self.identity, release, self.number, waiting, known, bundle.hash_of(ids)).write(unfinished)
 
     def count(self) -> None:
         """What is set aside, of a day that is drawn already."""
@@ -298,6 +300,16 @@ def _demand_next(before: Kept | None, number: int, own: Path, public: Path, labe
         raise ValueError(f"{WHO}: {there} is not what was released on that day; give the --out of the days before.")
 
 
+def _of_round(
+    plan: Plan, given: int | None, before: Kept | None, bundles: Sequence[Bundle], ledger: str | os.PathLike[str] | None
+) -> tuple[Lot, Guarantee]:
+    """The round: the one that is given, or that of the days before, or that of the messages, or the next free one."""
+    known = [before.plan] if before is not None else [each.plan for each in bundles[:1]]
+    found = next((plan.round_of(identity) for identity in known), None) if given is None else given
+    number = chosen_round(WHO, plan, found, None if ledger is None else Ledger(ledger))
+    return Lot.of(plan, number, 0, 1), Guarantee(plan, plan.users, round_number=number)
+
+
 def _demand_messages(bundles: Sequence[Bundle], lot: Lot, before: Kept | None, number: int) -> None:
     """All files are of this plan's round, of people with one event each, and were never given before.
 
@@ -316,9 +328,5 @@ def _demand_messages(bundles: Sequence[Bundle], lot: Lot, before: Kept | None, n
         if each.id in seen or each.id in earlier:
             raise ValueError(f"{WHO}: the messages of {each.path} were given already; each file must be given once.")
         seen.add(each.id)
-    if before is not None and again and _hash_of(seen) != before.given:
+    if before is not None and again and bundle.hash_of(seen) != before.given:
         raise ValueError(f"{WHO}: this day was drawn already, from other files; give those that it was drawn from.")
-
-
-def _hash_of(ids: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()

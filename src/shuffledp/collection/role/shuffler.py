@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -11,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from shuffledp.array import Bytes
-from shuffledp.collection import bundle, durable, kernel, shuffling
+from shuffledp.collection import bundle, durable, kernel, shuffle_record, shuffling
 from shuffledp.collection.bundle import Bundle
+from shuffledp.collection.chain import LedgerFailed
+from shuffledp.collection.guarantee import Guarantee, TooWeak
 from shuffledp.collection.ledger import Ledger
 from shuffledp.collection.lot import SHUFFLER, noise_of
 from shuffledp.collection.manifest import Manifest
@@ -30,19 +34,23 @@ def shuffle(
     ledger: str | os.PathLike[str] | None = None,
     reservation: str | None = None,
     allow_weaker: bool = False,
-    round_number: int = 1,
+    round_number: int | None = None,
     wrapper: Wrapper | None = None,
     progress: Progress | None = None,
 ) -> int:
     """The shuffler: the messages of all encoders in order of their bytes; returns how many.
 
     ``inputs`` are files from ``encode``, all of one plan and round, and ``out`` is a new directory. No plan is needed,
-    unless it says that the shuffler draws the noise: then it is drawn here, and mixed with the messages. Shuffling the
-    same messages again draws other noise, and whoever sees both learns more: the ledger charges for both.
+    unless it says that the shuffler draws the noise: then it is drawn here, once, and mixed with the messages.
     With one, rows that are no messages of it are set aside and counted, fewer users than the target needs are not
     handed on, unless ``allow_weaker``, and the ``ledger`` at a path is kept: a ``reservation`` made there before is
-    settled with those who came. ``round_number`` as for ``collect``. Messages that were closed by a ``wrapper`` are
-    mixed as they are, and the noise that is drawn here is closed in the same way.
+    settled with those who came. ``round_number`` is by default the round that the files were encoded for. Messages that
+    were closed by a ``wrapper`` are mixed as they are, and the noise that is drawn here is closed in the same way.
+
+    A round is shuffled once, from all its files together: whoever sees what came of some of them, and of the same ones
+    with a late one, has the late one's messages. Exactly the same files may be shuffled again, to the same messages;
+    the ledger refuses anything else. Without a ledger only this user's machine remembers which files were shuffled
+    together. A call that was killed is repeated as it was, and hands on what it had drawn.
 
     >>> import pyarrow, tempfile
     >>> from shuffledp.collection import encode
@@ -58,23 +66,41 @@ def shuffle(
     demand_new_directory("shuffle", directory)
     bundles = [Bundle.open(file) for path in inputs for file in bundle.files_of(Path(path))]
     _demand_one_plan(bundles)
-    if chosen is not None:
-        _demand_plan(bundles, chosen, round_number, wrapper)
+    number = None if chosen is None else _round(bundles, chosen, round_number, wrapper)
     if chosen is None and bundles[0].noise == SHUFFLER:
         raise ValueError("shuffle: the shuffler draws the noise of this plan; give the plan with --plan.")
     if sum(each.messages for each in bundles) == 0:
         raise ValueError("shuffle: expected at least one message, got none.")
-    shown = Progress() if progress is None else progress
-    with durable.whole_directory(directory) as unfinished:
-        made = Mixing(bundles, chosen, shown, wrapper).write(unfinished)
-        if chosen is not None:
-            guarantee = made.guarantee(chosen)
-            guarantee.demand(allow_weaker)
-            if ledger is not None:
-                # What is handed on cannot be taken back: it is written down before, and after it is complete on disk.
-                durable.sync_tree(unfinished)
-                Ledger(ledger).book(guarantee, made.digest, reservation)
+    mixing = Mixing(bundles, chosen, Progress() if progress is None else progress, wrapper)
+    # Complete under a name of its own before anything is booked: a killed run goes on with the noise that it has drawn.
+    ready = directory.with_name(f"{directory.name}.ready")
+    made = mixing.left_in(ready)
+    if made is not None:
+        guarantee = _promised(chosen, made, number, allow_weaker)
+    else:
+        with durable.whole_directory(ready) as unfinished:
+            made = mixing.write(unfinished)
+            guarantee = _promised(chosen, made, number, allow_weaker)
+    try:
+        # What is handed on cannot be taken back: it is written down before.
+        if ledger is not None and guarantee is not None:
+            Ledger(ledger).book(guarantee, made.digest, reservation, made.bundles)
+        ids = [each.id for each in bundles]
+        shuffle_record.remember("shuffle", made.plan, ids, made.digest, drawn=made.noise == SHUFFLER)
+    except (TooWeak, LedgerFailed, shuffle_record.ShuffledBefore):
+        durable.remove_tree(ready)
+        raise
+    durable.rename(ready, directory)
     return made.messages
+
+
+def _promised(plan: Plan | None, made: Manifest, number: int | None, allow_weaker: bool) -> Guarantee | None:
+    """What is promised to those whose messages these are; None without a plan; a sentence where it is too little."""
+    if plan is None:
+        return None
+    guarantee = made.guarantee(plan, number)
+    guarantee.demand(allow_weaker)
+    return guarantee
 
 
 @dataclass
@@ -88,6 +114,27 @@ class Mixing:
     refused: int = 0
     missing: int = 0
 
+    @property
+    def given(self) -> str:
+        """Names the set of bundles."""
+        return bundle.hash_of(each.id for each in self.bundles)
+
+    def left_in(self, directory: Path) -> Manifest | None:
+        """What a run that was killed left to be handed on; None where none was, a sentence if it was another one."""
+        if not os.path.lexists(directory):
+            return None
+        found = os.lstat(directory)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise ValueError(f"shuffle: {directory} is in the way, and not ours; remove it.")
+        made, first = Manifest.read(directory), self.bundles[0]
+        if (made.plan, made.width, made.bundles) != (first.plan, first.width, self.given):
+            raise ValueError(
+                f"shuffle: {directory} was left by a killed run of other files; repeat that one, or remove it."
+            )
+        # Whatever is handed on is what was written.
+        deque(made.checked(directory), maxlen=0)
+        return made
+
     def write(self, directory: Path) -> Manifest:
         """The messages in order of their bytes, with their manifest, into a directory."""
         first, noise = self.bundles[0], self._noise()
@@ -100,7 +147,7 @@ class Mixing:
         users, most = sum(each.users for each in self.bundles), max(each.per_person for each in self.bundles)
         made = Manifest(
             first.plan, first.width, written.messages, written.sha256, users, most, self.refused, self.missing,
-            first.noise,
+            first.noise, bundles=self.given,
         )  # fmt: skip
         made.write(directory)
         return made
@@ -145,16 +192,22 @@ def _demand_one_plan(bundles: Sequence[Bundle]) -> None:
             raise ValueError(f"shuffle: {each.path} was made for another plan or round than {bundles[0].path}.")
 
 
-def _demand_plan(bundles: Sequence[Bundle], plan: Plan, round_number: int, wrapper: Wrapper | None) -> None:
-    """The bundles are of this plan's round, and say of who draws the noise what the plan says."""
-    identity, noise = plan.identity(round_number), noise_of(plan.mechanism)
-    if wrapper is not None:
-        identity = wrapper.identity(plan, round_number)
+def _round(bundles: Sequence[Bundle], plan: Plan, given: int | None, wrapper: Wrapper | None) -> int:
+    """The plan's round that the bundles are of, which say of who draws the noise what the plan says."""
+    wanted = wrapper.round_number if given is None and wrapper is not None else given
+    if wanted is not None:
+        plan.identity(wanted)
+    numbers = plan.round_numbers if wanted is None else [wanted]
+    identities = {
+        plan.identity(number) if wrapper is None else wrapper.identity(plan, number): number for number in numbers
+    }
+    noise = noise_of(plan.mechanism)
     for each in bundles:
-        if each.plan != identity:
+        if each.plan not in identities:
             raise ValueError(f"shuffle: {each.path} was made for another plan or another round than the one given.")
         if each.noise != noise:
             raise ValueError(f"shuffle: {each.path} is damaged: the plan's noise is drawn by the {noise}.")
+    return identities[bundles[0].plan]
 
 
 def demand_new_directory(who: str, out: Path) -> None:
