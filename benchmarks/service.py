@@ -1,10 +1,11 @@
 """The shuffler as a service against its bars: taking reports, keeping them, opening and mixing them.
 
-    .venv/bin/python benchmarks/service.py [requests] [opening] [closing] [large] [--seconds 8] [--reports 1e7]
-                                           [--database postgresql://…] [--json]
+    .venv/bin/python benchmarks/service.py [requests] [hostile] [opening] [closing] [large] [--seconds 8]
+                                           [--reports 1e7] [--database postgresql://…] [--json]
 
 Everything is processor time of the process in question, measured side by side in one run, so that a loaded machine does
-not matter. The servers are processes of their own on loopback. ``large`` reads, sorts, drops repetitions, sorts again
+not matter. The servers are processes of their own on loopback. ``hostile`` takes reports while one connection sends a
+request that has no end, in each of several ways. ``large`` reads, sorts, drops repetitions, sorts again
 and writes so many reports with everything but the cipher, which would take 51 µs a report; its memory is that of a
 process of its own.
 """
@@ -20,9 +21,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,7 @@ BARS: dict[str, tuple[str, float]] = {
     "batched reports a core-second": ("≥", 500_000),
     "server's resident MB": ("≤", 80),
     "stored bytes / wire bytes": ("≤", 1.03),
+    "reports beside one hostile connection": ("≥", 0.9),
     "bare decrypt / opening": ("≥", 0.9),
     "closing without opening / opening": ("≤", 0.10),
     "MB to close without the cipher": ("≤", 400),
@@ -203,6 +206,54 @@ def stored_over_wire(state: Path, campaign: Campaign) -> float:
         return (state / "reports.sqlite").stat().st_size / store.size(campaign.id, 1)
 
 
+# --- hostile connections ----------------------------------------------------------------------------------------------
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+ENDLESS = {
+    "value": (GET + b"X: ", b"a" * (1 << 16)),
+    "fields": (GET, b"a:\r\n" * (1 << 14)),
+    "address": (b"GET /", b"a" * (1 << 16)),
+}
+MOST_SENT = 1 << 30
+
+
+def attack(port: int, begin: bytes, piece: bytes, ended: threading.Event) -> None:
+    """One connection that sends on until it is closed, or the others are done."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as hostile, suppress(OSError):
+        hostile.sendall(begin)
+        for _ in range(MOST_SENT // len(piece)):
+            if ended.is_set():
+                break
+            hostile.sendall(piece)
+
+
+def hostile(arguments: argparse.Namespace) -> dict[str, float]:
+    """Processor time of the server a report, with one hostile connection and without, in turns; the worst kind."""
+    spent, asked = dict.fromkeys([*ENDLESS, ""], 0.0), dict.fromkeys([*ENDLESS, ""], 0)
+    with (
+        tempfile.TemporaryDirectory() as room,
+        shuffler_server(Path(room), arguments.database, 1) as ((pid, port), _, request),
+    ):
+        for turn in range(TURNS + 1):
+            for kind in spent:
+                begun, ended = seconds_of(pid), threading.Event()
+                attacking = threading.Thread(target=attack, args=(port, *ENDLESS[kind], ended)) if kind else None
+                if attacking is not None:
+                    attacking.start()
+                answers = load(port, request, arguments.seconds / TURNS)
+                ended.set()
+                if attacking is not None:
+                    attacking.join()
+                asked[kind] += answers if turn else 0
+                spent[kind] += seconds_of(pid) - begun if turn else 0
+        memory = megabytes_of(pid)
+    each = {kind: spent[kind] / asked[kind] for kind in spent}
+    return {
+        "reports beside one hostile connection": min(each[""] / each[kind] for kind in ENDLESS),
+        "server's resident MB, hostile": memory,
+    }
+
+
 # --- opening and closing ----------------------------------------------------------------------------------------------
 
 
@@ -299,7 +350,7 @@ def close_one_large(count: int) -> dict[str, float]:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, float]]] = {
-    "requests": requests, "opening": open_all, "closing": close_all, "large": close_large,
+    "requests": requests, "hostile": hostile, "opening": open_all, "closing": close_all, "large": close_large,
 }  # fmt: skip
 
 

@@ -82,7 +82,8 @@ class Service:
         from starlette.exceptions import HTTPException
         from starlette.routing import Route
 
-        campaign, a_round = "/v1/campaigns/{id}", "/v1/campaigns/{id}/rounds/{number:int}"
+        _register_parameters()
+        campaign, a_round = "/v1/campaigns/{id:campaign}", "/v1/campaigns/{id:campaign}/rounds/{number:round}"
         routes = [
             Route(campaign, self._show_campaign, methods=["GET"]),
             Route(f"{campaign}/round", self._show_notice, methods=["GET"]),
@@ -187,6 +188,32 @@ def from_environment() -> Service:
     if database:
         return Service(Front(database))
     raise ValueError(f"serve: expected {STATE_VARIABLE} or {DATABASE_VARIABLE} in the environment.")
+
+
+def _register_parameters() -> None:
+    """Let addresses name campaigns and rounds: what looks like neither is not found, and never made a number of."""
+    from starlette.convertors import Convertor, register_url_convertor
+
+    class CampaignId(Convertor[str]):
+        regex = ingest.CAMPAIGN_PATTERN
+
+        def convert(self, value: str) -> str:
+            return value
+
+        def to_string(self, value: str) -> str:
+            return value
+
+    class RoundNumber(Convertor[int]):
+        regex = ingest.ROUND_PATTERN
+
+        def convert(self, value: str) -> int:
+            return int(value)
+
+        def to_string(self, value: int) -> str:
+            return str(value)
+
+    register_url_convertor("campaign", CampaignId())
+    register_url_convertor("round", RoundNumber())
 
 
 def round_told(campaign: Campaign, found: Round) -> dict[str, Any]:
