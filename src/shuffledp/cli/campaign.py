@@ -60,6 +60,12 @@ def create(
     window: Annotated[str, typer.Option("--window", help="How long a round is open: 7d, 12h, 30m or 90s.")] = "7d",
     extensions: Annotated[int, typer.Option("--extensions", help="How often that is extended if too few came.")] = 1,
     retention: Annotated[str, typer.Option("--retention", help="How long an unfetched batch is kept.")] = "30d",
+    capacity: Annotated[
+        int | None,
+        typer.Option(
+            "--capacity", help="The most reports of a round; by default ten times the planned users, at least 100,000."
+        ),
+    ] = None,
     issuer: Annotated[str, typer.Option("--issuer", help="Who issues the tokens that admit people.")] = "",
     issuer_key: Annotated[
         Path | None, typer.Option("--issuer-key", help="The issuer's public key, as it publishes it (DER).")
@@ -74,7 +80,7 @@ def create(
     made = Campaign.create(
         Plan.load(plan), AnalystKey.load(analyst_key), _identity(shuffler), url=url, operators=(analyst, operator),
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
-        question=question, admission=_admission(issuer, issuer_key),
+        question=question, admission=_admission(issuer, issuer_key), capacity=capacity,
     )  # fmt: skip
     made.save(out)
     if not json:
@@ -258,6 +264,7 @@ def _tell(campaign: Campaign, json: bool) -> None:
         ("shuffler", shuffler),
         ("admits", "everybody" if campaign.admission is None else "people with a token of its issuer, once a round"),
         ("each client sends", f"{campaign.report_bytes:,} bytes"),
+        ("a round takes", f"at most {campaign.capacity:,} reports"),
         ("in browsers", f"/v1/{MODULE}" if campaign.recipe else f"no: {plan.mechanism.name} does not run there"),
     ])  # fmt: skip
     if campaign.recipe:
