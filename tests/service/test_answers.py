@@ -1,4 +1,4 @@
-"""Shufflers that answer without an end, or claim what cannot be: clients and the analyst read no more than they must."""
+"""Shufflers that answer without an end, or claim what cannot be: nobody reads more than such an answer may have."""
 
 from __future__ import annotations
 
@@ -100,17 +100,8 @@ def test_answers_that_break_off() -> None:
 
 
 def record(messages: int, users: int, files: Mapping[str, Any]) -> BatchRecord:
-    manifest = Manifest(
-        Sealing(CAMPAIGN).identity(CAMPAIGN.plan, 1),
-        CAMPAIGN.message_bytes,
-        messages,
-        "0" * 64,
-        users,
-        1,
-        0,
-        0,
-        "users",
-    )
+    identity, width = Sealing(CAMPAIGN).identity(CAMPAIGN.plan, 1), CAMPAIGN.message_bytes
+    manifest = Manifest(identity, width, messages, "0" * 64, users, 1, 0, 0, "users")
     return BatchRecord(CAMPAIGN.id, 1, manifest, files, 0, 0)
 
 
@@ -131,7 +122,7 @@ def refused(statement: bytes, room: Path, monkeypatch: pytest.MonkeyPatch) -> st
     """The sentence with which the analyst refuses it, before anything is fetched."""
     shuffler = Claiming(statement)
     monkeypatch.setattr(Link, "ask", lambda *told, **named: shuffler.ask(*told, **named))
-    with pytest.raises(ValueError) as failed:
+    with pytest.raises(ValueError, match=r"^(batch|receive): ") as failed:
         receive_from(CAMPAIGN, ANALYST, out=room / "opened")
     assert shuffler.parts == 0
     assert not (room / "opened.sealed").exists()

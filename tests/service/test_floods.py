@@ -178,3 +178,21 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
                 statuses.append(asking.recv(1 << 12)[9:12])
     assert statuses == [b"404"] * 5
     assert "server" not in (place.state / "stderr.log").read_text("utf-8")
+
+
+def test_a_round_takes_what_its_campaign_says(tmp_path: Path) -> None:
+    """Whoever floods it with good or bad reports is told that it is full; what it has is what was acknowledged."""
+    campaign = campaign_of(plan_for(30), capacity=1500)
+    place, size = accepted(tmp_path / "state", campaign), campaign.report_bytes
+    statuses = []
+    with serving(place.state) as server, posting(server, campaign) as client:
+        for count in (1000, 1000, 500, 1):
+            with client.connect() as flooding:
+                flooding.sendall(head_of(campaign, count * size) + bytes(count * size))
+                statuses.append(flooding.recv(1 << 12)[9:12])
+        client.post()
+        assert client.acknowledged == 0
+    assert statuses == [b"201", b"507", b"201", b"507"]
+    store = place.store()
+    assert store.size(campaign.id, 1) == 1500 * size
+    store.close()

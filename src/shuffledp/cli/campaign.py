@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_format
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from shuffledp.service.campaign import Campaign
 from shuffledp.service.envelope import KEY_BYTES, from_text
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
 from shuffledp.service.link import Link
+from shuffledp.service.observed_time import ObservedTime
 from shuffledp.service.place import Place
 from shuffledp.service.private_token import IssuerKey
 from shuffledp.service.round import Keeper
@@ -121,7 +121,9 @@ def accept(
     place = Place.of(state, keys, database)
     place.make(identity)
     with _keeping(place) as keeper:
-        opened = keeper.accept(Accepted(chosen, None if book is None else os.fspath(book.resolve())), int(time.time()))
+        opened = keeper.accept(
+            Accepted(chosen, None if book is None else os.fspath(book.resolve())), ObservedTime(state).look().now
+        )
     _tell_round(opened, json)
 
 
@@ -158,7 +160,7 @@ def close(
     """At the shuffler: end the round that is open, before its time. The minimum holds all the same."""
     with _keeping(Place.of(state, keys, database)) as keeper:
         accepted, found = _found(keeper, campaign)
-        keeper.close_now(found, int(time.time()))
+        keeper.close_now(found, ObservedTime(state).look().now)
         _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
 
 
@@ -177,18 +179,43 @@ def expire(
         _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
 
 
+@app.command()
+def clock(
+    state: StateDirectory,
+    keys: KeysDirectory = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Rely on the machine's clock as it is now; look at it first.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """At the shuffler: whether the machine's clock goes with the time that passed. Rounds wait where it does not."""
+    _ = Place.of(state, keys).identity
+    observed = ObservedTime(state)
+    if confirm:
+        observed.confirm()
+    moment = observed.look()
+    if json:
+        typer.echo(json_text({"now": moment.now, "jump": moment.jump}))
+    elif moment.jump:
+        ahead = "ahead of" if moment.jump > 0 else "behind"
+        typer.echo(
+            f"The clock is {abs(moment.jump):,} seconds {ahead} the time that passed; for rounds it is "
+            f"{utc(moment.now)}. If the clock is right, and the machine was off or its clock wrong before, run this "
+            f"with --confirm."
+        )
+    else:
+        typer.echo(f"The clock goes with the time that passed: it is {utc(moment.now)}.")
+
+
 @contextmanager
 def _keeping(place: Place) -> Iterator[Keeper]:
     """Steps of rounds, while no other process takes any."""
     _ = place.identity
-    store = place.store()
     try:
-        with place.alone(), store.alone():
+        with place.room(), closing(place.store()) as store, place.alone(), store.alone():
             yield Keeper(place, store, None)
     except BlockingIOError:
         raise ValueError("campaign: another process is closing rounds there; try again when it is done.") from None
-    finally:
-        store.close()
 
 
 def _found(keeper: Keeper, id_: str) -> tuple[Accepted, Round]:

@@ -23,7 +23,7 @@ from shuffledp.service.ingest import ANYBODY, Ingest, Receive, Refused, Send, ex
 from shuffledp.service.notice import BatchRecord
 from shuffledp.service.openapi import DESCRIPTION
 from shuffledp.service.place import Front, Place
-from shuffledp.service.store import Round, State, Unavailable
+from shuffledp.service.store import Round, State, Store, Unavailable
 from shuffledp.service.writer import GroupWriter
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Service:
     async def _ready(self, _: Request) -> Response:
         from starlette.responses import Response
 
-        await self._store.ask(lambda store: store.accepted())
+        await self._store.ask(_demand_usable)
         return Response(status_code=204, headers=_plain("no-store"))
 
     # --- what is asked for ------------------------------------------------------------------------------------
@@ -222,6 +222,12 @@ def round_told(campaign: Campaign, found: Round) -> dict[str, Any]:
     if found.state in SHOWN:
         told["users"] = BatchRecord.read(campaign, found.statement or b"").manifest.users
     return told
+
+
+def _demand_usable(store: Store) -> None:
+    """``Unavailable`` unless reports can be stored."""
+    store.accepted()
+    store.demand_room()
 
 
 async def _describe(_: Request) -> Response:

@@ -53,7 +53,7 @@ FIELDS = {
 }  # fmt: skip
 ADMISSION, CAPACITY = "admission", "capacity"
 CAPACITY_TIMES, LEAST_CAPACITY, MOST_CAPACITY = 10, 100_000, 10**12
-"""How many reports a round takes where the campaign does not say: so many times the planned users, and at least so many.
+"""Reports that a round takes where the campaign does not say: so many times the planned users, and at least so many.
 Clients may send a report several times, and garbage is counted too."""
 WHO = "campaign"
 

@@ -5,22 +5,27 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import threading
-import time
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from shuffledp.errors import ShuffledpError
 from shuffledp.service import journal
+from shuffledp.service.observed_time import ObservedTime
 from shuffledp.service.place import Place
 from shuffledp.service.round import Keeper
 
 TICK_SECONDS, PAUSE_SECONDS = 1.0, 30.0
 """Between two looks; and after a step that failed."""
 
+DOUBTS = (
+    "the clock is so many seconds ahead of the time that passed; rounds are closed and erased by the latter until it "
+    "agrees again, or you confirm the clock by `shuffledp campaign clock --confirm`"
+)
+
 
 def turn(place: Place, now: int, workers: int | None = None, *, logs: bool = False) -> bool:
     """Every step of every round that is due; False where another process is at it."""
-    with closing(place.store()) as store:
+    with place.room(), closing(place.store()) as store:
         try:
             with place.alone(), store.alone():
                 Keeper(place, store, workers, logs).turn(now)
@@ -48,6 +53,7 @@ class Clock:
 
     place: Place
     _ended: threading.Event = field(default_factory=threading.Event)
+    _doubts: bool = False
 
     def start(self) -> None:
         """In a thread."""
@@ -72,8 +78,16 @@ class Clock:
         with closing(self.place.store()) as store:
             keeper, pause = Keeper(self.place, store), TICK_SECONDS
             while not self._ended.wait(pause):
-                now = int(time.time())
+                now = self._now()
                 pause = PAUSE_SECONDS if keeper.is_due(now) and not self._worked(now) else TICK_SECONDS
+
+    def _now(self) -> int:
+        """The time for rounds; a line where the machine's clock is not believed from now on, or is again."""
+        moment = ObservedTime(self.place.state).look()
+        if bool(moment.jump) != self._doubts:
+            self._doubts = not self._doubts
+            journal.tell("clock", jump=moment.jump, reason=DOUBTS if self._doubts else "the clock is believed again")
+        return moment.now
 
     def _is_free(self) -> bool:
         """Whether nobody on this machine is at it: a process only to find that out would cost more than the look."""

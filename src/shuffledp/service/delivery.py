@@ -33,8 +33,8 @@ def deliver(campaign: Campaign, number: int, link: Link, reports: bytes) -> None
         raise RoundOver(f"client: round {number} of the campaign is closed.")
     if answer.status == FULL:
         raise ValueError(
-            f"client: round {number} of the campaign has taken as many reports as its campaign lets it; nothing was sent "
-            f"that counts, and the same bytes may be sent again."
+            f"client: round {number} has taken as many reports as its campaign lets it; tell who runs the shuffler at "
+            f"{link.url}."
         )
     if answer.status != CREATED:
         raise ValueError(f"client: the shuffler at {link.url} refuses the reports with status {answer.status}.")

@@ -146,7 +146,8 @@ class _Batch:
         good = answer.status == 206 or (answer.status == 200 and first == 0)
         if not good or len(answer.content) != length:
             raise ValueError(
-                f"{WHO}: the shuffler does not hand over {name} in the parts that are asked for (status {answer.status})."
+                f"{WHO}: the shuffler does not hand over {name} in the parts that are asked for: status "
+                f"{answer.status}, {len(answer.content):,} bytes of {length:,}."
             )
         return answer.content
 

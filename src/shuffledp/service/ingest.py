@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, NamedTuple
 
 from shuffledp.service.asked_store import AskedStore
 from shuffledp.service.patience import Patience
-from shuffledp.service.store import Piece, Unavailable
+from shuffledp.service.store import Piece, State, Unavailable
 from shuffledp.service.writer import GroupWriter
 
 MOST_REPORTS = 1000
@@ -44,6 +45,7 @@ TITLES = {
     415: f"Reports are sent as {REPORTS_TYPE}.",
     431: "The head of the request is too large.",
     503: "Reports cannot be stored now; send the same bytes again.",
+    507: "The round has taken as many reports as its campaign lets it.",
 }
 EXTRA_HEADERS = {
     401: [(b"www-authenticate", b"Bearer")],
@@ -124,8 +126,7 @@ class Ingest:
             if not content or len(content) % inbox.size:
                 raise Refused(400)
             if not await self._writer.append(Piece(inbox.campaign, inbox.number, content)):
-                known = await self._store.ask(lambda store: store.round(inbox.campaign, inbox.number))
-                raise Refused(404 if known is None else 410)
+                raise Refused(await self._why(inbox))
             # Only what exists is remembered, however many are asked for.
             self._inboxes[path] = inbox
             status = CREATED
@@ -138,6 +139,13 @@ class Ingest:
         start, body = ANSWERS[status]
         await send(start)
         await send(body)
+
+    async def _why(self, inbox: Inbox) -> int:
+        """The status for reports that were not stored."""
+        found = await self._store.ask(lambda store: store.round(inbox.campaign, inbox.number))
+        if found is None:
+            return 404
+        return 507 if found.state is State.OPEN and found.closes > time.time() else 410
 
     async def _inbox(self, path: str) -> Inbox:
         found = PATH.fullmatch(path)

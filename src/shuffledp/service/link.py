@@ -90,8 +90,8 @@ class Link:
             self.close()
             if answer.status < 400:
                 raise ValueError(
-                    f"shuffler: an answer from {self.url} is longer than the {at_most:,} bytes that it may have; do not "
-                    f"rely on it."
+                    f"shuffler: an answer from {self.url} is longer than the {at_most:,} bytes that it may have; do "
+                    f"not rely on it."
                 )
         elif answer.length:
             raise http.client.IncompleteRead(content, answer.length)

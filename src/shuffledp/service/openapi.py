@@ -59,7 +59,7 @@ DESCRIPTION: dict[str, Any] = {
                 "description": "Sending the same bytes again is answered alike, and counts once.",
                 "requestBody": {"required": True, "content": {REPORTS_TYPE: BINARY}},
                 "responses": _answers(
-                    {201: ("They are on disk.", None)}, 400, 404, 408, 410, 413, 415, 503
+                    {201: ("They are on disk.", None)}, 400, 404, 408, 410, 413, 415, 503, 507
                 ),
             },
         },
