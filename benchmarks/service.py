@@ -18,6 +18,7 @@ import os
 import selectors
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,6 @@ Served = tuple[int, int]
 """Process id and port."""
 KINDS = ("empty", "single", "many")
 CONNECTIONS, BATCH, TURNS = 64, 100, 4
-TICKS = os.sysconf("SC_CLK_TCK")
 BARS: dict[str, tuple[str, float]] = {
     "single request / empty ASGI app": ("≤", 2.2),
     "single-report requests a core-second": ("≥", 12_000),
@@ -68,7 +68,13 @@ def campaign_of(users: int) -> tuple[Campaign, ShufflerKey]:
     plan = Plan(tasks.Frequency(16), KRR(1.0, 16), users=users, epsilon=2.0, delta=1e-6, bound="stronger-clone")
     shuffler = ShufflerKey.new()
     made = Campaign.create(
-        plan, AnalystKey.new(), shuffler.identity, url="http://127.0.0.1", operators=("A", "B"), window=3600
+        plan,
+        AnalystKey.new(),
+        shuffler.identity,
+        url="http://127.0.0.1",
+        operators=("A", "B"),
+        window=3600,
+        capacity=10**9,
     )
     return made, shuffler
 
@@ -117,8 +123,8 @@ def server(*command: str) -> Iterator[Served]:
 
 def seconds_of(pid: int) -> float:
     """Processor time of all threads of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
 
 def megabytes_of(pid: int) -> float:
@@ -214,42 +220,59 @@ ENDLESS = {
     "fields": (GET, b"a:\r\n" * (1 << 14)),
     "address": (b"GET /", b"a" * (1 << 16)),
 }
-MOST_SENT = 1 << 30
+MOST_SENT, PAIRS, ATTACKS = 1 << 30, 4, 200
+CONTROL = "control"
 
 
 def attack(port: int, begin: bytes, piece: bytes, ended: threading.Event) -> None:
     """One connection that sends on until it is closed, or the others are done."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as hostile, suppress(OSError):
         hostile.sendall(begin)
-        for _ in range(MOST_SENT // len(piece)):
+        for _ in range(MOST_SENT // len(piece) if piece else 0):
             if ended.is_set():
                 break
             hostile.sendall(piece)
 
 
 def hostile(arguments: argparse.Namespace) -> dict[str, float]:
-    """Processor time of the server a report, with one hostile connection and without, in turns; the worst kind."""
-    spent, asked = dict.fromkeys([*ENDLESS, ""], 0.0), dict.fromkeys([*ENDLESS, ""], 0)
+    """Processor time of the server a report, with a hostile connection and without, in turns; and of that connection.
+
+    How many reports share a commit changes with what else the disk does: turns are short, each has its neighbour, and a
+    harmless connection shows how far the ratio moves by itself. What a connection costs alone is far more exact.
+    """
+    ratios: dict[str, list[float]] = {kind: [] for kind in (*ENDLESS, CONTROL)}
     with (
         tempfile.TemporaryDirectory() as room,
         shuffler_server(Path(room), arguments.database, 1) as ((pid, port), _, request),
     ):
-        for turn in range(TURNS + 1):
-            for kind in spent:
-                begun, ended = seconds_of(pid), threading.Event()
-                attacking = threading.Thread(target=attack, args=(port, *ENDLESS[kind], ended)) if kind else None
-                if attacking is not None:
-                    attacking.start()
-                answers = load(port, request, arguments.seconds / TURNS)
-                ended.set()
-                if attacking is not None:
-                    attacking.join()
-                asked[kind] += answers if turn else 0
-                spent[kind] += seconds_of(pid) - begun if turn else 0
+
+        def spent(kind: str | None) -> float:
+            begun, ended = seconds_of(pid), threading.Event()
+            told = ENDLESS.get(kind or CONTROL, (GET, b""))
+            attacking = threading.Thread(target=attack, args=(port, *told, ended))
+            attacking.start()
+            answers = load(port, request, arguments.seconds / (TURNS * PAIRS))
+            ended.set()
+            attacking.join()
+            return (seconds_of(pid) - begun) / answers
+
+        spent(None)
+        for turn in range(TURNS * PAIRS):
+            for kind in ratios:
+                # Who is first changes, too.
+                first, second = (spent(kind), spent(None)) if turn % 2 else (spent(None), spent(kind))
+                ratios[kind].append(second / first if turn % 2 else first / second)
+        costs = []
+        for told in ENDLESS.values():
+            begun = seconds_of(pid)
+            for _ in range(ATTACKS):
+                attack(port, *told, threading.Event())
+            costs.append(1e3 * (seconds_of(pid) - begun) / ATTACKS)
         memory = megabytes_of(pid)
-    each = {kind: spent[kind] / asked[kind] for kind in spent}
     return {
-        "reports beside one hostile connection": min(each[""] / each[kind] for kind in ENDLESS),
+        "reports beside one hostile connection": statistics.median(each for kind in ENDLESS for each in ratios[kind]),
+        "the same beside a harmless one (noise)": statistics.median(ratios[CONTROL]),
+        "ms of a hostile connection, worst kind": max(costs),
         "server's resident MB, hostile": memory,
     }
 
