@@ -1,10 +1,11 @@
 """The shuffler as a service against its bars: taking reports, keeping them, opening and mixing them.
 
-    .venv/bin/python benchmarks/service.py [requests] [opening] [closing] [large] [--seconds 8] [--reports 1e7]
-                                           [--database postgresql://…] [--json]
+    .venv/bin/python benchmarks/service.py [requests] [hostile] [opening] [closing] [large] [--seconds 8]
+                                           [--reports 1e7] [--database postgresql://…] [--json]
 
 Everything is processor time of the process in question, measured side by side in one run, so that a loaded machine does
-not matter. The servers are processes of their own on loopback. ``large`` reads, sorts, drops repetitions, sorts again
+not matter. The servers are processes of their own on loopback. ``hostile`` takes reports while one connection sends a
+request that has no end, in each of several ways. ``large`` reads, sorts, drops repetitions, sorts again
 and writes so many reports with everything but the cipher, which would take 51 µs a report; its memory is that of a
 process of its own.
 """
@@ -17,12 +18,14 @@ import os
 import selectors
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +51,13 @@ Served = tuple[int, int]
 """Process id and port."""
 KINDS = ("empty", "single", "many")
 CONNECTIONS, BATCH, TURNS = 64, 100, 4
-TICKS = os.sysconf("SC_CLK_TCK")
 BARS: dict[str, tuple[str, float]] = {
     "single request / empty ASGI app": ("≤", 2.2),
     "single-report requests a core-second": ("≥", 12_000),
     "batched reports a core-second": ("≥", 500_000),
     "server's resident MB": ("≤", 80),
     "stored bytes / wire bytes": ("≤", 1.03),
+    "reports beside one hostile connection": ("≥", 0.9),
     "bare decrypt / opening": ("≥", 0.9),
     "closing without opening / opening": ("≤", 0.10),
     "MB to close without the cipher": ("≤", 400),
@@ -65,7 +68,13 @@ def campaign_of(users: int) -> tuple[Campaign, ShufflerKey]:
     plan = Plan(tasks.Frequency(16), KRR(1.0, 16), users=users, epsilon=2.0, delta=1e-6, bound="stronger-clone")
     shuffler = ShufflerKey.new()
     made = Campaign.create(
-        plan, AnalystKey.new(), shuffler.identity, url="http://127.0.0.1", operators=("A", "B"), window=3600
+        plan,
+        AnalystKey.new(),
+        shuffler.identity,
+        url="http://127.0.0.1",
+        operators=("A", "B"),
+        window=3600,
+        capacity=10**9,
     )
     return made, shuffler
 
@@ -114,8 +123,8 @@ def server(*command: str) -> Iterator[Served]:
 
 def seconds_of(pid: int) -> float:
     """Processor time of all threads of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
 
 def megabytes_of(pid: int) -> float:
@@ -201,6 +210,71 @@ def stored_over_wire(state: Path, campaign: Campaign) -> float:
     """Bytes in the database, once its log is written back, over those that came."""
     with closing(Place.of(state).store()) as store:
         return (state / "reports.sqlite").stat().st_size / store.size(campaign.id, 1)
+
+
+# --- hostile connections ----------------------------------------------------------------------------------------------
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+ENDLESS = {
+    "value": (GET + b"X: ", b"a" * (1 << 16)),
+    "fields": (GET, b"a:\r\n" * (1 << 14)),
+    "address": (b"GET /", b"a" * (1 << 16)),
+}
+MOST_SENT, PAIRS, ATTACKS = 1 << 30, 4, 200
+CONTROL = "control"
+
+
+def attack(port: int, begin: bytes, piece: bytes, ended: threading.Event) -> None:
+    """One connection that sends on until it is closed, or the others are done."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as hostile, suppress(OSError):
+        hostile.sendall(begin)
+        for _ in range(MOST_SENT // len(piece) if piece else 0):
+            if ended.is_set():
+                break
+            hostile.sendall(piece)
+
+
+def hostile(arguments: argparse.Namespace) -> dict[str, float]:
+    """Processor time of the server a report, with a hostile connection and without, in turns; and of that connection.
+
+    How many reports share a commit changes with what else the disk does: turns are short, each has its neighbour, and a
+    harmless connection shows how far the ratio moves by itself. What a connection costs alone is far more exact.
+    """
+    ratios: dict[str, list[float]] = {kind: [] for kind in (*ENDLESS, CONTROL)}
+    with (
+        tempfile.TemporaryDirectory() as room,
+        shuffler_server(Path(room), arguments.database, 1) as ((pid, port), _, request),
+    ):
+
+        def spent(kind: str | None) -> float:
+            begun, ended = seconds_of(pid), threading.Event()
+            told = ENDLESS.get(kind or CONTROL, (GET, b""))
+            attacking = threading.Thread(target=attack, args=(port, *told, ended))
+            attacking.start()
+            answers = load(port, request, arguments.seconds / (TURNS * PAIRS))
+            ended.set()
+            attacking.join()
+            return (seconds_of(pid) - begun) / answers
+
+        spent(None)
+        for turn in range(TURNS * PAIRS):
+            for kind in ratios:
+                # Who is first changes, too.
+                first, second = (spent(kind), spent(None)) if turn % 2 else (spent(None), spent(kind))
+                ratios[kind].append(second / first if turn % 2 else first / second)
+        costs = []
+        for told in ENDLESS.values():
+            begun = seconds_of(pid)
+            for _ in range(ATTACKS):
+                attack(port, *told, threading.Event())
+            costs.append(1e3 * (seconds_of(pid) - begun) / ATTACKS)
+        memory = megabytes_of(pid)
+    return {
+        "reports beside one hostile connection": statistics.median(each for kind in ENDLESS for each in ratios[kind]),
+        "the same beside a harmless one (noise)": statistics.median(ratios[CONTROL]),
+        "ms of a hostile connection, worst kind": max(costs),
+        "server's resident MB, hostile": memory,
+    }
 
 
 # --- opening and closing ----------------------------------------------------------------------------------------------
@@ -299,7 +373,7 @@ def close_one_large(count: int) -> dict[str, float]:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, float]]] = {
-    "requests": requests, "opening": open_all, "closing": close_all, "large": close_large,
+    "requests": requests, "hostile": hostile, "opening": open_all, "closing": close_all, "large": close_large,
 }  # fmt: skip
 
 

@@ -50,6 +50,13 @@ def test_what_it_says() -> None:
     assert promise["epsilon"] > campaign_of(plan_for(users=40)).promised
 
 
+def test_how_many_reports_a_round_takes() -> None:
+    """What the campaign says, at least its minimum; else ten times the planned users, and no few for small ones."""
+    assert campaign_of(plan_for(minimum=30), capacity=30).capacity == 30
+    assert (CAMPAIGN.capacity, "capacity" in CAMPAIGN.document) == (100_000, False)
+    assert campaign_of(plan_for(users=20_000)).capacity == 200_000
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -71,6 +78,9 @@ def test_what_it_says() -> None:
         changed(promise=CAMPAIGN.document["promise"] | {"users": 31}),
         changed(promise=CAMPAIGN.document["promise"] | {"epsilon": True}),
         changed(plan={}),
+        changed(capacity="1000"),
+        changed(capacity=29),
+        changed(capacity=10**13),
     ],
 )
 def test_what_is_no_campaign_is_one_sentence(document: dict[str, Any]) -> None:

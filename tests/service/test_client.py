@@ -40,7 +40,13 @@ class Wire:
     posted: list[bytes]
 
     def ask(
-        self, _: Link, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        _: Link,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        at_most: int = 0,
     ) -> Reply:
         if method == "GET":
             return Reply(410, b"") if self.closed else Reply(200, self.shuffler.round(self.number).notice)

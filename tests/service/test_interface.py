@@ -93,6 +93,9 @@ def test_every_documented_status(shuffler: Shuffler, monkeypatch: pytest.MonkeyP
         assert (await ask("POST", post, [bytes(size)] * 1001 + [b"gone"])).status == 400
         assert (await ask("POST", post, [bytes(ingest.MOST_WASTED), b"x", b"gone"])).status == 413
         assert (await ask("POST", post, reports[0], content_type="text/plain")).status == 415
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteStore, "_most_bytes", lambda *_: 0)
+            assert (await ask("POST", post, reports[0])).status == 507
         assert (await ask("POST", f"{path}/rounds/2/reports", reports[0])).status == 404
         assert (await ask("POST", f"/v1/campaigns/{'0' * 64}/rounds/1/reports", reports[0])).status == 404
         for other in ("", "/round", "/rounds/1", "/rounds/1/batch", "/rounds/1/batch/x"):

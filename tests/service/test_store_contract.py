@@ -278,3 +278,42 @@ def test_what_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as down:
         store.accepted()
     assert "secret" not in str(down.value)
+
+
+def test_a_round_that_is_full(connect: Connect) -> None:
+    """As many bytes as its campaign's reports have: what fits is stored, whoever asks, and each has its own answer."""
+    campaign = campaign_of(plan_for(), capacity=100)
+    store, size = connect(), campaign.report_bytes
+    store.accept(Accepted(campaign, None))
+    for number in (1, 2):
+        assert store.open_round(Round(campaign.id, number, State.OPEN, CLOSES, 0, b""))
+
+    def post(asked: Store, *counts: int, number: int = 1) -> list[bool]:
+        return asked.append([Piece(campaign.id, number, bytes([count]) * count * size) for count in counts], NOW)
+
+    assert post(store, 60, 30) == [True, True]
+    assert post(connect(), 11, 7, 4, 3) == [False, True, False, True]
+    assert post(store, 1) == [False]
+    assert store.append([Piece(campaign.id, 2, bytes(size)), Piece(campaign.id, 1, bytes(size))], NOW) == [True, False]
+    assert (store.size(campaign.id, 1), store.size(campaign.id, 2)) == (100 * size, size)
+    kept = b"".join(store.reports(campaign.id, 1))
+    assert sorted(set(kept)) == [3, 7, 30, 60]
+    store.forget_reports(campaign.id, 1)
+    assert post(store, 100) == [True], "nothing is left of what was forgotten"
+
+
+def test_a_round_that_an_earlier_version_filled(connect: Connect) -> None:
+    """It did not keep count: what it stored is counted once."""
+    campaign = campaign_of(plan_for(), capacity=100)
+    store, size = connect(), campaign.report_bytes
+    store.accept(Accepted(campaign, None))
+    assert store.open_round(Round(campaign.id, 1, State.OPEN, CLOSES, 0, b""))
+    assert store.append([Piece(campaign.id, 1, bytes(90 * size))], NOW) == [True]
+    if isinstance(store, SqliteStore):
+        store._file.execute("DELETE FROM held")
+    elif isinstance(store, PostgresStore):
+        store._session.change("DELETE FROM shuffledp_held")
+    other = connect()
+    assert other.append([Piece(campaign.id, 1, bytes(11 * size))], NOW) == [False]
+    assert other.append([Piece(campaign.id, 1, bytes(10 * size))], NOW) == [True]
+    assert store.append([Piece(campaign.id, 1, bytes(size))], NOW) == [False]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_format
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from shuffledp.service.campaign import Campaign
 from shuffledp.service.envelope import KEY_BYTES, from_text
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
 from shuffledp.service.link import Link
+from shuffledp.service.observed_time import ObservedTime
 from shuffledp.service.place import Place
 from shuffledp.service.private_token import IssuerKey
 from shuffledp.service.round import Keeper
@@ -60,6 +60,12 @@ def create(
     window: Annotated[str, typer.Option("--window", help="How long a round is open: 7d, 12h, 30m or 90s.")] = "7d",
     extensions: Annotated[int, typer.Option("--extensions", help="How often that is extended if too few came.")] = 1,
     retention: Annotated[str, typer.Option("--retention", help="How long an unfetched batch is kept.")] = "30d",
+    capacity: Annotated[
+        int | None,
+        typer.Option(
+            "--capacity", help="The most reports of a round; by default ten times the planned users, at least 100,000."
+        ),
+    ] = None,
     issuer: Annotated[str, typer.Option("--issuer", help="Who issues the tokens that admit people.")] = "",
     issuer_key: Annotated[
         Path | None, typer.Option("--issuer-key", help="The issuer's public key, as it publishes it (DER).")
@@ -74,7 +80,7 @@ def create(
     made = Campaign.create(
         Plan.load(plan), AnalystKey.load(analyst_key), _identity(shuffler), url=url, operators=(analyst, operator),
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
-        question=question, admission=_admission(issuer, issuer_key),
+        question=question, admission=_admission(issuer, issuer_key), capacity=capacity,
     )  # fmt: skip
     made.save(out)
     if not json:
@@ -115,7 +121,9 @@ def accept(
     place = Place.of(state, keys, database)
     place.make(identity)
     with _keeping(place) as keeper:
-        opened = keeper.accept(Accepted(chosen, None if book is None else os.fspath(book.resolve())), int(time.time()))
+        opened = keeper.accept(
+            Accepted(chosen, None if book is None else os.fspath(book.resolve())), ObservedTime(state).look().now
+        )
     _tell_round(opened, json)
 
 
@@ -152,7 +160,7 @@ def close(
     """At the shuffler: end the round that is open, before its time. The minimum holds all the same."""
     with _keeping(Place.of(state, keys, database)) as keeper:
         accepted, found = _found(keeper, campaign)
-        keeper.close_now(found, int(time.time()))
+        keeper.close_now(found, ObservedTime(state).look().now)
         _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
 
 
@@ -171,18 +179,43 @@ def expire(
         _tell_round(keeper.store.rounds(accepted.campaign.id)[found.number - 1], json)
 
 
+@app.command()
+def clock(
+    state: StateDirectory,
+    keys: KeysDirectory = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Rely on the machine's clock as it is now; look at it first.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """At the shuffler: whether the machine's clock goes with the time that passed. Rounds wait where it does not."""
+    _ = Place.of(state, keys).identity
+    observed = ObservedTime(state)
+    if confirm:
+        observed.confirm()
+    moment = observed.look()
+    if json:
+        typer.echo(json_text({"now": moment.now, "jump": moment.jump}))
+    elif moment.jump:
+        ahead = "ahead of" if moment.jump > 0 else "behind"
+        typer.echo(
+            f"The clock is {abs(moment.jump):,} seconds {ahead} the time that passed; for rounds it is "
+            f"{utc(moment.now)}. If the clock is right, and the machine was off or its clock wrong before, run this "
+            f"with --confirm."
+        )
+    else:
+        typer.echo(f"The clock goes with the time that passed: it is {utc(moment.now)}.")
+
+
 @contextmanager
 def _keeping(place: Place) -> Iterator[Keeper]:
     """Steps of rounds, while no other process takes any."""
     _ = place.identity
-    store = place.store()
     try:
-        with place.alone(), store.alone():
+        with place.room(), closing(place.store()) as store, place.alone(), store.alone():
             yield Keeper(place, store, None)
     except BlockingIOError:
         raise ValueError("campaign: another process is closing rounds there; try again when it is done.") from None
-    finally:
-        store.close()
 
 
 def _found(keeper: Keeper, id_: str) -> tuple[Accepted, Round]:
@@ -258,6 +291,7 @@ def _tell(campaign: Campaign, json: bool) -> None:
         ("shuffler", shuffler),
         ("admits", "everybody" if campaign.admission is None else "people with a token of its issuer, once a round"),
         ("each client sends", f"{campaign.report_bytes:,} bytes"),
+        ("a round takes", f"at most {campaign.capacity:,} reports"),
         ("in browsers", f"/v1/{MODULE}" if campaign.recipe else f"no: {plan.mechanism.name} does not run there"),
     ])  # fmt: skip
     if campaign.recipe:

@@ -23,7 +23,7 @@ from shuffledp.service.ingest import ANYBODY, Ingest, Receive, Refused, Send, ex
 from shuffledp.service.notice import BatchRecord
 from shuffledp.service.openapi import DESCRIPTION
 from shuffledp.service.place import Front, Place
-from shuffledp.service.store import Round, State, Unavailable
+from shuffledp.service.store import Round, State, Store, Unavailable
 from shuffledp.service.writer import GroupWriter
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class Service:
         from starlette.exceptions import HTTPException
         from starlette.routing import Route
 
-        campaign, a_round = "/v1/campaigns/{id}", "/v1/campaigns/{id}/rounds/{number:int}"
+        _register_parameters()
+        campaign, a_round = "/v1/campaigns/{id:campaign}", "/v1/campaigns/{id:campaign}/rounds/{number:round}"
         routes = [
             Route(campaign, self._show_campaign, methods=["GET"]),
             Route(f"{campaign}/round", self._show_notice, methods=["GET"]),
@@ -150,7 +151,7 @@ class Service:
     async def _ready(self, _: Request) -> Response:
         from starlette.responses import Response
 
-        await self._store.ask(lambda store: store.accepted())
+        await self._store.ask(_demand_usable)
         return Response(status_code=204, headers=_plain("no-store"))
 
     # --- what is asked for ------------------------------------------------------------------------------------
@@ -190,12 +191,44 @@ def from_environment() -> Service:
     raise ValueError(f"serve: expected {STATE_VARIABLE} or {DATABASE_VARIABLE} in the environment.")
 
 
+def _register_parameters() -> None:
+    """Let addresses name campaigns and rounds: what looks like neither is not found, and never made a number of."""
+    from starlette.convertors import Convertor, register_url_convertor
+
+    class CampaignId(Convertor[str]):
+        regex = ingest.CAMPAIGN_PATTERN
+
+        def convert(self, value: str) -> str:
+            return value
+
+        def to_string(self, value: str) -> str:
+            return value
+
+    class RoundNumber(Convertor[int]):
+        regex = ingest.ROUND_PATTERN
+
+        def convert(self, value: str) -> int:
+            return int(value)
+
+        def to_string(self, value: int) -> str:
+            return str(value)
+
+    register_url_convertor("campaign", CampaignId())
+    register_url_convertor("round", RoundNumber())
+
+
 def round_told(campaign: Campaign, found: Round) -> dict[str, Any]:
     """Where a round stands, and how many took part once that may be known."""
     told: dict[str, Any] = {"round": found.number, "state": found.state, "closes": found.closes}
     if found.state in SHOWN:
         told["users"] = BatchRecord.read(campaign, found.statement or b"").manifest.users
     return told
+
+
+def _demand_usable(store: Store) -> None:
+    """``Unavailable`` unless reports can be stored."""
+    store.accepted()
+    store.demand_room()
 
 
 async def _describe(_: Request) -> Response:

@@ -8,7 +8,8 @@ the id, or has the file, acts on the same promises as everybody else::
      "promise":{"colluding":5000,"delta":1e-08,"epsilon":1.0,"epsilon_local":2.0,"users":50000},
      "question":"…","recipe":{…},"retention":2592000,"version":1,"window":604800}
 
-A campaign that admits only whom an issuer knows has one field more, ``admission``.
+A campaign that admits only whom an issuer knows has one field more, ``admission``; one that says how many reports a
+round takes at most, ``capacity``.
 
 ``promise`` is ε of all rounds together with the fewest users of the plan, of whom ``colluding`` hide nobody. ``fetch``
 is a hash of the secret by which the analyst fetches batches. ``recipe`` is the plan's mechanism in whole numbers, for
@@ -50,7 +51,10 @@ FIELDS = {
     "format": str, "version": int, "plan": dict, "analyst": dict, "hops": list, "window": int, "extensions": int,
     "retention": int, "promise": dict, "recipe": dict, "question": str, "nonce": str, "fetch": str,
 }  # fmt: skip
-ADMISSION = "admission"
+ADMISSION, CAPACITY = "admission", "capacity"
+CAPACITY_TIMES, LEAST_CAPACITY, MOST_CAPACITY = 10, 100_000, 10**12
+"""Reports that a round takes where the campaign does not say: so many times the planned users, and at least so many.
+Clients may send a report several times, and garbage is counted too."""
 WHO = "campaign"
 
 
@@ -76,13 +80,15 @@ class Campaign:
         retention: int = 30 * 24 * 3600,
         question: str = "",
         admission: Admission | None = None,
+        capacity: int | None = None,
     ) -> Self:
         """A new campaign of a plan, sealed to this analyst and mixed by this shuffler.
 
         ``shuffler``: its identity. ``operators``: who runs the analysis and who the shuffler. ``window``: how long each
         round is open; it is extended up to ``extensions`` times while fewer than the plan's minimum have come.
         ``retention``: how long a batch that nobody fetches is kept. ``question``: what people are asked.
-        ``admission``: who may take part; None is everybody.
+        ``admission``: who may take part; None is everybody. ``capacity``: how many reports a round takes at most, in
+        which repeated ones and garbage count; None is ten times the planned users, and at least 100,000.
         """
         from shuffledp.collection.guarantee import Guarantee
         from shuffledp.service.recipe import recipe_of
@@ -98,6 +104,7 @@ class Campaign:
             "window": window, "extensions": extensions, "retention": retention, "promise": promise_of(guarantee),
             "recipe": recipe_of(plan), "question": question, "nonce": nonce, "fetch": _hashed(analyst.token(nonce)),
             **({} if admission is None else {ADMISSION: admission.document()}),
+            **({} if capacity is None else {CAPACITY: capacity}),
         })  # fmt: skip
 
     @classmethod
@@ -116,8 +123,8 @@ class Campaign:
             raise ValueError(
                 f'{WHO}: expected a file with "format": "{FORMAT}", version {VERSION}, got something else.'
             )
-        if document.keys() - {ADMISSION} != FIELDS.keys() or any(
-            type(document[name]) is not kind for name, kind in FIELDS.items()
+        if document.keys() - {ADMISSION, CAPACITY} != FIELDS.keys() or any(
+            type(document.get(name, 1)) is not kind for name, kind in {**FIELDS, CAPACITY: int}.items()
         ):
             raise ValueError(f"{WHO}: it is damaged: expected {', '.join(FIELDS)}.")
         # One campaign, one text: whoever hashes what was received has the same id.
@@ -151,6 +158,7 @@ class Campaign:
         argument.count(WHO, "window", told["window"], at_most=MOST_SECONDS)
         argument.count(WHO, "extensions", told["extensions"], at_least=0, at_most=1000)
         argument.count(WHO, "retention", told["retention"], at_most=MOST_SECONDS)
+        argument.count(WHO, CAPACITY, self.capacity, at_least=self.plan.fewest, at_most=MOST_CAPACITY)
         if len(told["hops"]) != 1:
             raise ValueError(f"{WHO}: expected one shuffler, got {len(told['hops'])}; docs/shuffler.md says why.")
         _ = self.analyst, self.identity, self.promised, self.admission
@@ -243,6 +251,13 @@ class Campaign:
     def retention(self) -> int:
         """Seconds for which a batch is kept."""
         return int(self.document["retention"])
+
+    @property
+    def capacity(self) -> int:
+        """How many reports a round takes at most, with repeated ones and garbage."""
+        if CAPACITY in self.document:
+            return int(self.document[CAPACITY])
+        return max(CAPACITY_TIMES * int(self.document["plan"]["users"]), LEAST_CAPACITY)
 
     @property
     def rounds(self) -> int:

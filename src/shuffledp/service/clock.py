@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -13,16 +12,22 @@ from functools import partial
 
 from shuffledp.errors import ShuffledpError
 from shuffledp.service import journal
+from shuffledp.service.observed_time import ObservedTime
 from shuffledp.service.place import Place
 from shuffledp.service.round import Keeper
 
 TICK_SECONDS, PAUSE_SECONDS = 1.0, 30.0
 """Between two looks; and after a step that failed."""
 
+DOUBTS = (
+    "the clock is so many seconds ahead of the time that passed; rounds are closed and erased by the latter until it "
+    "agrees again, or you confirm the clock by `shuffledp campaign clock --confirm`"
+)
+
 
 def turn(place: Place, now: int, workers: int | None = None, *, logs: bool = False) -> bool:
     """Every step of every round that is due; False where another process is at it."""
-    with closing(place.store()) as store:
+    with place.room(), closing(place.store()) as store:
         try:
             with place.alone(), store.alone():
                 Keeper(place, store, workers, logs).turn(now)
@@ -44,7 +49,7 @@ def recover(place: Place) -> bool:
 
 def _recover(place: Place) -> bool:
     with closing(place.store()) as store, suppress(BlockingIOError), place.alone():
-        Keeper(place, store, logs=True).recover(int(time.time()))
+        Keeper(place, store, logs=True).recover(ObservedTime(place.state).look().now)
     return True
 
 
@@ -77,6 +82,7 @@ class Clock:
     recovered: bool = False
     """Whether somebody looked what a kill or a copy that was put back left."""
     _ended: threading.Event = field(default_factory=threading.Event)
+    _doubts: bool = False
 
     def start(self) -> None:
         """In a thread."""
@@ -104,8 +110,16 @@ class Clock:
                 if not self.recovered and not recover(self.place):
                     pause = PAUSE_SECONDS
                     continue
-                self.recovered, now = True, int(time.time())
+                self.recovered, now = True, self._now()
                 pause = PAUSE_SECONDS if keeper.is_due(now) and not self._worked(now) else TICK_SECONDS
+
+    def _now(self) -> int:
+        """The time for rounds; a line where the machine's clock is not believed from now on, or is again."""
+        moment = ObservedTime(self.place.state).look()
+        if bool(moment.jump) != self._doubts:
+            self._doubts = not self._doubts
+            journal.tell("clock", jump=moment.jump, reason=DOUBTS if self._doubts else "the clock is believed again")
+        return moment.now
 
     def _is_free(self) -> bool:
         """Whether nobody on this machine is at it: a process only to find that out would cost more than the look."""

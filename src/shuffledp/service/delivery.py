@@ -6,9 +6,9 @@ from shuffledp.errors import ShuffledpError
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.ingest import REPORTS_TYPE
 from shuffledp.service.link import Link
-from shuffledp.service.notice import Notice
+from shuffledp.service.notice import LONGEST_NOTICE, Notice
 
-CREATED, OK, NOT_FOUND, GONE = 201, 200, 404, 410
+CREATED, OK, NOT_FOUND, GONE, FULL = 201, 200, 404, 410, 507
 
 
 class RoundOver(ShuffledpError):
@@ -17,7 +17,7 @@ class RoundOver(ShuffledpError):
 
 def open_round(campaign: Campaign, link: Link) -> Notice:
     """The round that is open, as the campaign's shuffler signed it."""
-    answer = link.ask("GET", f"/v1/campaigns/{campaign.id}/round")
+    answer = link.ask("GET", f"/v1/campaigns/{campaign.id}/round", at_most=LONGEST_NOTICE)
     if answer.status == GONE:
         raise RoundOver("client: no round of the campaign is open now.")
     if answer.status != OK:
@@ -31,5 +31,10 @@ def deliver(campaign: Campaign, number: int, link: Link, reports: bytes) -> None
     answer = link.ask("POST", path, reports, {"Content-Type": REPORTS_TYPE})
     if answer.status == GONE:
         raise RoundOver(f"client: round {number} of the campaign is closed.")
+    if answer.status == FULL:
+        raise ValueError(
+            f"client: round {number} has taken as many reports as its campaign lets it; tell who runs the shuffler at "
+            f"{link.url}."
+        )
     if answer.status != CREATED:
         raise ValueError(f"client: the shuffler at {link.url} refuses the reports with status {answer.status}.")

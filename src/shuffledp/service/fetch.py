@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
 from shuffledp.collection import durable
 from shuffledp.collection.ledger import chosen_round
+from shuffledp.collection.lot import USERS, noise_of
 from shuffledp.collection.manifest import NAME, Manifest
 from shuffledp.progress import Progress
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.key_file import AnalystKey
 from shuffledp.service.link import Link
-from shuffledp.service.notice import BatchRecord
+from shuffledp.service.notice import LONGEST_STATEMENT, BatchRecord
 from shuffledp.service.receive import open_batch
 from shuffledp.service.store import State, utc
 
 WHO = "receive"
 PART_BYTES = 8 << 20
+FILE_BYTES = 1 << 16
+"""What a file of messages has besides them, at most."""
 LONGEST_NAME = 64
 STATEMENT_NAME = "_statement.json"
 """What the shuffler signed, beside the messages: a run after a kill knows by it which batch they are of."""
@@ -55,6 +59,7 @@ def receive_from(
             signed = batch.kept_in(sealed) or batch.signed()
             made = _done_before(directory, BatchRecord.read(chosen, signed))
         if made is None:
+            batch.demand_room(BatchRecord.read(chosen, signed), sealed)
             batch.fetch(signed, sealed, shown)
             made = open_batch(chosen, opened_by, sealed, directory, number, workers, shown, {STATEMENT_NAME: signed})
         batch.confirm(BatchRecord.read(chosen, signed))
@@ -89,17 +94,43 @@ class _Batch:
 
     def signed(self) -> bytes:
         """What the shuffler signed about the batch."""
-        answer = self._link.ask("GET", f"{self._path}/batch", headers=self._headers)
+        answer = self._link.ask("GET", f"{self._path}/batch", headers=self._headers, at_most=LONGEST_STATEMENT)
         if answer.status == 401:
             raise ValueError(f"{WHO}: the shuffler does not know the analyst by this key.")
         if answer.status != 200:
             raise self._missing()
-        if BatchRecord.read(self._campaign, answer.content).number != self._number:
+        statement = BatchRecord.read(self._campaign, answer.content)
+        if statement.number != self._number:
             raise ValueError(f"{WHO}: the shuffler answers with the batch of another round.")
+        self._demand_possible(statement)
         return answer.content
 
     def _missing(self) -> ValueError:
         return ValueError(f"{WHO}: there is no batch of round {self._number} at {self._link.url}: {self._state()}.")
+
+    def _demand_possible(self, statement: BatchRecord) -> None:
+        """A sentence unless a batch of this campaign can be as large as the shuffler says."""
+        campaign, manifest = self._campaign, statement.manifest
+        sent = manifest.users * campaign.messages
+        if manifest.users > campaign.capacity:
+            told = f"{manifest.users:,} users, more than the {campaign.capacity:,} reports that the campaign takes"
+        elif noise_of(campaign.plan.mechanism) == USERS and manifest.messages > sent:
+            told = f"{manifest.messages:,} messages, more than {manifest.users:,} users send"
+        elif sum(statement.files.values()) > 2 * manifest.messages * manifest.width + FILE_BYTES * len(statement.files):
+            told = f"{sum(statement.files.values()):,} bytes, more than {manifest.messages:,} messages have"
+        else:
+            return
+        raise ValueError(f"{WHO}: the shuffler claims {told}; nothing was fetched, do not rely on it.")
+
+    def demand_room(self, statement: BatchRecord, directory: Path) -> None:
+        """A sentence unless the disk holds what is not fetched yet."""
+        wanted = sum(statement.files.values())
+        wanted -= sum(path.stat().st_size for path in directory.glob("*.parquet")) if directory.exists() else 0
+        free = shutil.disk_usage(directory.absolute().parent).free
+        if wanted > free:
+            raise ValueError(
+                f"{WHO}: the batch has {wanted:,} bytes, and {free:,} are free in {directory.parent}; make room there."
+            )
 
     def _state(self) -> str:
         answer = self._link.ask("GET", self._path, headers=self._headers)
@@ -130,13 +161,17 @@ class _Batch:
         statement.manifest.write(directory)
 
     def _part(self, name: str, first: int, last: int) -> bytes:
-        wanted = self._headers | {"Range": f"bytes={first}-{last}"}
-        answer = self._link.ask("GET", f"{self._path}/batch/{name}", headers=wanted)
+        wanted, length = self._headers | {"Range": f"bytes={first}-{last}"}, last - first + 1
+        answer = self._link.ask("GET", f"{self._path}/batch/{name}", headers=wanted, at_most=length)
         if answer.status == 404:
             raise self._missing()
-        whole = answer.status == 200 and first == 0
-        if not whole and (answer.status != 206 or len(answer.content) != last - first + 1):
-            raise ValueError(f"{WHO}: the shuffler does not hand over {name} (status {answer.status}).")
+        # A file that is one part may come without its being said.
+        good = answer.status == 206 or (answer.status == 200 and first == 0)
+        if not good or len(answer.content) != length:
+            raise ValueError(
+                f"{WHO}: the shuffler does not hand over {name} in the parts that are asked for: status "
+                f"{answer.status}, {len(answer.content):,} bytes of {length:,}."
+            )
         return answer.content
 
     def confirm(self, statement: BatchRecord) -> None:

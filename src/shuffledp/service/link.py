@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 TRIES, FIRST_PAUSE, LONGEST_PAUSE = 6, 0.2, 5.0
 TIMEOUT_SECONDS = 30.0
+PROBLEM_BYTES = 1 << 12
+"""The most that is read of an answer that is none, and of one that says nothing but its status."""
 LATER = (408, 429, 500, 502, 503, 504)
 """Answers after which the same may be asked again."""
 
@@ -43,15 +45,23 @@ class Link:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Reply:
-        """The answer; a sentence if there is none after several tries."""
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        at_most: int = PROBLEM_BYTES,
+    ) -> Reply:
+        """The answer; a sentence if there is none after several tries, or if it has more bytes than ``at_most``."""
         pause, reason = FIRST_PAUSE, ""
         for attempt in range(self.tries):
             if attempt:
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             try:
-                answer = self._once(method, path, body, headers or {})
+                answer = self._once(method, path, body, headers or {}, at_most)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 reason = getattr(error, "strerror", None) or type(error).__name__
@@ -61,7 +71,7 @@ class Link:
             reason = f"status {answer.status}"
         raise ValueError(f"shuffler: no answer from {self.url}: {reason}; try again later, nothing is lost.")
 
-    def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Reply:
+    def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], at_most: int) -> Reply:
         if self._connection is None:
             kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
             host = self._parts.hostname
@@ -70,7 +80,22 @@ class Link:
         # No header tells one client from another.
         self._connection.request(method, self._parts.path.rstrip("/") + path, body, dict(headers))
         answer = self._connection.getresponse()
-        return Reply(answer.status, answer.read())
+        return Reply(answer.status, self._content(answer, at_most if answer.status < 400 else PROBLEM_BYTES))
+
+    def _content(self, answer: http.client.HTTPResponse, at_most: int) -> bytes:
+        """The body, whatever length it claims to have; of a problem that is too long the beginning."""
+        content = answer.read(at_most + 1)
+        if len(content) > at_most:
+            # The rest of it is not waited for.
+            self.close()
+            if answer.status < 400:
+                raise ValueError(
+                    f"shuffler: an answer from {self.url} is longer than the {at_most:,} bytes that it may have; do "
+                    f"not rely on it."
+                )
+        elif answer.length:
+            raise http.client.IncompleteRead(content, answer.length)
+        return content[:at_most]
 
     def close(self) -> None:
         """End the connection; the next request opens another one."""

@@ -12,6 +12,8 @@ from shuffledp.service.envelope import PublicKey
 from shuffledp.service.key_file import ShufflerKey, signed_by
 
 NOTICE, STATEMENT = b"shuffledp v1 round\0", b"shuffledp v1 batch\0"
+LONGEST_NOTICE, LONGEST_STATEMENT = 1 << 16, 1 << 20
+"""More is not read of either."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,9 @@ class BatchRecord:
         """The statement about a batch of this campaign; a sentence unless its shuffler signed it."""
         told = signed_by("batch", campaign.identity, STATEMENT, content)
         try:
-            made = cls(told["campaign"], told["round"], _manifest(told["manifest"]), dict(told["files"]),
-                       told["repeated"], told["refused"])  # fmt: skip
-        except (KeyError, TypeError, ValueError):
+            made = cls(told["campaign"], told["round"], _manifest(told["manifest"]), _counts(told["files"]),
+                       **_counts({name: told[name] for name in ("repeated", "refused")}))  # fmt: skip
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise ValueError("batch: what the shuffler signed cannot be read; it may be of another version.") from None
         if made.campaign != campaign.id:
             raise ValueError("batch: it is of another campaign.")
@@ -85,4 +87,12 @@ def _manifest(told: Any) -> Manifest:
     kinds = {field.name: str if field.type == "str" else int for field in named}
     if told.keys() != kinds.keys() or any(type(told[name]) is not kind for name, kind in kinds.items()):
         raise ValueError
+    _counts({name: told[name] for name, kind in kinds.items() if kind is int})
     return Manifest(**told)
+
+
+def _counts(told: Any) -> dict[str, int]:
+    """Whole numbers from 0 on, each with its name."""
+    if any(type(count) is not int or count < 0 for count in told.values()):
+        raise ValueError
+    return dict(told)

@@ -11,7 +11,7 @@ from shuffledp.version import __version__
 ID = {"name": "id", "in": "path", "required": True, "description": "The campaign's id.",
       "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}  # fmt: skip
 NUMBER = {"name": "number", "in": "path", "required": True, "description": "The round.",
-          "schema": {"type": "integer", "minimum": 1}}  # fmt: skip
+          "schema": {"type": "integer", "minimum": 1, "maximum": 999_999_999}}  # fmt: skip
 FILE = {"name": "file", "in": "path", "required": True, "schema": {"type": "string"},
         "description": "A file that the statement names."}  # fmt: skip
 DIGEST = {"name": "digest", "in": "query", "required": True, "schema": {"type": "string"},
@@ -34,7 +34,8 @@ DESCRIPTION: dict[str, Any] = {
     "info": {
         "title": "shuffledp shuffler",
         "version": __version__,
-        "description": "Takes sealed reports and hands mixed ones to the campaign's analyst.",
+        "description": "Takes sealed reports and hands mixed ones to the campaign's analyst. A request whose head has "
+        "more than 16 KiB or 100 fields is answered by 431, and its connection closed.",
     },
     "paths": {
         "/v1/campaigns/{id}": {
@@ -58,7 +59,7 @@ DESCRIPTION: dict[str, Any] = {
                 "description": "Sending the same bytes again is answered alike, and counts once.",
                 "requestBody": {"required": True, "content": {REPORTS_TYPE: BINARY}},
                 "responses": _answers(
-                    {201: ("They are on disk.", None)}, 400, 404, 408, 410, 413, 415, 503
+                    {201: ("They are on disk.", None)}, 400, 404, 408, 410, 413, 415, 503, 507
                 ),
             },
         },

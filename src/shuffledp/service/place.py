@@ -3,6 +3,8 @@
 state/reports.sqlite         campaigns, rounds, and reports as they came, unless a database holds them
 state/batches/               what is mixed and not yet fetched
 state/work/                  for sorting; emptied whenever a round is closed
+state/reserve                space on the disk, given to the steps of rounds where there is no other
+state/clock                  how long the machine has been running; ``observed_time.py`` says what for
 keys/identity                what the shuffler signs with
 keys/CAMPAIGN-ROUND          what opens the reports of one round, until they are mixed
 keys/spent/CAMPAIGN-ROUND    that a round is over: the digest of its batch, or nothing where none is handed on
@@ -14,8 +16,9 @@ neither keys of rounds that are over, nor an old list of which are.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -31,6 +34,8 @@ from shuffledp.service.store import Round, Store
 WHO = "shuffler"
 OTHERS = 0o077
 IDENTITY = "identity"
+KEPT_FREE_BYTES = 8 << 20
+"""Of the disk, for giving up a round and for the database's own log, whoever has filled the rest of it."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,33 @@ class Place:
     @property
     def _spent(self) -> Path:
         return self.keys / "spent"
+
+    # --- the reserve of disk ----------------------------------------------------------------------------------
+
+    @property
+    def _reserve(self) -> Path:
+        return self.state / "reserve"
+
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """Give the reserve to the block where the disk is full, before anything else is opened; keep one afterwards."""
+        if shutil.disk_usage(self.state).free < KEPT_FREE_BYTES:
+            self._reserve.unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            self._keep_reserve()
+
+    def _keep_reserve(self) -> None:
+        with suppress(OSError):
+            if self._reserve.exists() or shutil.disk_usage(self.state).free < 2 * KEPT_FREE_BYTES:
+                return
+            descriptor = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_EXCL, durable.OWNER_ONLY)
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(descriptor, 0, KEPT_FREE_BYTES)
+            finally:
+                os.close(descriptor)
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import compress
 
 from shuffledp.collection.postgres_session import PostgresSession
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable, segments_of, stored_campaign
+from shuffledp.service.store import (
+    Accepted,
+    Piece,
+    Round,
+    State,
+    Store,
+    Unavailable,
+    fitting,
+    segments_of,
+    stored_campaign,
+)
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS shuffledp_campaigns (
@@ -18,15 +30,26 @@ SCHEMA = (
       state text NOT NULL, closes bigint NOT NULL, extended bigint NOT NULL, notice bytea NOT NULL, statement bytea,
       UNIQUE (campaign, number))""",
     "CREATE TABLE IF NOT EXISTS shuffledp_segments (round bigint NOT NULL, content bytea NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS shuffledp_held (
+      round bigint NOT NULL, writer text NOT NULL, bytes bigint NOT NULL, PRIMARY KEY (round, writer))""",
     # What is sealed cannot be compressed.
     "ALTER TABLE shuffledp_segments ALTER COLUMN content SET STORAGE EXTERNAL",
 )
 COLUMNS = "campaign, number, state, closes, extended, notice, statement"
 OF_ROUND = "round = (SELECT id FROM shuffledp_rounds WHERE campaign = %s AND number = %s)"
 # Whoever ends the round waits for this row, and whoever waited for the end finds it closed.
+# What it has is counted by each connection in a row of its own: with one row for all they would wait for each other.
 APPEND = (
-    "INSERT INTO shuffledp_segments SELECT id, %b FROM shuffledp_rounds "
-    "WHERE campaign = %s AND number = %s AND state = 'open' AND closes > %s FOR SHARE"
+    "WITH stored AS (INSERT INTO shuffledp_segments (SELECT id, %b FROM shuffledp_rounds "
+    "WHERE campaign = %s AND number = %s AND state = 'open' AND closes > %s FOR SHARE) RETURNING round) "
+    "INSERT INTO shuffledp_held SELECT round, %s, %s FROM stored "
+    "ON CONFLICT (round, writer) DO UPDATE SET bytes = shuffledp_held.bytes + excluded.bytes"
+)
+HELD = f"SELECT sum(bytes)::bigint FROM shuffledp_held WHERE {OF_ROUND}"
+# Where an earlier version stored them.
+COUNT = (
+    "INSERT INTO shuffledp_held SELECT id, '', coalesce(sum(length(content)), 0) FROM shuffledp_rounds "
+    "LEFT JOIN shuffledp_segments ON round = id WHERE campaign = %s AND number = %s GROUP BY id ON CONFLICT DO NOTHING"
 )
 SEGMENTS_AT_A_TIME = 16
 LOCK = "shuffledp rounds"
@@ -36,7 +59,9 @@ class PostgresStore(Store):
     """A connection to the database at ``url``; its tables are made if they are not there."""
 
     def __init__(self, url: str) -> None:
-        self._session = PostgresSession(url, SCHEMA, "shuffledp_segments", _failed)
+        super().__init__()
+        self._session = PostgresSession(url, SCHEMA, "shuffledp_held", _failed)
+        self._writer = os.urandom(8).hex()
         self._campaigns: dict[str, Campaign] = {}
 
     def _read(self, id_: str, content: bytes) -> Campaign:
@@ -95,12 +120,25 @@ class PostgresStore(Store):
         )
 
     def append(self, pieces: Sequence[Piece], now: float) -> list[bool]:
-        segments = list(segments_of(pieces))
-        changed = self._session.change_all(
-            [(APPEND, (content, campaign, number, now)) for campaign, number, content in segments]
-        )
+        keys = {(piece.campaign, piece.number) for piece in pieces}
+        fits = fitting(pieces, {key: self._most_bytes(key[0]) - self._held(*key) for key in keys})
+        segments = list(segments_of(list(compress(pieces, fits))))
+        if not segments:
+            return fits
+        changed = self._session.change_all([
+            (APPEND, (content, campaign, number, now, self._writer, len(content)))
+            for campaign, number, content in segments
+        ])  # fmt: skip
         taken = {(campaign, number): rows == 1 for (campaign, number, _), rows in zip(segments, changed, strict=True)}
-        return [taken[piece.campaign, piece.number] for piece in pieces]
+        return [fit and taken[piece.campaign, piece.number] for piece, fit in zip(pieces, fits, strict=True)]
+
+    def _held(self, campaign: str, number: int) -> int:
+        """Bytes that a round has."""
+        ((found,),) = self._session.rows(HELD, (campaign, number))
+        if found is None:
+            self._session.change(COUNT, (campaign, number))
+            ((found,),) = self._session.rows(HELD, (campaign, number))
+        return int(found or 0)
 
     def size(self, campaign: str, number: int) -> int:
         found = self._session.rows(
@@ -116,6 +154,7 @@ class PostgresStore(Store):
 
     def forget_reports(self, campaign: str, number: int) -> None:
         self._session.change(f"DELETE FROM shuffledp_segments WHERE {OF_ROUND}", (campaign, number))
+        self._session.change(f"DELETE FROM shuffledp_held WHERE {OF_ROUND}", (campaign, number))
 
     def alone(self) -> AbstractContextManager[None]:
         return self._session.alone(LOCK)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 from shuffledp.collection.durable import OWNER_ONLY
 from shuffledp.service.campaign import Campaign
-from shuffledp.service.store import Accepted, Piece, Round, State, Store, Unavailable, segments_of, stored_campaign
+from shuffledp.service.store import (
+    Accepted,
+    Piece,
+    Round,
+    State,
+    Store,
+    Unavailable,
+    fitting,
+    segments_of,
+    stored_campaign,
+)
 
 PATIENCE_SECONDS = 20.0
 """How long to wait for another process that writes."""
@@ -26,19 +38,27 @@ CREATE TABLE IF NOT EXISTS rounds (
   UNIQUE (campaign, number)
 );
 CREATE TABLE IF NOT EXISTS segments (round INTEGER NOT NULL, content BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS held (round INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
 """
 COLUMNS = "campaign, number, state, closes, extended, notice, statement"
 OF_ROUND = "round = (SELECT id FROM rounds WHERE campaign = ? AND number = ?)"
 
-APPEND = (
-    "INSERT INTO segments SELECT id, ? FROM rounds WHERE campaign = ? AND number = ? AND state = 'open' AND closes > ?"
+OPEN = (
+    "SELECT id, coalesce(bytes, (SELECT coalesce(sum(length(content)), 0) FROM segments WHERE round = id)) "
+    "FROM rounds LEFT JOIN held ON round = id WHERE campaign = ? AND number = ? AND state = 'open' AND closes > ?"
 )
+"""A round that takes reports, and how many bytes it has; they are counted where an earlier version stored them."""
+RESERVE_BYTES, CLOSING_TIMES = 256 << 20, 3
+"""What must be free on the disk before reports are stored: so many bytes, and for each byte of a report so many more.
+Closing a round sorts its reports, then its messages, and writes these, each on disk where they are many."""
 
 
 class SqliteStore(Store):
     """A connection to the file at ``path``, which is made if it is not there."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._directory = path.parent
         try:
             self._connect(path)
         except (OSError, sqlite3.Error) as error:
@@ -124,12 +144,27 @@ class SqliteStore(Store):
         return done.rowcount == 1
 
     def append(self, pieces: Sequence[Piece], now: float) -> list[bool]:
-        taken: dict[tuple[str, int], bool] = {}
+        self.demand_room()
         with self._transaction():
-            for campaign, number, content in segments_of(pieces):
-                done = self._run(APPEND, (content, campaign, number, now))
-                taken[campaign, number] = done.rowcount == 1
-        return [taken[piece.campaign, piece.number] for piece in pieces]
+            rounds, room = {}, {}
+            for key in {(piece.campaign, piece.number) for piece in pieces}:
+                rounds[key] = self._run(OPEN, (*key, now)).fetchone()
+                room[key] = -1 if rounds[key] is None else self._most_bytes(key[0]) - rounds[key][1]
+            taken = fitting(pieces, room)
+            for campaign, number, content in segments_of(list(compress(pieces, taken))):
+                id_, held = rounds[campaign, number]
+                rounds[campaign, number] = id_, held + len(content)
+                self._run("INSERT INTO segments VALUES (?, ?)", (id_, content))
+                self._run("INSERT OR REPLACE INTO held VALUES (?, ?)", (id_, held + len(content)))
+        return taken
+
+    def demand_room(self) -> None:
+        free = shutil.disk_usage(self._directory).free
+        (held,) = self._run("SELECT coalesce(sum(bytes), 0) FROM held").fetchone()
+        if free < RESERVE_BYTES + CLOSING_TIMES * held:
+            raise Unavailable(
+                f"shuffler: {free:,} bytes are free in {self._directory}, which is kept for closing rounds; make room."
+            )
 
     def size(self, campaign: str, number: int) -> int:
         found = self._run(
@@ -143,6 +178,7 @@ class SqliteStore(Store):
 
     def forget_reports(self, campaign: str, number: int) -> None:
         self._run(f"DELETE FROM segments WHERE {OF_ROUND}", (campaign, number))
+        self._run(f"DELETE FROM held WHERE {OF_ROUND}", (campaign, number))
         # The log holds them, too, until it is written anew.
         self._run("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -7,9 +7,10 @@ as came between two commits, without an index, an id or a time.
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
@@ -94,6 +95,16 @@ def segments_of(pieces: Sequence[Piece]) -> Iterator[tuple[str, int, bytes]]:
                 first, held = place, 0
 
 
+def fitting(pieces: Sequence[Piece], room: Mapping[tuple[str, int], float]) -> list[bool]:
+    """Whether each of several requests is stored, in order, where the rounds have so many bytes left."""
+    left, taken = dict(room), []
+    for piece in pieces:
+        key = piece.campaign, piece.number
+        taken.append(len(piece.content) <= left[key])
+        left[key] -= len(piece.content) if taken[-1] else 0
+    return taken
+
+
 def stored_campaign(id_: str, content: bytes) -> Campaign:
     """A campaign as it was accepted: it was looked at then, and its id tells that these are the same bytes."""
     campaign = Campaign(bytes(content))
@@ -108,6 +119,9 @@ class Store(ABC):
     Everything is durable when a method returns. ``Unavailable`` where the store does not answer, or refuses: then
     nothing changed, and the same connection may be used again.
     """
+
+    def __init__(self) -> None:
+        self._capacities: dict[str, int] = {}
 
     @abstractmethod
     def accept(self, accepted: Accepted) -> None:
@@ -155,10 +169,24 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, pieces: Sequence[Piece], now: float) -> list[bool]:
-        """Store reports in one transaction: True for those whose round is open and not past its deadline.
+        """Store reports in one transaction: True for those whose round is open, not past its deadline, and not full.
 
-        The others are not stored.
+        The others are not stored. A round is full when it has as many bytes as its campaign's ``capacity`` of reports;
+        where several servers share a store, each may add what it commits at that moment.
         """
+
+    def _most_bytes(self, campaign: str) -> float:
+        """Bytes that a round of a campaign takes; one whose campaign is not stored has no limit."""
+        if campaign not in self._capacities:
+            found, size = self.campaign(campaign), self.report_bytes(campaign)
+            if found is None or size is None:
+                return math.inf
+            self._capacities[campaign] = found.capacity * size
+        return self._capacities[campaign]
+
+    def demand_room(self) -> None:
+        """``Unavailable`` where the disk has no room for more reports; that of a database is watched over there."""
+        return
 
     @abstractmethod
     def size(self, campaign: str, number: int) -> int:

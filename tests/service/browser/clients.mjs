@@ -17,7 +17,18 @@ globalThis.fetch = async (url, options = {}) => {
     return new Response("", { status: answers.post ?? 201 });
   }
   const body = url.endsWith("/round") ? answers.notice ?? notice : answers.campaign ?? campaign;
-  return typeof body === "number" ? new Response("", { status: body }) : new Response(body);
+  return typeof body === "number" ? new Response("", { status: body }) : new Response(typeof body === "function" ? body() : body);
+};
+/** An answer of 64 MiB in small pieces, which counts those that somebody took. */
+const endless = () => {
+  const stream = () =>
+    new ReadableStream({
+      pull(controller) {
+        if ((stream.pieces += 1) > 1 << 10) controller.close();
+        else controller.enqueue(new Uint8Array(1 << 16));
+      },
+    });
+  return Object.assign(stream, { pieces: 0 });
 };
 const begin = (told = {}) => ([posted, answers] = [[], told]);
 const given = (store) => store.all().then((entries) => entries.length);
@@ -83,6 +94,14 @@ await refused(/does not know this campaign/, { told: { campaign: 404 } });
 await refused(/cannot be reached now/, { told: { campaign: 503 } });
 await refused(/cannot be reached now/, { told: { notice: 503 } });
 await refused(/64 digits/, { which: "../x" });
+for (const [name, most] of [["campaign", 1 << 20], ["notice", 1 << 16]]) {
+  const told = { [name]: endless() };
+  await refused(/not the one it was made for/, { told });
+  assert.ok(told[name].pieces <= most / (1 << 16) + 3, `${told[name].pieces}`);
+}
+const broken = () => new ReadableStream({ pull: (controller) => controller.error(new TypeError("network")) });
+await refused(/cannot be reached now/, { told: { campaign: broken } });
+await refused(/cannot be reached now/, { told: { notice: broken } });
 await refused(/not signed by the shuffler/, { told: { notice: forged } });
 await refused(/not signed by the shuffler/, { told: { notice: notice.replace('"round":1', '"round":2') } });
 await refused(/not the one it was made for/, { told: { notice: other } });

@@ -219,6 +219,18 @@ const LATER = "The shuffler cannot be reached now. Try again later; an answer th
 const ask = (url, options) =>
   fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", ...options }).catch(() => refuse(LATER));
 const known = (answer) => demand(answer.status !== 404, "The shuffler does not know this campaign.") && demand(answer.ok, LATER);
+/** The bytes of an answer; it is not read on once it has more than such an answer may have. */
+const read = async (answer, most) => {
+  const reader = answer.body?.getReader(), parts = [];
+  for (let held = 0; reader; ) {
+    const { done, value } = await reader.read().catch(() => refuse(LATER));
+    if (done) break;
+    parts.push(value);
+    if ((held += value.length) > most) reader.cancel().catch(() => {}), refuse(FOREIGN);
+  }
+  return join(...parts);
+};
+const CAMPAIGN_BYTES = 1 << 20, NOTICE_BYTES = 1 << 16;
 const keyOf = ({ kem, kdf, aead, key }) => demand(kem === 32 && kdf === 1 && aead === 1, FOREIGN) && unbase64(key);
 
 /** The campaign with this id, from the shuffler at `base`: its bytes are those that the id stands for. */
@@ -228,7 +240,7 @@ export async function load(base, id) {
   demand(/^[0-9a-f]{64}$/.test(id), "This page needs the id of a campaign: 64 digits and letters at the end of its address.");
   const answer = await ask(`${base}/v1/campaigns/${id}`);
   known(answer);
-  const content = new Uint8Array(await answer.arrayBuffer());
+  const content = await read(answer, CAMPAIGN_BYTES);
   const found = await subtle.digest("SHA-256", join("shuffledp v1 campaign\0", content));
   demand(hex(new Uint8Array(found)) === id, FOREIGN);
   const document = JSON.parse(new TextDecoder().decode(content));
@@ -261,7 +273,7 @@ export async function openRound(campaign) {
   const { id, base, document } = campaign, answer = await ask(`${base}/v1/campaigns/${id}/round`, { cache: "no-store" });
   demand(answer.status !== 410, "This campaign takes no answers now.");
   known(answer);
-  const parts = /^(.*)"signature":"([\w-]{86})",(.*)$/s.exec(await answer.text()) ?? refuse(FOREIGN);
+  const parts = /^(.*)"signature":"([\w-]{86})",(.*)$/s.exec(new TextDecoder().decode(await read(answer, NOTICE_BYTES))) ?? refuse(FOREIGN);
   // What is read below is what was signed, byte for byte.
   const told = parts[1] + parts[3];
   let key;

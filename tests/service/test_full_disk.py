@@ -1,0 +1,143 @@
+"""A disk that reports, or anybody, have filled: reports are refused in time, and rounds are closed and given up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from shuffledp.collection.ledger import Ledger
+from shuffledp.service import place as places, sqlite_store
+from shuffledp.service.sqlite_store import SqliteStore
+from shuffledp.service.store import Piece, State, Unavailable
+from tests.cli import run
+from tests.service import campaign_of, plan_for
+from tests.service.test_round import NOW, USERS, Shuffler
+
+DISK_BYTES, KEPT_FREE_BYTES, RESERVE_BYTES = 12 << 20, 2 << 20, 1 << 20
+MOST_PIECES = 200
+WRITES = ("INSERT", "UPDATE", "DELETE", "COMMIT")
+
+
+class Usage(NamedTuple):
+    """As ``shutil.disk_usage`` has it."""
+
+    total: int
+    used: int
+    free: int
+
+
+@dataclass
+class Disk:
+    """A small disk: a real one in memory, or one that only seems small."""
+
+    room: Path
+    filled: bool = False
+
+    def fill(self) -> None:
+        """To the last byte."""
+        self.filled = True
+        with (self.room / "filling").open("wb", buffering=0) as file:
+            for size in (1 << 16, 1 << 10, 1):
+                try:
+                    while True:
+                        file.write(bytes(size))
+                except OSError:
+                    continue
+
+
+@dataclass
+class SeemingDisk(Disk):
+    """Sizes of files below it count; what is written when it is full fails as SQLite says it."""
+
+    def usage(self, _: object) -> Usage:
+        files = [path for path in self.room.rglob("*") if path.is_file()]
+        used = sum(path.stat().st_size for path in files)
+        reserve = any(path.name == "reserve" for path in files)
+        free = (0 if reserve else KEPT_FREE_BYTES) if self.filled else max(0, DISK_BYTES - used)
+        return Usage(DISK_BYTES, DISK_BYTES - free, free)
+
+    def fill(self) -> None:
+        self.filled = True
+
+
+@pytest.fixture(params=["mounted", "seeming"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    """A disk of a few megabytes; one that seems so where nothing can be mounted."""
+    monkeypatch.setattr(places, "KEPT_FREE_BYTES", KEPT_FREE_BYTES)
+    monkeypatch.setattr(sqlite_store, "RESERVE_BYTES", RESERVE_BYTES)
+    room = tmp_path / "disk"
+    room.mkdir()
+    if request.param == "mounted":
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(room)]
+        if os.geteuid() or shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip("nothing can be mounted here")
+        yield Disk(room)
+        subprocess.run(["umount", "--lazy", str(room)], check=True)
+        return
+    made, really = SeemingDisk(room), SqliteStore._run
+
+    def limited(self: SqliteStore, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        if statement.startswith(WRITES) and not made.usage(None).free:
+            raise Unavailable("shuffler: the database cannot be used now: database or disk is full.")
+        return really(self, statement, parameters)
+
+    monkeypatch.setattr(SqliteStore, "_run", limited)
+    monkeypatch.setattr(shutil, "disk_usage", made.usage)
+    yield made
+
+
+def test_reports_leave_room_for_closing(disk: Disk) -> None:
+    """They are refused before the disk is full, for now; the round is closed, and then there is room again."""
+    shuffler = Shuffler(disk.room, campaign_of(plan_for(USERS, minimum=30, rounds=2)))
+    for report in shuffler.reports([0] * USERS):
+        assert shuffler.post(report)
+    garbage, posted = os.urandom(97_000), 0
+    with suppress(Unavailable):
+        for posted in range(MOST_PIECES):
+            shuffler.store.append([Piece(shuffler.campaign.id, 1, garbage[posted:] + garbage[:posted])], NOW)
+    with pytest.raises(Unavailable, match="kept for closing rounds"):
+        shuffler.store.demand_room()
+    held = shuffler.store.size(shuffler.campaign.id, 1)
+    assert held == 97 * (USERS + 1000 * posted) > 1 << 20
+    assert shutil.disk_usage(disk.room).free >= 2 * held
+    assert shuffler.turn() is State.FORGOTTEN
+    assert shuffler.store.append([Piece(shuffler.campaign.id, 2, bytes(97))], NOW + 3601) == [True]
+    shuffler.store.close()
+
+
+@pytest.mark.parametrize(("command", "state"), [("expire", State.EXPIRED), ("close", State.FORGOTTEN)])
+def test_a_disk_that_somebody_else_filled(disk: Disk, command: str, state: State) -> None:
+    """No report is taken; the operator gives the round up, or closes one that is small, from what was kept free."""
+    ledger = Ledger.create(disk.room / "ledger.sqlite")
+    shuffler = Shuffler(disk.room, campaign_of(plan_for(USERS, minimum=30)), ledger.path)
+    with shuffler.place.room():
+        assert not (shuffler.place.state / "reserve").exists()
+    assert (shuffler.place.state / "reserve").stat().st_size == KEPT_FREE_BYTES
+    for report in shuffler.reports([0] * USERS):
+        assert shuffler.post(report)
+    for _ in range(200):
+        shuffler.post(bytes(970))
+    disk.fill()
+    with pytest.raises(Unavailable):
+        shuffler.post(bytes(97))
+    found = shuffler.round()
+    shuffler.store.close()
+    outcome = run("campaign", command, shuffler.campaign.id[:9], "--state", str(shuffler.place.state))
+    assert outcome.status == 0, outcome.err
+    shuffler.store = shuffler.place.store()
+    assert shuffler.round().state is state
+    assert shuffler.place.key(found.name) is None
+    assert shuffler.store.size(shuffler.campaign.id, 1) == 0
+    assert [entry.users for standing in ledger.standings() for entry in standing.entries] == (
+        [USERS] if command == "close" else []
+    )
+    shuffler.store.close()
