@@ -19,11 +19,12 @@ def plan_for(users: int = 40, minimum: int | None = None, rounds: int = 1, collu
 
 
 def campaign_of(
-    plan: Plan | None = None, *, window: int = 3600, extensions: int = 0, retention: int = 7200
-) -> Campaign:
+    plan: Plan | None = None, *, window: int = 3600, extensions: int = 0, retention: int = 7200,
+    url: str = "http://127.0.0.1",
+) -> Campaign:  # fmt: skip
     """A campaign of the keys above."""
     return Campaign.create(
-        plan_for() if plan is None else plan, ANALYST, SHUFFLER.identity, url="http://127.0.0.1",
+        plan_for() if plan is None else plan, ANALYST, SHUFFLER.identity, url=url,
         operators=("Example Institute", "Other House"), window=window, extensions=extensions, retention=retention,
     )  # fmt: skip
 

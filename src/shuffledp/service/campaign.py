@@ -85,8 +85,12 @@ class Campaign:
         ``admission``: who may take part; None is everybody.
         """
         from shuffledp.collection.guarantee import Guarantee
+        from shuffledp.service.link import read_address
         from shuffledp.service.recipe import recipe_of
 
+        if url:
+            # A sentence now, in place of one at each client.
+            read_address(url)
         demand_fixed(plan)
         guarantee = Guarantee(plan, plan.fewest)
         guarantee.demand(allow_weaker=False)
