@@ -86,6 +86,13 @@ def command(
         ),
     ] = None,
     questions: Annotated[Path | None, typer.Option(help="The questions of a survey, in a TOML or JSON file.")] = None,
+    domain_from_data: Annotated[
+        bool,
+        typer.Option(
+            "--domain-from-data",
+            help="Take the categories of --input although most of them are of few people: the plan tells them to all.",
+        ),
+    ] = False,
     ways: Annotated[
         float | None, typer.Option(help="Marginals of single columns (1), or of every two together, too (2).")
     ] = None,
@@ -137,7 +144,7 @@ def command(
         reach, questions=several, ways=ways,
     )  # fmt: skip
     _demand_writable(out, plot)
-    seen = _seen(source, task, given)
+    seen = _seen(source, task, given, domain_from_data)
     if seen is not None:
         task, given = seen.task, seen.given
         users = seen.users if users is None and rate is None else users
@@ -183,15 +190,17 @@ def command(
         typer.echo(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
 
 
-def _seen(source: Origin | None, task: str | None, given: Given) -> Preview | None:
+def _seen(source: Origin | None, task: str | None, given: Given, insists: bool) -> Preview | None:
     """What the file tells that is to be planned for, where there is one."""
     if source is None or not source.paths:
         if source is not None and source.columns:
             raise ValueError("plan: --column needs --input.")
+        if insists:
+            raise ValueError("plan: --domain-from-data needs --input.")
         return None
     return preview(
         source.paths, source.columns, task=task, given=given, user=source.user, rows_per_user=source.rows_per_user,
-        rules=source.rules, delimiter=source.delimiter, gather=source.gather,
+        rules=source.rules, delimiter=source.delimiter, gather=source.gather, domain_from_data=insists,
     )  # fmt: skip
 
 
