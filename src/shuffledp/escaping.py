@@ -18,11 +18,12 @@ Joiners, marks of direction and overrides, selectors of variants, fillers and ta
 """
 CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 """Control characters, line separators, and halves of letters, alike."""
-_JOINED = "\u200c\u200d\ufe0f"
-"""What some scripts and emoji are spelled with: it stays behind letters beyond ASCII."""
-_UNSEEN = re.compile(f"(?<![^\x00-\x7f])[{_JOINED}]|[{CONTROL}]|(?![{_JOINED}])[{INVISIBLE}]")
+_JOINERS, _STYLES = "\u200c\u200d", "\ufe0e\ufe0f"
+"""What some scripts and emoji are spelled with: joiners stay behind letters beyond ASCII, and the marks for emoji."""
+_STRAY = f"(?<![^\x00-\x9f{INVISIBLE}])(?<![{_STYLES}])[{_JOINERS}]"
+_UNSEEN = re.compile(f"{_STRAY}|[{CONTROL}]|(?![{_JOINERS}{_STYLES}])[{INVISIBLE}]")
 _UNSEEN_BUT_BREAKS = re.compile(f"(?!\n)(?:{_UNSEEN.pattern})")
-_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])|(?<=[A-Za-z0-9])@(?=[A-Za-z0-9])")
+_MARKS = re.compile(r"[\\`*|~$]|\](?=[(\[:]|$)|(?<![^\W_])_|_(?![^\W_])|(?<=[A-Za-z0-9])@(?=[A-Za-z0-9])")
 _ADDRESS = re.compile(r"\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _FORMULA = re.compile("\\s*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
@@ -49,7 +50,7 @@ def markdown(text: str) -> str:
     r"""The text as Markdown shows it: no tag, link, code, table or formula begins in it.
 
     >>> print(markdown("<b>[a](http://b) | c_d *e*"))
-    &lt;b&gt;\[a\](http\://b) \| c_d \*e\*
+    &lt;b&gt;[a\](http\://b) \| c_d \*e\*
     """
     marked = _MARKS.sub(r"\\\g<0>", _ENTITY.sub("&amp;", visible(text)))
     return _ADDRESS.sub(r"\1\3\\\2\4", marked.replace("<", "&lt;").replace(">", "&gt;"))

@@ -134,7 +134,7 @@ def all_campaigns(
                 *((f"round {found.number} of {each.campaign.rounds}", _standing(each, found)) for found in rounds),
             ])  # fmt: skip
         if not accepted and not json:
-            typer.echo("No campaign was accepted here.")
+            shown.say("No campaign was accepted here.")
 
 
 @app.command()
@@ -208,7 +208,7 @@ def _tell_round(found: Round, json: bool) -> None:
         typer.echo(json_text(told))
     else:
         until = f", until {utc(found.closes)}"
-        typer.echo(
+        shown.say(
             f"Round {found.number} of campaign {found.campaign} is {found.state}{until * (found.state == 'open')}."
         )
 
@@ -258,4 +258,4 @@ def _tell(campaign: Campaign, json: bool) -> None:
     ])  # fmt: skip
     if campaign.recipe:
         # On a line of its own, to be copied.
-        typer.echo(f'integrity="{content(MODULE).integrity}"')
+        shown.say(f'integrity="{content(MODULE).integrity}"')

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from shuffledp import argument, figure as figures
@@ -16,6 +15,7 @@ from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerGiven, warn
 from shuffledp.cli.randomizer import settings_of, with_tables
+from shuffledp.cli.show import Console
 from shuffledp.cli.source import Origin, takes_input
 from shuffledp.collection.input.preview import Preview, preview
 from shuffledp.collection.ledger import Ledger
@@ -185,9 +185,9 @@ def command(
     if chosen is not None:
         show.conditions(chosen.conditions(), f"\nWhat {chosen.mechanism.name} promises holds if")
     for sentence in cautions:
-        typer.echo(f"\n{sentence}")
+        show.say(f"\n{sentence}")
     if out is not None:
-        typer.echo(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
+        show.say(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
 
 
 def _seen(source: Origin | None, task: str | None, given: Given, insists: bool) -> Preview | None:

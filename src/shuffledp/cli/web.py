@@ -25,7 +25,7 @@ def command(
     """A page to see what shuffling buys, choose, and take the proof home; it stays on this machine."""
 
     def ready(address: str) -> None:
-        typer.echo(f"The page is at {address} until Ctrl-C; whoever has this address can use it.")
+        show.say(f"The page is at {address} until Ctrl-C; whoever has this address can use it.")
         if host != LOOPBACK:
             show.note("It listens beyond this machine, without encryption: put TLS in front, or leave --host out.")
         if not no_open:
