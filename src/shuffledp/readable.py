@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from html import escape
 
+from shuffledp.escaping import terminal, visible
+
 Row = tuple[str, str]
 """What something is called, and what it is."""
 
@@ -28,10 +30,10 @@ class Readable(ABC):
         return ""
 
     def __str__(self) -> str:
-        rows = self.summary()
+        rows = [(visible(name), terminal(text)) for name, text in self.summary()]
         width = max((len(name) for name, _ in rows), default=0)
-        lines = [self.heading, *(f"  {name:<{width}}  {text}" for name, text in rows)]
-        return "\n".join([*lines, self.remark] if self.remark else lines)
+        lines = [terminal(self.heading), *(f"  {name:<{width}}  {text}" for name, text in rows)]
+        return "\n".join([*lines, terminal(self.remark)] if self.remark else lines)
 
     def _repr_html_(self) -> str:
         """A small table, for notebooks."""
@@ -42,8 +44,8 @@ def html_of(heading: str, rows: Sequence[Sequence[str]], remark: str = "", head:
     """A table for a notebook, nothing of it taken for a tag; ``head`` names the columns."""
     body = "".join(_html_row(row, "td") for row in rows)
     named = f"<thead>{_html_row(head, 'th')}</thead>" if head else ""
-    below = f"<p>{escape(remark)}</p>" if remark else ""
-    return f"<table><caption>{escape(heading)}</caption>{named}<tbody>{body}</tbody></table>{below}"
+    below = f"<p>{escape(terminal(remark))}</p>" if remark else ""
+    return f"<table><caption>{escape(visible(heading))}</caption>{named}<tbody>{body}</tbody></table>{below}"
 
 
 def yes_or_no(holds: bool, otherwise: str = "no") -> str:
@@ -52,4 +54,4 @@ def yes_or_no(holds: bool, otherwise: str = "no") -> str:
 
 def _html_row(cells: Sequence[str], tag: str) -> str:
     left = 'style="text-align:left"'
-    return "<tr>" + "".join(f"<{tag} {left}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<{tag} {left}>{escape(terminal(cell))}</{tag}>" for cell in cells) + "</tr>"

@@ -192,7 +192,12 @@ PLAN: list[tuple[str, str]] = [
     ("--input good.csv --column age --column lat --task location", "give the map's edges, or columns called x and y"),
     ("--input good.csv --column age --task meen", "task must be one of frequency, mean"),
     ("--input good.csv --column age --low 1 --low 2 --high 5", "this task takes --low once, got it 2 times"),
-    ("--input good.csv --column age --task frequency --low 0", "--low does not go with --task frequency"),
+    (
+        "--input good.csv --column age --task frequency --domain-from-data --low 0",
+        "--low does not go with --task frequency",
+    ),
+    ("--input good.csv --column age --task frequency", "find the common ones by `shuffledp plan --task heavy-hitters"),
+    ("--task frequency --users 99 --domain 5 --domain-from-data", "plan: --domain-from-data needs --input"),
     ("--input good.csv --column 2", "has no column '2'; it has name, age, likes, lat, lon"),
     ("--input rows.json --column age", "save its rows as one of these, such as CSV"),
     ("--input days.csv --column day --task counts-over-time", "has days such as 2026-01-31 and other texts"),

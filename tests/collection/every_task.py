@@ -38,7 +38,7 @@ from tests import shared
 from tests.told_once import told_once
 
 USERS = 600
-CITIES = ("Zürich", "東京", "القاهرة", "दिल्ली", "서울", "🚀 base", "$100", "tab\tline")
+CITIES = ("Zürich", "東京", "القاهرة", "दिल्ली", "서울", "🚀 base", "$100", "=a|b <i>")
 KEYS = ("ATL", "BOS", "LAX")
 DAYS = tuple(str(np.datetime64("2026-01-01") + day) for day in range(20))
 SIDES = Intervals((30, 2700), (60, 6300), ("bill (mm)", "mass (g)"))

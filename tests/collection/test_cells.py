@@ -277,3 +277,72 @@ def test_what_is_given_is_not_read() -> None:
     ordered = Ranges(seen.given.options())
     plan = sdp.Plan(ordered, sdp.RangeQueries(2.0, 3), 6, 5.0, 1e-6, read_from_data=seen.read)
     assert sdp.Plan.parse(plan.text()).read_from_data == ("categories",)
+
+
+def searches(words: int, rows: int, seed: int) -> list[str]:
+    """What people typed: the word of rank r about 1/r as often as the first (Zipf's law)."""
+    rng = np.random.default_rng(seed)
+    weights = 1 / np.arange(1, words + 1)
+    return [f"private {place}" for place in rng.choice(words, rows, p=weights / weights.sum())]
+
+
+@pytest.mark.parametrize(
+    ("cells", "task"),
+    [
+        (searches(5000, 20_000, 1), None),
+        (searches(200_000, 100_000, 2), None),
+        ([f"user{place}@private.example" for place in range(11)], None),
+        ([f"private{place}" for place in range(40)] * 2 + ["private0"] * 1000, None),
+        ([f"private {place};private {place + 1}" for place in range(300)], None),
+        ([f"private {place}:2;private {place + 1}:3" for place in range(300)], None),
+        ([4_000_000_000 + 7 * place for place in range(300)], "frequency"),
+        (["1980-02-03", "1990-03-04", *(f"19{year}-01-01" for year in range(20, 80))], "frequency"),
+        ([place + 0.5 for place in range(300)], "range-queries"),
+    ],
+    ids=["words", "more words", "addresses", "one common word", "sets", "pairs", "ids", "births", "numbers"],
+)
+def test_rare_values_do_not_become_a_public_plan(cells: list[Any], task: str | None) -> None:
+    """Neither they nor any of them: the sentence names the search that finds the common ones, and how to insist."""
+    with pytest.raises(ValueError, match=r"`shuffledp plan --task heavy-hitters --(strings 64|bits 48)`") as told:
+        sdp.collection.preview(pa.array(cells), task=task)
+    assert "a public file" in str(told.value)
+    assert "--domain-from-data" in str(told.value)
+    assert not any(str(cell) in str(told.value) for cell in (*cells, "private"))
+    found = sdp.collection.preview(pa.array(cells), task=task, domain_from_data=True)
+    assert found.given.labels
+    assert "release of its own" in found.words()
+
+
+@pytest.mark.parametrize(
+    ("cells", "task"),
+    [
+        (["red", "green", "blue"], None),
+        ([f"department {place}" for place in range(20) for _ in range(3)], None),
+        ([f"country {place % 195}" for place in range(2500)], None),
+        ([f"airport {place % 100}" for place in range(5000)] + [f"strip {place}" for place in range(90)], None),
+        ([place * 1000 for place in range(30)], "range-queries"),
+    ],
+)
+def test_public_lists_are_read(cells: list[Any], task: str | None) -> None:
+    """Few values, many of many people each, some rare ones among them, and steps between two numbers."""
+    assert sdp.collection.preview(pa.array(cells), task=task).given.labels
+
+
+def test_rows_of_one_person_are_one_person() -> None:
+    """A word that a person typed thirty times is a word of one person, in rows and in lists."""
+    rows = [(user, f"private {user % 40}") for user in range(120) for _ in range(30)]
+    table = pa.table({"who": [user for user, _ in rows], "word": [word for _, word in rows]})
+    with pytest.raises(ValueError, match="most of them of fewer than 10 people"):
+        sdp.collection.preview(table, "word", user="who", rows_per_user=30)
+    with pytest.raises(ValueError, match="most of them of fewer than 10 people"):
+        sdp.collection.preview(table, "word", user="who", gather=True)
+    assert sdp.collection.preview(table, "word").given.labels
+
+
+def test_values_that_cannot_be_seen_do_not_become_categories() -> None:
+    """They are not repeated; zero-width spellings of a name are that name."""
+    with pytest.raises(ValueError, match="2 different values with control characters") as told:
+        sdp.collection.preview(pa.array(["red", "gre\x1ben", "bl\tue"] * 20))
+    assert "gre" not in str(told.value)
+    seen = sdp.collection.preview(pa.array(["cafe\u0301", "caf\u00e9", "caf\u00e9\u200b", "tea", "\ufefftea"] * 20))
+    assert seen.given.labels == ("caf\u00e9", "tea")

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import random
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from shuffledp.collection.input import parquet_page
+from shuffledp.collection.input.file_table import FileTable
 from shuffledp.collection.input.parquet_page import Damaged, demand_sound
 
 CASES = 500
@@ -90,3 +97,140 @@ def test_pages_that_cannot_be_are_told(tmp_path: Path, monkeypatch: pytest.Monke
     damage_of(path, ["value"])
     # Columns that are not read need not be sound.
     demand_sound(path, pq.read_metadata(path), ["other"])
+
+
+# --- archives and files of Arrow --------------------------------------------------------------------------------------
+
+COLOURS = ["red", "green", "blue"] * 200
+
+
+def _zipped(content: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        archive.writestr("rows.csv", content)
+    return made.getvalue()
+
+
+def _whole_files() -> dict[str, bytes]:
+    """The same rows, packed in every way that is read."""
+    rng = random.Random(1)
+    text = ("value,other\n" + "".join(f"{colour},{rng.random()}\n" for colour in COLOURS)).encode()
+    table = pa.table({"value": COLOURS, "other": [rng.random() for _ in COLOURS]})
+    files, stream = io.BytesIO(), io.BytesIO()
+    feather.write_feather(table, files, compression="lz4")
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    packed = pa.compress(text, "zstd", asbytes=True)
+    return {
+        "csv.zip": _zipped(text), "csv.gz": gzip.compress(text), "csv.bz2": bz2.compress(text), "csv.zst": packed,
+        "feather": files.getvalue(), "arrows": stream.getvalue(),
+    }  # fmt: skip
+
+
+def test_damaged_archives_and_files_of_arrow_are_sentences(tmp_path: Path) -> None:
+    """In a process of its own, which none of them ends; without damage all rows are read."""
+    paths = []
+    for kind, content in _whole_files().items():
+        paths.append(tmp_path / f"rows.{kind}")
+        paths[-1].write_bytes(content)
+    done = subprocess.run([sys.executable, "-c", READING, *paths], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert len(found) == len(paths)
+    for whole, *sentences in found:
+        assert whole == len(COLOURS)
+        assert len(sentences) > 50
+        for sentence in sentences:
+            assert sentence.startswith("input: ")
+            assert sentence.endswith(".")
+            assert "\n" not in sentence
+
+
+READING = """
+import json, random, sys
+from pathlib import Path
+from shuffledp.collection.input.file_table import FileTable
+from tests.collection.mutation import cut, double, flip, overwrite, remove
+found = []
+for path in map(Path, sys.argv[1:]):
+    content = path.read_bytes()
+    told = [sum(map(len, FileTable(path).read(["value"], 1000)))]
+    for number in range(120):
+        rng, changed = random.Random(number), bytearray(content)
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            rng.choice((flip, overwrite, cut, remove, double))(rng, changed)
+        path.write_bytes(bytes(changed))
+        try:
+            for batch in FileTable(path).read(["value"], 1000):
+                batch.column(0).to_pylist()
+        except ValueError as error:
+            told.append(str(error))
+    found.append(told)
+print(json.dumps(found))
+"""
+
+
+def test_archives_that_cannot_be_read_in_pieces_are_refused(tmp_path: Path) -> None:
+    """Another way of packing is unpacked as a whole, and a password is not asked for."""
+    path = tmp_path / "rows.csv.zip"
+    path.write_bytes(_zipped(b"value\nred\n", zipfile.ZIP_LZMA))
+    with pytest.raises(ValueError, match=r"cannot read rows\.csv\.zip: it is packed in an uncommon way"):
+        list(FileTable(path).read(["value"], 10))
+    locked = bytearray(_zipped(b"value\nred\n"))
+    for place in (locked.index(b"PK\x03\x04") + 6, locked.index(b"PK\x01\x02") + 8):
+        locked[place] |= 1
+    path.write_bytes(bytes(locked))
+    with pytest.raises(ValueError, match=r"cannot read rows\.csv\.zip: it has a password"):
+        list(FileTable(path).read(["value"], 10))
+
+
+LONG, ROWS = 2000, 1 << 19
+MEASURING = """
+import json, resource, sys
+from shuffledp.collection.input.file_table import FileTable
+from shuffledp.collection.input.table import chunks
+list(FileTable(sys.argv[1]).read(["few"], 1 << 17))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows = sum(map(len, FileTable(sys.argv[1]).read(["value"], 1 << 17)))
+try:
+    sum(map(len, chunks((one.column(0) for one in FileTable(sys.argv[1]).read(["value"], 1 << 17)), 1 << 17)))
+    told = ""
+except ValueError as error:
+    told = str(error)
+print(json.dumps([rows, told, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["category.parquet", "list.parquet", "delta.parquet", "feather"])
+def test_a_small_file_of_long_texts_takes_little_memory(kind: str, tmp_path: Path) -> None:
+    """A gigabyte of texts that a dictionary, or one text like the one before, makes a file of kilobytes."""
+    path = tmp_path / f"long.{kind}"
+    indices = pa.array(np.zeros(ROWS, np.int32))
+    value = pa.DictionaryArray.from_arrays(indices, pa.array(["x" * LONG]))
+    few = pa.array(np.zeros(ROWS, np.int8))
+    if kind == "feather":
+        feather.write_feather(pa.table({"value": value, "few": few}), path, compression="zstd")
+    else:
+        how = {"use_dictionary": False, "column_encoding": {"value": "DELTA_BYTE_ARRAY"}} if "delta" in kind else {}
+        schema = pa.schema([
+            ("value", {"c": value.type, "l": pa.list_(pa.string())}.get(kind[0], pa.string())), ("few", pa.int8())
+        ])  # fmt: skip
+        with pq.ParquetWriter(path, schema, compression="zstd", **how) as writer:
+            # Written in pieces, so that the test does not take what it forbids.
+            for start in range(0, ROWS, 1 << 14):
+                part = value.slice(start, 1 << 14)
+                if kind[0] != "c":
+                    part = part.dictionary_decode()
+                if kind[0] == "l":
+                    part = pa.ListArray.from_arrays(pa.array(range(len(part) + 1), pa.int32()), part)
+                writer.write_table(pa.table([part, few.slice(start, 1 << 14)], schema=schema))
+    assert path.stat().st_size < 300_000
+    done = subprocess.run([sys.executable, "-c", MEASURING, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows, told, megabytes = json.loads(done.stdout)
+    assert rows == ROWS
+    assert told == (
+        "input: expected values of at most 1,024 bytes on average, got longer ones in 131,072 rows; choose another "
+        "column, or shorten them."
+    )
+    assert megabytes < 350

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import pickle
+
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -42,3 +46,47 @@ def test_a_bad_key_or_number_is_refused(key: bytes, number: int) -> None:
     """A sentence that does not tell the key."""
     with pytest.raises(ValueError, match=r"^KeyedSource: expected a key of 32 bytes and a number below 2\^64\.$"):
         KeyedSource(key, number)
+
+
+def words_of_a_child(source: SystemSource) -> bytes:
+    """Eight words that a forked child draws."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, source.words(8).tobytes())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        words = pipe.read()
+    os.waitpid(child, 0)
+    return words
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_children_of_a_fork_draw_words_of_their_own() -> None:
+    """Twenty children and their parent; equal words of independent sources have probability 2^-500."""
+    source = SystemSource()
+    source.words(3)
+    found = [words_of_a_child(source) for _ in range(20)]
+    assert all(len(words) == 64 for words in found)
+    assert len({*found, source.words(8).tobytes()}) == 21
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_child_with_the_number_of_its_parent_draws_words_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a namespace of its own a child may have the process number that its parent has outside."""
+    number = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: number)
+    source = SystemSource()
+    assert words_of_a_child(source) != words_of_a_child(source)
+
+
+def test_a_copy_of_the_system_source_draws_words_of_its_own() -> None:
+    """Pools of processes and clusters send copies; a keyed source, whose copies would repeat it, is not sent."""
+    source = SystemSource()
+    copies = [pickle.loads(pickle.dumps(source)), copy.deepcopy(source), copy.copy(source)]
+    assert len({one.words(8).tobytes() for one in (source, *copies)}) == 4
+    with pytest.raises(TypeError):
+        pickle.dumps(KeyedSource(KEY, 0))

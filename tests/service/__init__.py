@@ -25,10 +25,11 @@ def campaign_of(
     extensions: int = 0,
     retention: int = 7200,
     capacity: int | None = None,
+    url: str = "http://127.0.0.1",
 ) -> Campaign:
     """A campaign of the keys above."""
     return Campaign.create(
-        plan_for() if plan is None else plan, ANALYST, SHUFFLER.identity, url="http://127.0.0.1",
+        plan_for() if plan is None else plan, ANALYST, SHUFFLER.identity, url=url,
         operators=("Example Institute", "Other House"), window=window, extensions=extensions, retention=retention,
         capacity=capacity,
     )  # fmt: skip

@@ -146,6 +146,37 @@ def test_what_a_client_refuses(wire: Wire, tmp_path: Path) -> None:
         client_of(wire, tmp_path, url="ftp://x")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://shuffler.example", "http://127.0.0.1.example", "http://0.0.0.0", "http://localhost.example",
+        "http://10.0.0.1:8080", "https://ann@shuffler.example", "https://ann:secret@shuffler.example",
+        "http://127.0.0.1@shuffler.example", "https://shuffler.example?secret=1", "https://shuffler.example/#",
+        "https://shuffler.example:port", "https://shuffler.example\\path", "https://shuffler\n.example", "https://[::1",
+        "https://", "shuffler.example", "file:///etc/hosts",
+    ],
+)  # fmt: skip
+def test_addresses_that_tell_others_who_takes_part_are_refused(url: str) -> None:
+    """Plain HTTP beyond this machine, names and passwords, and what is no address."""
+    with pytest.raises(
+        ValueError, match=r"^shuffler: expected an address such as https://shuffler\.example, got "
+    ) as told:
+        Link(url)
+    assert "secret@" not in str(told.value)
+    with pytest.raises(ValueError, match=r"^shuffler: expected an address"):
+        campaign_of(url=url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://shuffler.example", "https://shuffler.example:8443/mix", "http://127.0.0.1:8080", "http://127.9.9.9",
+     "http://[::1]:8080", "http://localhost:1", "HTTPS://shuffler.example", "https://192.0.2.1"],
+)  # fmt: skip
+def test_addresses_of_shufflers(url: str) -> None:
+    """HTTPS anywhere, HTTP on this machine."""
+    assert Link(url).url == url
+
+
 def test_a_damaged_wallet_is_said(wire: Wire, tmp_path: Path) -> None:
     """What was given can no longer be added up: nothing more is sent."""
     client = client_of(wire, tmp_path)

@@ -288,6 +288,10 @@ def test_slips_in_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     Path("shuffler.json").write_text(json.dumps(SHUFFLER.public), "utf-8")
     made = ("campaign", "create", "plan.json", "--analyst-key", "analyst.key", "--shuffler", "shuffler.json", "--out")
     assert "expected an address" in run(*made, "a.json", "--url", "shuffler.example").err
+    assert "plain http is for this machine" in run(*made, "a.json", "--url", "http://shuffler.example").err
+    told = run(*made, "a.json", "--url", "https://ann:secret@shuffler.example").err
+    assert "expected an address" in told
+    assert "secret" not in told
     assert "--issuer-key together" in run(*made, "a.json", "--issuer", "issuer.example").err
     assert "given twice" in run(*made, "a.json", "--window", "7d", "--window", "8d").err
     assert not Path("a.json").exists()

@@ -31,9 +31,9 @@ DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 class PageServer:
     """``shuffledp web`` with all that it starts in one group of processes."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, opens: bool = False) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "shuffledp", "web", "--no-open", *arguments],
+            [sys.executable, "-P", "-m", "shuffledp", "web", *(() if opens else ("--no-open",)), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -6,8 +6,10 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request
 
 import pytest
@@ -251,6 +253,50 @@ def test_only_this_host_and_this_secret(server: PageServer) -> None:
     for other in ("../", "../wrong/", f"../{server.url.split('/')[3][:-1]}/"):
         assert server.get(other)[0] == 404
     assert server.ask("amplify", question, content_type="text/plain")[0] == 415
+
+
+def test_the_page_may_be_entered_from_elsewhere(server: PageServer) -> None:
+    """By a link in a tab of its own, for who has the secret; nothing else of it, and in no frame."""
+    link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+    assert server.get("", **link)[0] == 200
+    told = {name.replace("_", "-"): text for name, text in link.items()}
+    with pytest.raises(HTTPError, match="404"):
+        DIRECTLY.open(Request(f"http://{server.host}/wrong/", headers=told), timeout=PATIENCE)
+    assert server.get("", **link | {"sec_fetch_dest": "iframe"})[0] == 403
+    assert server.get("", **link | {"sec_fetch_mode": "no-cors"})[0] == 403
+    assert server.get("api/tasks", **link)[0] == 403
+    assert server.ask("amplify", {**KRR, "users": 100, "delta": 0.01, "effort": "quick"}, **link)[0] == 403
+
+
+def test_the_secret_is_no_argument_of_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody on the machine reads those (ps): the browser is told a file that only its owner can read."""
+    browser, told = tmp_path / "browser", tmp_path / "told.json"
+    browser.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os, pathlib, stat, sys\n"
+        "path = pathlib.Path(sys.argv[-1].removeprefix('file://'))\n"
+        "modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)]\n"
+        f"unfinished = pathlib.Path({str(told)!r} + '.unfinished')\n"
+        "unfinished.write_text(json.dumps([sys.argv, modes, str(path), path.read_text()]))\n"
+        f"unfinished.rename({str(told)!r})\n"
+    )
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s &")
+    opened = PageServer(opens=True)
+    try:
+        for _ in range(600):
+            if told.exists():
+                break
+            time.sleep(0.05)
+        arguments, modes, path, content = json.loads(told.read_text())
+        secret = opened.url.split("/")[3]
+        assert secret not in " ".join(arguments)
+        assert modes == [0o600, 0o700]
+        assert f"0; url={opened.url}" in content
+        assert opened.get("")[0] == 200
+        assert not Path(path).parent.exists()
+    finally:
+        opened.stop()
 
 
 def test_headers_allow_nothing_from_elsewhere(server: PageServer) -> None:

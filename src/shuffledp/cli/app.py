@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from shuffledp.cli.command_list import AllCommands
 from shuffledp.errors import ShuffledpError
+from shuffledp.escaping import visible
 from shuffledp.version import __version__
 
 BAD = (TyperException, ShuffledpError, ValueError, TypeError, OverflowError, OSError, MemoryError)
@@ -117,5 +118,5 @@ def _is_mechanism(what: object) -> bool:
 
 
 def _fail(message: str, status: int = 2) -> None:
-    print(f"shuffledp: {message}", file=sys.stderr)
+    print(f"shuffledp: {visible(message)}", file=sys.stderr)
     sys.exit(status)

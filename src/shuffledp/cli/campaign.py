@@ -24,7 +24,6 @@ from shuffledp.service.browser.static_file import MODULE, content
 from shuffledp.service.campaign import Campaign
 from shuffledp.service.envelope import KEY_BYTES, from_text
 from shuffledp.service.key_file import AnalystKey, ShufflerKey
-from shuffledp.service.link import Link
 from shuffledp.service.observed_time import ObservedTime
 from shuffledp.service.place import Place
 from shuffledp.service.private_token import IssuerKey
@@ -53,7 +52,7 @@ def create(
     analyst_key: Annotated[Path, typer.Option("--analyst-key", help="The analyst's key file.")],
     shuffler: Annotated[Path, typer.Option("--shuffler", help="A file of what `keys new --shuffler` printed.")],
     out: Annotated[Path, typer.Option("--out", help="A new file for the campaign.")],
-    url: Annotated[str, typer.Option("--url", help="Where clients reach the shuffler.")] = "",
+    url: Annotated[str, typer.Option("--url", help="Where clients reach the shuffler: its https address.")] = "",
     analyst: Annotated[str, typer.Option("--analyst", help="Who runs the analysis.")] = "",
     operator: Annotated[str, typer.Option("--operator", help="Who runs the shuffler.")] = "",
     question: Annotated[str, typer.Option("--question", help="What people are asked, in their words.")] = "",
@@ -74,9 +73,6 @@ def create(
     json: options.Json = False,
 ) -> None:
     """Make a campaign of a plan. Its minimum and colluding users are those of the plan."""
-    if url:
-        # A sentence now, in place of one at each client.
-        Link(url)
     made = Campaign.create(
         Plan.load(plan), AnalystKey.load(analyst_key), _identity(shuffler), url=url, operators=(analyst, operator),
         window=seconds("window", window), extensions=extensions, retention=seconds("retention", retention),
@@ -146,7 +142,7 @@ def all_campaigns(
                 *((f"round {found.number} of {each.campaign.rounds}", _standing(each, found)) for found in rounds),
             ])  # fmt: skip
         if not accepted and not json:
-            typer.echo("No campaign was accepted here.")
+            shown.say("No campaign was accepted here.")
 
 
 @app.command()
@@ -245,7 +241,7 @@ def _tell_round(found: Round, json: bool) -> None:
         typer.echo(json_text(told))
     else:
         until = f", until {utc(found.closes)}"
-        typer.echo(
+        shown.say(
             f"Round {found.number} of campaign {found.campaign} is {found.state}{until * (found.state == 'open')}."
         )
 
@@ -296,4 +292,4 @@ def _tell(campaign: Campaign, json: bool) -> None:
     ])  # fmt: skip
     if campaign.recipe:
         # On a line of its own, to be copied.
-        typer.echo(f'integrity="{content(MODULE).integrity}"')
+        shown.say(f'integrity="{content(MODULE).integrity}"')

@@ -137,9 +137,9 @@ def encode(
     if json:
         typer.echo(json_text({"users": users, "messages": messages, "out": str(out)}))
     else:
-        typer.echo(f"{messages:,} messages in {out}: hand them to the shuffler, and to nobody else.")
+        show.say(f"{messages:,} messages in {out}: hand them to the shuffler, and to nobody else.")
         if chosen.mechanism.crowd.by_shuffler:
-            typer.echo("They are not private before the shuffler has drawn the noise, as the plan says.")
+            show.say("They are not private before the shuffler has drawn the noise, as the plan says.")
 
 
 def shuffle(
@@ -173,11 +173,11 @@ def shuffle(
     if json:
         typer.echo(json_text({"messages": messages, "out": str(out)}))
     else:
-        typer.echo(f"{messages:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in.")
+        show.say(f"{messages:,} messages, shuffled, in {out}: hand them to the estimator, and delete what came in.")
         if plan is None:
-            typer.echo("Without --plan it was not looked at whether they are enough, and no ledger was kept.")
+            show.say("Without --plan it was not looked at whether they are enough, and no ledger was kept.")
         if book is None:
-            typer.echo(NEVER_AGAIN)
+            show.say(NEVER_AGAIN)
 
 
 def release(
@@ -204,12 +204,12 @@ def release(
     if json:
         typer.echo(json_text(asdict(done) | {"out": str(out)}))
         return
-    typer.echo(f"Day {day}: {done.messages:,} messages, noise among them, are public in {out}; delete what came in.")
+    show.say(f"Day {day}: {done.messages:,} messages, noise among them, are public in {out}; delete what came in.")
     aside = {"rows that are no messages": done.refused, "messages of another day": done.astray,
              "messages too few or too many": done.missing}  # fmt: skip
     told = ", ".join(f"{number:,} {words}" for words, number in aside.items() if number)
     if told:
-        typer.echo(f"For the shuffler alone: {told}.")
+        show.say(f"For the shuffler alone: {told}.")
 
 
 def estimate(
@@ -299,6 +299,6 @@ def _tell(report: Report, out: Path | str, json: bool) -> None:
     show.rows(report.heading, report.summary())
     show.conditions(report.guarantee.conditions())
     left = "Report, estimates and plot" if figure.can_draw() else "Report and estimates"
-    typer.echo(f"\n{report.remark}\n{left} were written to {out}.")
+    show.say(f"\n{report.remark}\n{left} were written to {out}.")
     if report.alone():
-        typer.echo(report.alone())
+        show.say(report.alone())

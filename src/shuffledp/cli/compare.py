@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +21,7 @@ from shuffledp.bounds.sweep import LOCAL, USERS
 from shuffledp.cli import options, show, sweep
 from shuffledp.cli.bars import Bars, waiting
 from shuffledp.cli.randomizer import Choice
+from shuffledp.cli.show import Console
 from shuffledp.document import json_text, typed
 from shuffledp.privacy.value import BoundValue
 from shuffledp.statement.condition import conditions

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from shuffledp import argument
@@ -17,6 +16,7 @@ from shuffledp.bounds.schedule import Schedule
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import waiting
 from shuffledp.cli.randomizer import Choice
+from shuffledp.cli.show import Console
 from shuffledp.composition.sequential import compose
 from shuffledp.document import json_text, typed
 from shuffledp.mechanisms.mechanism import Mechanism

@@ -74,7 +74,7 @@ def _tell(done: Rehearsed, truth: NDArray[np.int64]) -> None:
         )
     ]
     show.rows("Estimates with 95% intervals", rows)
-    typer.echo(
+    show.say(
         f"ε = {rounded_up(guarantee.value.upper)} at δ = {typed(guarantee.plan.delta)} for the {guarantee.users:,} who "
         f"came, {guarantee.plan.colluding:,} of them colluding; {done.received.refused:,} messages were set aside."
     )

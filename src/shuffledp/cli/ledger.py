@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from shuffledp.cli import options, report as report_option, show as shown
 from shuffledp.cli.once import OnceEach
+from shuffledp.cli.show import Console
 from shuffledp.collection.account import RESERVED
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.ledger import Ledger, chosen_round
@@ -61,7 +61,7 @@ def kept(who: str, file: str | None, none: bool, plan: Plan) -> Path | LedgerAdd
 def warn(sentences: Iterable[str]) -> None:
     """Each on a line of standard error."""
     for sentence in sentences:
-        typer.echo(sentence, err=True)
+        shown.say(sentence, err=True)
 
 
 def _ledger(file: str | None) -> Ledger:
@@ -85,7 +85,7 @@ def create(
     for name in population or ():
         ledger.register(name)
     names = ", ".join(standing.population for standing in ledger.standings())
-    typer.echo(f"A new ledger is at {ledger.path}; it knows {names}.")
+    shown.say(f"A new ledger is at {ledger.path}; it knows {names}.")
 
 
 @app.command("show")
@@ -113,7 +113,7 @@ def show(
     for standing in standings:
         _print(standing)
     if words := standings[0].accepted_words():
-        typer.echo(words)
+        shown.say(words)
 
 
 @app.command()
@@ -158,7 +158,7 @@ def reserve(
     else:
         which = "" if chosen.rounds == 1 else f"{chosen.round_words(number)} "
         hand = f"hand --reservation {id_} to the shuffler or the estimator."
-        typer.echo(f"Reserved {which}for {chosen.users:,} users; {hand}")
+        shown.say(f"Reserved {which}for {chosen.users:,} users; {hand}")
 
 
 @app.command()
@@ -188,7 +188,7 @@ def check(
     if json:
         typer.echo(json_text({"ledger": str(ledger.path), "head": head.document()}))
     else:
-        typer.echo(f"{ledger.path} is whole: {head.entries} entries of the ledger {head.ledger}, head {head.hash}.")
+        shown.say(f"{ledger.path} is whole: {head.entries} entries of the ledger {head.ledger}, head {head.hash}.")
 
 
 @app.command()
@@ -196,7 +196,7 @@ def accept(file: LedgerGiven = None) -> None:
     """Go on with a ledger that is not the one last seen here."""
     ledger = _ledger(file)
     ledger.accept()
-    typer.echo(f"{ledger.path} is accepted; every report will say that what was given before may be missing.")
+    shown.say(f"{ledger.path} is accepted; every report will say that what was given before may be missing.")
 
 
 def _quoted(report: Path) -> Any:

@@ -8,12 +8,12 @@ import re
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from shuffledp import argument
 from shuffledp.cli import options, show
+from shuffledp.cli.show import Console
 from shuffledp.document import json_text
 from shuffledp.mechanisms import catalogue
 from shuffledp.mechanisms.mechanism import Mechanism
@@ -51,24 +51,24 @@ def command(
     for kind in kinds.values():
         table.add_row(kind.name, kind.task, Text(_settings(kind)), kind.summary if task is None else kind.take_it)
     Console().print(table)
-    typer.echo("\nSettings in [brackets] have a default. All about one: shuffledp mechanisms NAME.")
+    show.say("\nSettings in [brackets] have a default. All about one: shuffledp mechanisms NAME.")
     if task is None:
         _more(kinds)
 
 
 def _more(kinds: dict[str, type[Mechanism]]) -> None:
     """How to use what the catalogue lists."""
-    typer.echo("Every one that takes a local ε guarantees it exactly:")
-    typer.echo("  shuffledp amplify --mechanism krr --epsilon-local 2 --set options=128 --users 1e5 --delta 1e-8")
+    show.say("Every one that takes a local ε guarantees it exactly:")
+    show.say("  shuffledp amplify --mechanism krr --epsilon-local 2 --set options=128 --users 1e5 --delta 1e-8")
     without = [kind.name for kind in kinds.values() if kind.built_from_numbers and not catalogue.takes_epsilon(kind)]
-    typer.echo(f"\nWithout a local ε, because every user's dummies hide everybody: {', '.join(without)}. For example:")
-    typer.echo("  shuffledp amplify --mechanism pure-dump --set options=128 --set dummies=5 --users 1e5 --delta 1e-8")
-    typer.echo(
+    show.say(f"\nWithout a local ε, because every user's dummies hide everybody: {', '.join(without)}. For example:")
+    show.say("  shuffledp amplify --mechanism pure-dump --set options=128 --set dummies=5 --users 1e5 --delta 1e-8")
+    show.say(
         "\nAround another one, with its name after theirs: compressed- (a seed of the message), repeated- (runs at"
     )
-    typer.echo("a part of ε each; ε is that of one run). For example, two seeds that keep local ε = 8 together:")
-    typer.echo("  shuffledp amplify --mechanism repeated-compressed-privunit-g --epsilon-local 4 --set runs=2 \\")
-    typer.echo("    --set dimension=1024 --users 1e5 --delta 1e-8")
+    show.say("a part of ε each; ε is that of one run). For example, two seeds that keep local ε = 8 together:")
+    show.say("  shuffledp amplify --mechanism repeated-compressed-privunit-g --epsilon-local 4 --set runs=2 \\")
+    show.say("    --set dimension=1024 --users 1e5 --delta 1e-8")
 
 
 def _named(name: str) -> type[Mechanism]:

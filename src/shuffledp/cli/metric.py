@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from shuffledp.array import Floats
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.once import OnceEach
+from shuffledp.cli.show import Console
 from shuffledp.document import json_text, typed
 from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
@@ -153,8 +153,8 @@ def amplify(
     if json:
         typer.echo(json_text(document))
         return
-    typer.echo(f"Privacy distances after shuffling {metric.users:,} messages, δ = {typed(delta)}.")
-    typer.echo(f"Bound: {metric.amplification.theorem}.\n")
+    show.say(f"Privacy distances after shuffling {metric.users:,} messages, δ = {typed(delta)}.")
+    show.say(f"Bound: {metric.amplification.theorem}.\n")
     if isinstance(space, DistanceMatrix):
         _print_matrix(np.array(document["amplified"]))
         return
@@ -194,7 +194,7 @@ def lower(
         document = {"users": total, "delta": delta, "local": space.matrix.tolist(), "lower": found.tolist()}
         typer.echo(json_text({**document, "theorem": "padded exponential lower bound [MDP]", "certified": True}))
         return
-    typer.echo(f"Some private randomizer has these distances after shuffling {total:,} messages, δ = {typed(delta)}.\n")
+    show.say(f"Some private randomizer has these distances after shuffling {total:,} messages, δ = {typed(delta)}.\n")
     _print_matrix(found, up=False)
 
 
@@ -234,13 +234,13 @@ def solve(
     if json:
         typer.echo(json_text(_solutions(solver, largest, answers) | ({} if written is None else written.document())))
         return
-    typer.echo(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {typed(delta)}.")
-    typer.echo(f"Bound: {solver.amplification.theorem}. If all were equal: at most {show.lower(largest)}.")
+    show.say(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {typed(delta)}.")
+    show.say(f"Bound: {solver.amplification.theorem}. If all were equal: at most {show.lower(largest)}.")
     for number, found in enumerate(answers, 1):
-        typer.echo(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")
+        show.say(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")
         _print_matrix(found.metric.matrix, up=False)
     if written is not None:
-        typer.echo(f"\n{written.words(solver)}")
+        show.say(f"\n{written.words(solver)}")
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from shuffledp import figure as figures
 from shuffledp.cli import metric, options, show
 from shuffledp.cli.bars import Bars
+from shuffledp.cli.show import Console
 from shuffledp.document import json_text, typed
 from shuffledp.metric.compared_pair import ComparedPair, compare_pairs
 from shuffledp.privacy.space import DistanceMatrix
@@ -46,7 +46,7 @@ def command(
         rows = [_document(each) for each in found]
         typer.echo(json_text({"users": int(users), "delta": delta, "certified": True, "pairs": rows}))
         return
-    typer.echo(f"Privacy distances after shuffling {int(users):,} messages, δ = {typed(delta)}.\n")
+    show.say(f"Privacy distances after shuffling {int(users):,} messages, δ = {typed(delta)}.\n")
     _print(found)
 
 

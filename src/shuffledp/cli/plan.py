@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from shuffledp import argument, figure as figures
@@ -16,6 +15,7 @@ from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.ledger import LedgerGiven, warn
 from shuffledp.cli.randomizer import settings_of, with_tables
+from shuffledp.cli.show import Console
 from shuffledp.cli.source import Origin, takes_input
 from shuffledp.collection.input.preview import Preview, preview
 from shuffledp.collection.ledger import Ledger
@@ -86,6 +86,13 @@ def command(
         ),
     ] = None,
     questions: Annotated[Path | None, typer.Option(help="The questions of a survey, in a TOML or JSON file.")] = None,
+    domain_from_data: Annotated[
+        bool,
+        typer.Option(
+            "--domain-from-data",
+            help="Take the categories of --input although most of them are of few people: the plan tells them to all.",
+        ),
+    ] = False,
     ways: Annotated[
         float | None, typer.Option(help="Marginals of single columns (1), or of every two together, too (2).")
     ] = None,
@@ -137,7 +144,7 @@ def command(
         reach, questions=several, ways=ways,
     )  # fmt: skip
     _demand_writable(out, plot)
-    seen = _seen(source, task, given)
+    seen = _seen(source, task, given, domain_from_data)
     if seen is not None:
         task, given = seen.task, seen.given
         users = seen.users if users is None and rate is None else users
@@ -178,20 +185,22 @@ def command(
     if chosen is not None:
         show.conditions(chosen.conditions(), f"\nWhat {chosen.mechanism.name} promises holds if")
     for sentence in cautions:
-        typer.echo(f"\n{sentence}")
+        show.say(f"\n{sentence}")
     if out is not None:
-        typer.echo(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
+        show.say(f"\nThe plan with {ranking.best.name} was written to {out}: hand it to `shuffledp collect`.")
 
 
-def _seen(source: Origin | None, task: str | None, given: Given) -> Preview | None:
+def _seen(source: Origin | None, task: str | None, given: Given, insists: bool) -> Preview | None:
     """What the file tells that is to be planned for, where there is one."""
     if source is None or not source.paths:
         if source is not None and source.columns:
             raise ValueError("plan: --column needs --input.")
+        if insists:
+            raise ValueError("plan: --domain-from-data needs --input.")
         return None
     return preview(
         source.paths, source.columns, task=task, given=given, user=source.user, rows_per_user=source.rows_per_user,
-        rules=source.rules, delimiter=source.delimiter, gather=source.gather,
+        rules=source.rules, delimiter=source.delimiter, gather=source.gather, domain_from_data=insists,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shuffledp.cli import options
+from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.collect import RoundOfMessages as Round
 from shuffledp.cli.send import Url
@@ -46,8 +46,6 @@ def command(
             json_text({"messages": made.messages, "refused": made.refused, "users": made.users, "out": str(out)})
         )
         return
-    typer.echo(f"{made.messages:,} messages in {out}: `shuffledp estimate PLAN --input {out}` reads them.")
+    show.say(f"{made.messages:,} messages in {out}: `shuffledp estimate PLAN --input {out}` reads them.")
     if made.refused:
-        typer.echo(
-            f"{made.refused:,} did not open, or were there twice; each takes one user off those who are counted."
-        )
+        show.say(f"{made.refused:,} did not open, or were there twice; each takes one user off those who are counted.")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from shuffledp import figure as figures
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
+from shuffledp.cli.show import Console
 from shuffledp.document import json_text
 from shuffledp.reproduction import ITEMS, Item, Sheet, items_of, reproduce
 
@@ -46,9 +46,9 @@ def command(
         typer.echo(json_text({"items": [_document(*one) for one in found]}))
         return
     for item, sheet in found:
-        typer.echo(f"\n[{item.paper}] {item.where}: {item.title}")
+        show.say(f"\n[{item.paper}] {item.where}: {item.title}")
         for verdict in sheet.verdicts:
-            typer.echo(f"  {verdict.word}: {verdict.said}")
+            show.say(f"  {verdict.word}: {verdict.said}")
 
 
 def _list() -> None:
@@ -58,7 +58,7 @@ def _list() -> None:
     for item in ITEMS:
         table.add_row(item.name, item.paper, item.where, item.title)
     Console().print(table)
-    typer.echo("\nAdd items, or --all, and --out FOLDER.")
+    show.say("\nAdd items, or --all, and --out FOLDER.")
 
 
 def _document(item: Item, sheet: Sheet) -> dict[str, object]:

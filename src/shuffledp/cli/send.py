@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shuffledp.cli import options
+from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.shuffler_option import CampaignFile
 from shuffledp.cli.source import Origin, takes_input
@@ -38,6 +38,6 @@ def command(
     if json:
         typer.echo(json_text({"reports": done.reports, "round": done.round_number}))
     else:
-        typer.echo(
+        show.say(
             f"{done.reports:,} reports were taken in round {done.round_number}; keep {spool}.sent as a mark of that."
         )

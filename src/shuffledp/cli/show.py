@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 
-from rich.console import Console
+import typer
+from rich import console as rich_console
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from shuffledp.document import BEYOND
+from shuffledp.escaping import terminal
 from shuffledp.statement.citation import sources_of
+
+
+class Console(rich_console.Console):
+    """A console that sends no control characters of texts to the terminal: they are shown as escapes."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=terminal(segment.text))
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Lines on stdout, or stderr, likewise."""
+    typer.echo(terminal(text), err=err)
 
 
 def upper(value: float, digits: int = 7) -> str:
@@ -71,7 +88,8 @@ def rows(title: str, pairs: list[tuple[str, str]], warning: str = "") -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, text in pairs:
-        table.add_row(Text(name), Text(text))
+        # Escapes are wider than what they stand for, and columns are as wide as their texts.
+        table.add_row(Text(terminal(name)), Text(terminal(text)))
     console = Console()
     # Not the table's own title, which would be broken to the table's width.
     console.print(Text(title, style="italic"))
@@ -86,7 +104,7 @@ def conditions(sentences: Sequence[str], head: str = "It holds if") -> None:
         return
     table = Table(show_header=False, show_edge=False, box=None, padding=(0, 1, 0, 0))
     for sentence in sentences:
-        table.add_row(Text("-"), Text(sentence))
+        table.add_row(Text("-"), Text(terminal(sentence)))
     console = Console()
     console.print(Text(head, style="italic"))
     console.print(table)

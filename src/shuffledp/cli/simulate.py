@@ -35,4 +35,4 @@ def command(
         typer.echo(json_text(outcome.document()))
         return
     show.rows(outcome.heading, outcome.summary())
-    typer.echo(f"\n{outcome.how}")
+    show.say(f"\n{outcome.how}")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from shuffledp.array import Floats
 from shuffledp.cli import example_data, show
 from shuffledp.cli.bars import Bars
 from shuffledp.cli.plan import plot_to, show_ranking
+from shuffledp.cli.show import Console
 from shuffledp.collection.chain import LedgerFailed
 from shuffledp.collection.collect import collect
 from shuffledp.collection.input.file_table import FileTable

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import webbrowser
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from shuffledp.cli import show
-from shuffledp.web.opened import LOOPBACK, open_page
+from shuffledp.web.opened import LOOPBACK, leading_file, open_page
 
 
 def command(
@@ -24,10 +25,12 @@ def command(
     """A page to see what shuffling buys, choose, and take the proof home; it stays on this machine."""
 
     def ready(address: str) -> None:
-        typer.echo(f"The page is at {address} until Ctrl-C; whoever has this address can use it.")
+        show.say(f"The page is at {address} until Ctrl-C; whoever has this address can use it.")
         if host != LOOPBACK:
             show.note("It listens beyond this machine, without encryption: put TLS in front, or leave --host out.")
         if not no_open:
-            webbrowser.open(address)
+            webbrowser.open(files.enter_context(leading_file(address)).as_uri())
 
-    open_page(host, port, watch=watch or (), ready=ready)
+    with ExitStack() as files:
+        # What leads to the page goes when somebody is there, or with the page.
+        open_page(host, port, watch=watch or (), ready=ready, entered=files.close)

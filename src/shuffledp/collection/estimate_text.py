@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from shuffledp.escaping import markdown, visible
+from shuffledp.statement.page import table
 from shuffledp.tasks.quantity import Quantity
 from shuffledp.tasks.shape import COORDINATES, NUMBERS, RUNNING
 
@@ -79,7 +81,7 @@ def _of_question(first: Quantity, beside: Sequence[Quantity], most: int) -> list
     pairs = []
     for place in chosen(first, most)[0]:
         others = [f"{one.name} {_line(one, place)}" for one in beside if not math.isnan(one.value[place])]
-        pairs.append((head + first.labels[place], ", ".join([_line(first, place), *others])))
+        pairs.append((visible(head + first.labels[place]), ", ".join([_line(first, place), *others])))
     left = len(first.labels) - len(pairs)
     return [*pairs, *([(f"{head}…", f"{left:,} more in {TABLES}")] if left else [])]
 
@@ -111,15 +113,9 @@ def tables(quantities: Sequence[Quantity]) -> list[str]:
         before = quantities[place - 1] if place else None
         if before is None or (before.labels, before.question) != (quantity.labels, quantity.question):
             places, which = chosen(quantity, ROWS_SHOWN)
-            told += [f"### {quantity.question}"] if quantity.question else []
+            told += [f"### {markdown(quantity.question)}"] if quantity.question else []
         told.append(_table(quantity, places, which))
     return told
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown."""
-    every = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in every)
 
 
 def _table(quantity: Quantity, places: Sequence[int], which: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from shuffledp.escaping import visible
+
 BASE = "DejaVu Sans"
 LONGEST = 40
 """How much of a label a picture has room for."""
@@ -45,8 +47,7 @@ class Lettering:
 
     def shown(self, text: str, longest: int = LONGEST) -> str:
         """A text as plain letters that can be drawn, cut where it would leave no room for the estimates."""
-        plain = "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
-        written = "".join(self._written(plain)).strip()
+        written = "".join(self._written(visible(text))).strip()
         short = written if len(written) <= longest else written[: longest - 1] + "…"
         return short.replace("$", r"\$")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shuffledp.collection.estimate_text import TABLES, table, tables
+from shuffledp.collection.estimate_text import TABLES, tables
 from shuffledp.document import epsilon_text, rounded_up, settings_text
+from shuffledp.escaping import markdown
 from shuffledp.statement.citation import sources_of
+from shuffledp.statement.page import table
 
 if TYPE_CHECKING:
     from shuffledp.collection.report import Report
@@ -16,10 +18,10 @@ def page(report: Report, proof: str, drawn: bool) -> str:
     """The page, with what is said of the certificate, and with the picture where there is one."""
     plan = report.guarantee.plan
     parts = [
-        f"# Collection: {plan.task.name}",
+        f"# Collection: {markdown(plan.task.name)}",
         "## What is promised",
-        report.statement(),
-        report.parties,
+        markdown(report.statement()),
+        markdown(report.parties),
         "It holds if",
         _listed(report.guarantee.conditions()),
         table(("", ""), _facts(report, proof)),
@@ -32,7 +34,7 @@ def page(report: Report, proof: str, drawn: bool) -> str:
         "![estimates](estimates.png)" if drawn else "",
     ]
     if report.standing is not None:
-        parts += ["## Ledger", report.standing.words()]
+        parts += ["## Ledger", markdown(report.standing.words())]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -62,7 +64,7 @@ def _of(question: str) -> str:
 
 
 def _listed(sentences: tuple[str, ...] | list[str]) -> str:
-    return "\n".join(f"- {sentence}" for sentence in sentences)
+    return "\n".join(f"- {markdown(sentence)}" for sentence in sentences)
 
 
 def _of_those_asked(report: Report) -> str:

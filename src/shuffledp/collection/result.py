@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.document import json_text
 from shuffledp.errors import ShuffledpError
+from shuffledp.escaping import sheet_cell
 from shuffledp.tasks.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -91,9 +92,21 @@ def save(quantities: Sequence[Quantity], confidence: float, path: Path) -> None:
     if ending == ".json":
         told = {"estimates": rows_of(quantities, confidence)}
         path.write_text(json_text(told, indent=1) + "\n", encoding="utf-8")
+    elif ending == ".csv":
+        csv.write_csv(_sheet_of(table_of(quantities, confidence)), path)
     else:
-        write = csv.write_csv if ending == ".csv" else pq.write_table
-        write(table_of(quantities, confidence), path)
+        pq.write_table(table_of(quantities, confidence), path)
+
+
+def _sheet_of(table: pa.Table) -> pa.Table:
+    """The same with texts that a spreadsheet does not compute."""
+    import pyarrow as pa
+
+    for place, name in enumerate(table.column_names):
+        if name in TEXTS:
+            cells = [None if text is None else sheet_cell(text) for text in table.column(name).to_pylist()]
+            table = table.set_column(place, name, pa.array(cells, pa.string()))
+    return table
 
 
 def write_estimates(quantities: Sequence[Quantity], confidence: float, directory: Path) -> None:

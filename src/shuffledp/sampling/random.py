@@ -86,10 +86,47 @@ class KeyedSource(RandomSource):
 
 
 class SystemSource(KeyedSource):
-    """The operating system's cryptographic randomness, stretched by AES-256 in counter mode."""
+    """The operating system's cryptographic randomness, stretched by AES-256 in counter mode.
+
+    A forked process and a copy draw words of their own: the key is drawn afresh there, so that two processes that
+    hold the same source never randomise people alike.
+    """
 
     def __init__(self) -> None:
+        self._rekey()
+
+    def _rekey(self) -> None:
+        self._process = _process()
         self._begin(os.urandom(KEY_BYTES), os.urandom(BLOCK_BYTES))
+
+    def words(self, count: int) -> Words:
+        if self._process != _process():
+            self._rekey()
+        return super().words(count)
+
+    def __reduce__(self) -> tuple[type[SystemSource], tuple[()]]:
+        return SystemSource, ()
+
+
+_forks = 0
+"""How many forks lie between this process and the one that imported the package."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+def _process() -> tuple[int, int]:
+    """Tells this process from those that it was forked from.
+
+    Neither part is enough: a process number may come again, and a fork by foreign code runs no hooks.
+    """
+    return os.getpid(), _forks
 
 
 class SeededSource(RandomSource):

@@ -91,8 +91,12 @@ class Campaign:
         which repeated ones and garbage count; None is ten times the planned users, and at least 100,000.
         """
         from shuffledp.collection.guarantee import Guarantee
+        from shuffledp.service.link import read_address
         from shuffledp.service.recipe import recipe_of
 
+        if url:
+            # A sentence now, in place of one at each client.
+            read_address(url)
         demand_fixed(plan)
         guarantee = Guarantee(plan, plan.fewest)
         guarantee.demand(allow_weaker=False)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
+
+from shuffledp import argument
 
 TRIES, FIRST_PAUSE, LONGEST_PAUSE = 6, 0.2, 5.0
 TIMEOUT_SECONDS = 30.0
@@ -25,6 +28,40 @@ class Reply:
     content: bytes
 
 
+def read_address(url: str) -> SplitResult:
+    """The parts of a shuffler's address: one of HTTPS, or of HTTP on this machine, with nothing but host and path.
+
+    Over plain HTTP anybody on the way sees who takes part and can change which round they seal to; a name and password
+    would stand in a file that everybody reads.
+    """
+    wanted = "shuffler: expected an address such as https://shuffler.example"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host = urlsplit(""), ""
+    # What is refused is not repeated where it may hold a password.
+    if "@" in url:
+        raise ValueError(f"{wanted}, got one with a user's name before @; leave that out, the campaign is public.")
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or set(url) & set(" \\"):
+        raise ValueError(f"{wanted}, got {argument.shown(url)}.")
+    if "?" in url or "#" in url:
+        raise ValueError(f"{wanted}, got {argument.shown(url)}; leave out what follows ? or #.")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ValueError(
+            f"{wanted}, got {argument.shown(url)}; plain http is for this machine alone (127.0.0.1, [::1], localhost): "
+            f"put TLS in front of the shuffler, and give its https address."
+        )
+    return parts
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 @dataclass
 class Link:
     """Requests to the shuffler at ``url``; every one of them may be repeated without doing anything twice."""
@@ -34,10 +71,7 @@ class Link:
     _connection: http.client.HTTPConnection | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"shuffler: expected an address such as https://shuffler.example, got {self.url!r}.")
-        self._parts = parts
+        self._parts = read_address(self.url)
 
     def __enter__(self) -> Self:
         return self

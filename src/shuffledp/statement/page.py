@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from shuffledp import escaping
 from shuffledp.readable import Row
 
 ENDINGS = (".md", ".html")
@@ -41,10 +43,10 @@ class Heading(Block):
     level: int = 2
 
     def markdown(self) -> str:
-        return f"{'#' * self.level} {self.text}"
+        return f"{'#' * self.level} {escaping.markdown(self.text)}"
 
     def html(self) -> str:
-        return f"<h{self.level}>{escape(self.text)}</h{self.level}>"
+        return f"<h{self.level}>{_html(self.text)}</h{self.level}>"
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,11 @@ class Paragraph(Block):
     first: bool = False
 
     def markdown(self) -> str:
-        return f"**{self.text}**" if self.first else self.text
+        text = escaping.markdown(self.text)
+        return f"**{text}**" if self.first else text
 
     def html(self) -> str:
-        return f'<p class="first">{escape(self.text)}</p>' if self.first else f"<p>{escape(self.text)}</p>"
+        return f'<p class="first">{_html(self.text)}</p>' if self.first else f"<p>{_html(self.text)}</p>"
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,10 @@ class Items(Block):
     texts: Sequence[str]
 
     def markdown(self) -> str:
-        return "\n".join(f"- {text}" for text in self.texts)
+        return "\n".join(f"- {escaping.markdown(text)}" for text in self.texts)
 
     def html(self) -> str:
-        return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in self.texts) + "</ul>"
+        return "<ul>" + "".join(f"<li>{_html(text)}</li>" for text in self.texts) + "</ul>"
 
 
 @dataclass(frozen=True)
@@ -81,11 +84,10 @@ class Facts(Block):
     rows: Sequence[Row]
 
     def markdown(self) -> str:
-        lines = [("", ""), ("---", "---"), *self.rows]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        return table(("", ""), self.rows)
 
     def html(self) -> str:
-        rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self.rows)
+        rows = (f"<tr><th>{_html(name)}</th><td>{_html(text)}</td></tr>" for name, text in self.rows)
         return f"<table><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -96,10 +98,19 @@ class Command(Block):
     text: str
 
     def markdown(self) -> str:
-        return f"```sh\n{self.text}\n```"
+        # A fence is longer than whatever stands between two of them.
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", self.text)), default=0))
+        return f"{fence}sh\n{escaping.terminal(self.text)}\n{fence}"
 
     def html(self) -> str:
-        return f"<pre><code>{escape(self.text)}</code></pre>"
+        return f"<pre><code>{_html(self.text)}</code></pre>"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; nothing in its cells is taken for more than text."""
+    lines = [head, *rows]
+    told = ["| " + " | ".join(escaping.markdown(cell) for cell in line) + " |" for line in lines]
+    return "\n".join([told[0], "| " + " | ".join(["---"] * len(head)) + " |", *told[1:]])
 
 
 def markdown(blocks: Sequence[Block]) -> str:
@@ -110,7 +121,7 @@ def markdown(blocks: Sequence[Block]) -> str:
 def html(title: str, blocks: Sequence[Block]) -> str:
     """The page as one file that loads nothing."""
     body = "\n".join(block.html() for block in blocks)
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{_html(title)}</title>'
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n'
     )
@@ -135,3 +146,7 @@ def write(who: str, path: Path, title: str, blocks: Sequence[Block]) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ValueError(f"{who}: could not write the report to {path}: {error.strerror}.") from None
+
+
+def _html(text: str) -> str:
+    return escape(escaping.terminal(text))

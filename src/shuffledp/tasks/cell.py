@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.array import Array, Bools, Floats
+from shuffledp.tasks.label import canonical, canonical_texts
 
 NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$|^[+-]?inf(inity)?$"
 WHOLE = r"^([+-]?\d+)\.0*$"
@@ -125,13 +126,13 @@ def whole_numbers(array: Any) -> tuple[Array, Bools]:
 
 
 def labels(array: Any) -> Any:
-    """What each row says as a text, however it is kept: 1.0 is 1, a day is 2026-01-31."""
+    """What each row says as a text, however it is kept: 1.0 is 1, a day is 2026-01-31, texts in their one form."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = array.type
     if is_text(kind):
-        return array
+        return canonical_texts(array)
     if pa.types.is_timestamp(kind):
         days = pc.floor_temporal(array, unit="day")
         if pc.all(pc.equal(days, array)).as_py() is not False:
@@ -143,7 +144,7 @@ def labels(array: Any) -> Any:
 
 
 def places(array: Any, names: tuple[str, ...]) -> tuple[Array, Bools]:
-    """The place of each text in a list, and which rows hold none of them.
+    """The place of each text, as ``labels`` gives it, in a list, and which rows hold none of them.
 
     A text that is not there as it stands is looked for without spaces at its ends, and 1.0 as 1; truth values in
     whatever letters.
@@ -152,6 +153,7 @@ def places(array: Any, names: tuple[str, ...]) -> tuple[Array, Bools]:
     import pyarrow.compute as pc
 
     kind = array.type
+    names = tuple(map(canonical, names))
     found = pc.index_in(array, value_set=pa.array(names, type=kind))
     if found.null_count:
         told = pc.replace_substring_regex(trimmed(array), WHOLE, r"\1")

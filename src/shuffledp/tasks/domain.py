@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shuffledp import argument
+from shuffledp.tasks import label as label_form
 
 WHO = "plan"
 TASK = "task"
@@ -45,11 +46,11 @@ class Values(ABC):
         """The number of an option, from its label where options have one; a sentence of ``who`` if there is none."""
         assert self.size is not None, "the options can be counted"
         if self.names is not None:
-            if str(given) not in self.names:
-                raise ValueError(
-                    f"{who}: expected a value of the domain, such as {self.names[0]!r}, got {str(given)!r}."
-                )
-            return self.names.index(str(given))
+            wanted = label_form.canonical(str(given))
+            for place, name in enumerate(self.names):
+                if label_form.canonical(name) == wanted:
+                    return place
+            raise ValueError(f"{who}: expected a value of the domain, such as {self.names[0]!r}, got {str(given)!r}.")
         text = str(given).strip()
         if not text.isdecimal() or int(text) >= self.size:
             raise ValueError(f"{who}: expected a whole number from 0 to {self.size - 1}, got {str(given)!r}.")
@@ -60,7 +61,8 @@ class Values(ABC):
 class Categories(Values):
     """A public list of options; values are texts, and each must be in the list.
 
-    ``labels`` are the options in the order of the estimate: at least two, all different.
+    ``labels`` are the options in the order of the estimate: at least two, all different, and in letters that can be
+    seen. Spellings that look alike (Unicode's NFC and NFD, zero-width characters) are one option.
 
     >>> import shuffledp as sdp
     >>> answers = sdp.tasks.Categories(("yes", "no", "rather not say"))
@@ -77,10 +79,7 @@ class Categories(Values):
         wrong = [label for label in self.labels if not isinstance(label, str)]
         if wrong:
             raise TypeError(f"{TASK}: categories must be texts, got {wrong[0]!r}.")
-        object.__setattr__(self, "labels", tuple(self.labels))
-        if len(set(self.labels)) != len(self.labels):
-            twice = next(label for place, label in enumerate(self.labels) if label in self.labels[:place])
-            raise ValueError(f"{TASK}: categories must be different, got {twice!r} twice.")
+        object.__setattr__(self, "labels", label_form.checked(TASK, tuple(self.labels)))
         argument.count(TASK, "the number of categories", len(self.labels), at_least=2)
 
     def document(self) -> dict[str, Any]:

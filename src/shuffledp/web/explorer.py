@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.document import json_text
+from shuffledp.escaping import visible
 from shuffledp.mechanisms import catalogue
 from shuffledp.tasks.asked_questions import NAMES
 from shuffledp.tasks.task_list import TASKS
@@ -224,7 +225,7 @@ async def _fail(request: Request, error: Exception) -> Response:
     """A mistake of ours: told to whoever started the page, without what was asked."""
     from starlette.responses import JSONResponse
 
-    print(f"shuffledp: web: {request.url.path} failed ({type(error).__name__}).", file=sys.stderr, flush=True)
+    print(f"shuffledp: web: {visible(request.url.path)} failed ({type(error).__name__}).", file=sys.stderr, flush=True)
     return JSONResponse({"error": "web: this failed, which is a mistake of shuffledp; please report it."}, 500)
 
 

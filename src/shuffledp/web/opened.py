@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 
 from shuffledp.web.doorway import Doorway
@@ -39,9 +43,17 @@ def names(host: str, port: int) -> list[str]:
 
 
 def open_page(
-    host: str = LOOPBACK, port: int = 0, *, watch: Sequence[Path] = (), ready: Callable[[str], None] | None = None
+    host: str = LOOPBACK,
+    port: int = 0,
+    *,
+    watch: Sequence[Path] = (),
+    ready: Callable[[str], None] | None = None,
+    entered: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until stopped; ``ready`` is told the address, whose path has the secret of this run."""
+    """Serve until stopped; ``ready`` is told the address, whose path has the secret of this run.
+
+    ``entered`` is called when the page is first asked for under it.
+    """
     import uvicorn
 
     for directory in watch:
@@ -50,7 +62,7 @@ def open_page(
     listening = bound(host, port)
     port = listening.getsockname()[1]
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    application = Doorway(Explorer(watch=watch).application, token, names(host, port))
+    application = Doorway(Explorer(watch=watch).application, token, names(host, port), entered)
     if ready is not None:
         ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/{token}/")
     # Nothing about requests is written anywhere: their addresses have the secret. Those that Ctrl-C cuts off are no
@@ -61,3 +73,22 @@ def open_page(
         timeout_graceful_shutdown=STOP_SECONDS,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def leading_file(address: str) -> Iterator[Path]:
+    """A file that leads a browser to the address, for its owner alone, until it is removed or no longer needed.
+
+    A browser is started with the name of this file: the arguments of a process are seen by everybody on the machine.
+    """
+    told = escape(address)
+    page = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+        f'<meta http-equiv="refresh" content="0; url={told}"><title>shuffledp</title></head>\n'
+        f'<body><p><a href="{told}">Open the page.</a></p></body></html>\n'
+    )
+    with tempfile.TemporaryDirectory(prefix="shuffledp-page-", ignore_cleanup_errors=True) as room:
+        path = Path(room) / "open.html"
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(page)
+        yield path

@@ -181,3 +181,15 @@ def test_a_campaign_with_another_recipe_is_refused() -> None:
     assert campaign_of(plan_for()).recipe["kind"] == "option"
     by_shuffler = CancellingNoise(options=3, rate=0.8, shape=6.0, ratio=0.7, honest=0)
     assert recipe_of(plan_of(by_shuffler))["noise"] == []
+
+
+def test_spellings_that_look_alike_are_one_answer(module: Path) -> None:
+    """As Python reads them: composed or not, with or without what has no shape; also of a plan that is not composed."""
+    names = ["tea", "caf\u00e9", "\U0001f469\u200d\U0001f4bb"]
+    answers = ["cafe\u0301", "caf\u00e9\u200b", "\ufefftea", "\U0001f469\U0001f4bb", "tea"]
+    plan = Plan(tasks.Frequency(names), KRR(0.5, 3), users=60, epsilon=1.0, delta=1e-6)
+    job = job_of(plan, answers)
+    assert made(module, [job])[0]["values"] == ["1", "1", "0", "2", "0"]
+    assert [plan.task.domain.place("test", each) for each in answers] == [1, 1, 0, 2, 0]
+    job["document"]["plan"]["task"]["domain"]["categories"][1] = "cafe\u0301"
+    assert made(module, [job])[0]["values"] == ["1", "1", "0", "2", "0"]

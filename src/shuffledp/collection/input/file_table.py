@@ -15,6 +15,7 @@ from shuffledp.collection.input import listing
 from shuffledp.collection.input.format import PARQUET, TEXT, Format, TextFormat, opened
 from shuffledp.collection.input.parquet_page import Damaged, demand_sound
 from shuffledp.collection.input.table import Table
+from shuffledp.tasks import cell
 from shuffledp.tasks.column import Column
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ HINTS = (
     ("Empty CSV file", "it needs a line with the names of columns, and rows"),
 )
 """What may be done about what Arrow says."""
+PIECE_BYTES = 1 << 24
+"""Of rows that are read at a time; fewer than are asked for, where their texts are long."""
 
 
 @dataclass(frozen=True, init=False)
@@ -99,8 +102,8 @@ class FileTable(Table):
         for path in self.files():
             with self._readable(path):
                 schema = self._schema(path, columns, schema)
-                for batch in self._reader.read(path, columns, rows):
-                    alike = [array.cast(field.type) for array, field in zip(batch.columns, schema, strict=True)]
+                for piece in (one for batch in self._reader.read(path, columns, rows) for one in _short_pieces(batch)):
+                    alike = [array.cast(field.type) for array, field in zip(piece.columns, schema, strict=True)]
                     yield pa.RecordBatch.from_arrays(alike, schema=schema)
 
     def where(self, row: int) -> str:
@@ -132,7 +135,7 @@ class FileTable(Table):
 
         whole = self._reader.schema(path)
         self.demand_columns(names, list(whole.names))
-        kinds = [pa.string() if self.format is TEXT else whole.field(name).type for name in names]
+        kinds = [pa.string() if self.format is TEXT else _written_out(whole.field(name).type) for name in names]
         own = pa.schema([pa.field(name, kind) for name, kind in zip(names, kinds, strict=True)])
         if first is None:
             return own
@@ -171,6 +174,42 @@ class FileTable(Table):
             if any(folded.count(name.casefold()) > 1 for name in column.names):
                 return True
         return False
+
+
+def _written_out(kind: pa.DataType) -> pa.DataType:
+    """What a column holds where no dictionary stands for it."""
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _short_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The same rows, so many at a time that they are short when every row has its own copy of a dictionary's text."""
+    if len(batch) > 1 and sum(map(_size_written_out, batch.columns)) > PIECE_BYTES:
+        middle = len(batch) // 2
+        yield from _short_pieces(batch.slice(0, middle))
+        yield from _short_pieces(batch.slice(middle))
+    else:
+        yield batch
+
+
+def _size_written_out(array: pa.Array) -> int:
+    """The bytes of an array without dictionaries."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if pa.types.is_dictionary(kind) and (cell.is_text(kind.value_type) or pa.types.is_binary(kind.value_type)):
+        lengths = pc.binary_length(array.dictionary).take(array.indices)
+        return int(pc.sum(lengths.cast(pa.int64())).as_py() or 0)
+    if pa.types.is_map(kind):
+        pairs = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
+        return _size_written_out(array.cast(pa.list_(pairs)))
+    if cell.is_list(kind):
+        return _size_written_out(array.flatten())
+    if pa.types.is_struct(kind):
+        return sum(map(_size_written_out, array.flatten()))
+    return int(array.nbytes)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 READ_BYTES = 1 << 20
+FEW_ROWS = 1 << 12
+"""Of columns whose texts stand in lists, or are told by how they differ: no dictionary keeps those short."""
 CSV_BLOCK_BYTES = 1 << 22
 
 
@@ -53,8 +57,11 @@ class ParquetFormat(Format):
         names = list(columns)
         with opened(path) as file:
             demand_sound(path, file.metadata, names)
+            texts, whole = _texts_of(file, names)
+        # A short page may stand for long texts, each as often as there are rows: they stay in their dictionary.
+        with opened(path, texts if whole else []) as file:
             found = 0
-            for batch in file.iter_batches(batch_size=rows, columns=names):
+            for batch in file.iter_batches(batch_size=rows if whole else min(rows, FEW_ROWS), columns=names):
                 yield batch.select(names)
                 found += len(batch)
             if found != file.metadata.num_rows:
@@ -86,6 +93,8 @@ class ArrowFormat(Format):
             batches = (source.get_batch(i) for i in range(source.num_record_batches)) if whole else iter(source)
             for batch in batches:
                 own = batch.select(list(columns))
+                # Where texts begin and end is as the file tells it: beyond its end is other memory.
+                own.validate(full=True)
                 for start in range(0, len(own), rows):
                     yield own.slice(start, rows)
 
@@ -119,7 +128,7 @@ class TextFormat(Format):
 
         tab = path.name.lower().endswith((".tsv", ".tsv.gz"))
         return pc.open_csv(
-            _only_member(path) if path.name.lower().endswith(".zip") else path,
+            Unzipped(path) if path.name.lower().endswith(".zip") else path,
             read_options=pc.ReadOptions(block_size=CSV_BLOCK_BYTES),
             # A line break between quotes is part of a value, not the end of a row.
             parse_options=pc.ParseOptions(newlines_in_values=True, delimiter=self.delimiter or ("\t" if tab else ",")),
@@ -142,20 +151,64 @@ def damaged(name: str, told: int, found: int) -> ValueError:
     return ValueError(f"input: {name} says that it has {told} rows, but {found} can be read; it is damaged.")
 
 
-def opened(path: Path) -> pq.ParquetFile:
+def opened(path: Path, in_dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     """A Parquet file; reading in small pieces keeps memory small whatever the size of the row groups."""
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True)
+    return pq.ParquetFile(
+        path, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True,
+        read_dictionary=list(in_dictionaries),
+    )  # fmt: skip
 
 
-def _only_member(path: Path) -> Any:
-    """The one file in an archive."""
-    archive = zipfile.ZipFile(path)
-    names = [name for name in archive.namelist() if not name.endswith("/")]
-    if len(names) != 1:
-        raise ValueError(f"input: expected one file in {path.name}, got {len(names)}.")
-    return archive.open(names[0])
+def _texts_of(file: pq.ParquetFile, names: Sequence[str]) -> tuple[list[str], bool]:
+    """The paths of texts in these columns, and whether all of them can be read into dictionaries."""
+    kept = [
+        (place, file.schema.column(place))
+        for place in range(len(file.schema))
+        if file.schema.column(place).path.split(".")[0] in names or file.schema.column(place).path in names
+    ]
+    texts = [(place, one.path) for place, one in kept if one.physical_type == "BYTE_ARRAY"]
+    told = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
+    delta = any("DELTA" in kind for group in told for place, _ in texts for kind in group.column(place).encodings)
+    return [path for _, path in texts], not delta and all(path in names for _, path in texts)
+
+
+class Unzipped(io.RawIOBase):
+    """The one file in an archive, in pieces of the size that is asked for; whatever is wrong is an ``OSError``."""
+
+    def __init__(self, path: Path) -> None:
+        with self._sound():
+            archive = zipfile.ZipFile(path)
+            found = [each for each in archive.infolist() if not each.is_dir()]
+            if len(found) != 1:
+                raise ValueError(f"input: expected one file in {path.name}, got {len(found)}.")
+            if found[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                # Others are unpacked as a whole, however much that is.
+                raise OSError("it is packed in an uncommon way; pack it anew (deflate), or unpack it")
+            if found[0].flag_bits & 1:
+                raise OSError("it has a password; unpack it first")
+            self._member = archive.open(found[0])
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        with self._sound():
+            content = self._member.read(len(room))
+            room[: len(content)] = content
+            return len(content)
+
+    @staticmethod
+    @contextmanager
+    def _sound() -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError):
+            raise
+        except Exception as error:
+            # What a damaged archive raises, from zlib.error to NotImplementedError, is of its reader's making.
+            raise OSError(f"it is no archive that can be unpacked ({error or type(error).__name__})") from None
 
 
 def _arrow(file: pa.NativeFile) -> pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader:

@@ -58,7 +58,7 @@ def hashed(column: pa.ChunkedArray) -> dict[str, Any]:
 
     known = hashlib.sha256()
     schema = pa.schema([pa.field("column", column.type)])
-    for piece in chunks(iter(column.chunks), HASHED_ROWS):
+    for piece in chunks(iter(column.chunks), HASHED_ROWS, None):
         # Put together from two, it is a copy without what lies around it in memory.
         alone = pa.concat_arrays([piece.slice(0, 0), piece])
         known.update(pa.RecordBatch.from_arrays([alone], schema=schema).serialize())

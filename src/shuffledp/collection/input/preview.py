@@ -12,16 +12,19 @@ from dataclasses import dataclass, replace
 from shuffledp.collection.input.gathered_table import GatheredTable
 from shuffledp.collection.input.given_data import named, table_of
 from shuffledp.collection.input.present_table import PresentTable
-from shuffledp.collection.input.sight import MOST_LABELS, Sight
+from shuffledp.collection.input.sight import MOST_LABELS, Seen, Sight
 from shuffledp.collection.input.table import Table
+from shuffledp.tasks import label
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.location import EDGES, axis_of
 from shuffledp.tasks.rules import CATEGORY, NO_VALUE, REFUSE, STRICT, Rules
 
 WHO = "plan"
 READ_ROWS = 1 << 17
-LIKE_IDS = 0.5
-"""A column with more different texts than this share of its rows is no list of categories."""
+FEW_VALUES, FEW_PEOPLE = 20, 10
+"""A list of at most so many values is short enough to be read; a value that fewer people hold is rare."""
+FEW_NAMES = 10
+"""A list of more values, most of which one person holds, is one of names, addresses or numbers of people."""
 SAFE = {
     "categories": "--categories FILE",
     "items": "--items",
@@ -79,11 +82,15 @@ def preview(
     rules: Rules = STRICT,
     delimiter: str | None = None,
     gather: bool = False,
+    domain_from_data: bool = False,
 ) -> Preview:
     """What a table tells for a plan: ``given`` is what is known of the domain already, the rest is read.
 
     ``data``, ``columns``, ``user``, ``rows_per_user``, ``rules``, ``delimiter`` and ``gather`` as for ``collect``;
     ``task`` is what is to be estimated, by its name on the command line, suggested by the data if it is left out.
+
+    Many different values, most of which few people hold, are refused as categories: they are what people typed, or who
+    they are, and a plan is public. ``domain_from_data`` takes them all the same.
 
     >>> import pyarrow
     >>> import shuffledp as sdp
@@ -106,7 +113,7 @@ def preview(
         sights = _sights(table, names, rules)
         present = sights[0].rows
     chosen = _suggested(names, sights) if task is None else task.strip().lower().replace("_", "-").replace(" ", "-")
-    looked = _Looked(table.title, names, sights, rules, present)
+    looked = _Looked(table.title, names, sights, rules, present, 1 if gather else table.per_person, domain_from_data)
     known = replace(given or Given(), called=names if len(names) > 1 else ())
     filled = looked.filled(chosen, known)
     return Preview(table.title, present, chosen, filled, _what_was_read(known, filled), looked.warnings(filled))
@@ -161,6 +168,10 @@ class _Looked:
     sights: list[Sight]
     rules: Rules
     rows: int
+    per_person: int
+    """The most rows that one person has."""
+    insists: bool
+    """Whether values become categories however rare they are."""
 
     def filled(self, task: str, given: Given) -> Given:
         """What is given, and the rest as it was seen."""
@@ -183,11 +194,9 @@ class _Looked:
         found = []
         if self.rules.missing == REFUSE and any(sight.missing or sight.whole.missing for sight in self.sights):
             found.append("Some rows have no value, and collect will refuse them: say what becomes of them (--missing).")
-        for label in filled.labels or ():
-            if label.casefold() in USUAL_GAPS:
-                found.append(
-                    f"One category is {label!r}: if that stands for no value, add --gap {label} and --missing."
-                )
+        for text in filled.labels or ():
+            if text.casefold() in USUAL_GAPS:
+                found.append(f"One category is {text!r}: if that stands for no value, add --gap {text} and --missing.")
         return tuple(found)
 
     def _valued(self) -> list[Sight]:
@@ -200,22 +209,50 @@ class _Looked:
         if given.domain is not None or given.categories is not None:
             return given
         seen = self.sights[0].whole
-        labels = None if seen.labels is None else seen.labels
-        if labels is None or (not seen.numbers and not seen.dates and len(labels) > max(50, LIKE_IDS * self.rows)):
-            found = f"more than {MOST_LABELS:,}" if labels is None else f"{len(labels):,}"
-            raise ValueError(
-                f"{WHO}: column {self.names[0]!r} has {found} different values in {self.rows:,} rows, too many for "
-                f"categories; is it the right column? Or give --categories FILE."
-            )
+        if seen.labels is None:
+            raise self._too_many(f"more than {MOST_LABELS:,} different values", "")
+        if not (steps and seen.stepped) and not self.insists:
+            self._demand_common(seen)
         if steps and seen.some_dates and not seen.dates:
             raise ValueError(
                 f"{WHO}: column {self.names[0]!r} of {self.title} has days such as 2026-01-31 and other texts, which "
                 f"have no order; write all days in this form."
             )
         told = seen.every_step() if steps else seen.in_order()
+        unseen = sum(map(label.is_refused, told))
+        if unseen:
+            raise ValueError(
+                f"{WHO}: column {self.names[0]!r} has {unseen:,} different values with control characters or others "
+                f"that cannot be seen; clean them, or give the categories by --categories FILE."
+            )
         if self.rules.missing == CATEGORY and not steps:
             told = (*told, NO_VALUE)
         return replace(given, labels=told)
+
+    def _demand_common(self, seen: Seen) -> None:
+        """Refuse values that would make the plan a list of what single people typed, or of who they are.
+
+        A value that fewer than ten people hold says something about each of them, as statistical offices count it; up
+        to twenty values somebody reads before a plan is handed on. Above that, most of them rare is the mark of free
+        text, whose counts fall like Zipf's law, whatever the number of rows: half of all words are typed once. A public
+        list of options has rare ones, too, but most of them common as soon as there are people enough to count. Names,
+        addresses and ids show in fewer rows already: most of them are of one person.
+        """
+        assert seen.labels is not None, "they were counted"
+        count, most = len(seen.labels), len(seen.labels) / 2
+        if count > FEW_NAMES and seen.rare(self.per_person + 1) > most:
+            raise self._too_many(f"{count:,} different values", ", most of them one person's alone")
+        if count > FEW_VALUES and seen.rare(FEW_PEOPLE * self.per_person) > most:
+            raise self._too_many(f"{count:,} different values", f", most of them of fewer than {FEW_PEOPLE} people")
+
+    def _too_many(self, found: str, rare: str) -> ValueError:
+        insisting = ", or insist by --domain-from-data if all of them are public" if rare else ""
+        kind = "--bits 48" if self.sights[0].whole.numbers else "--strings 64"
+        return ValueError(
+            f"{WHO}: column {self.names[0]!r} has {found} in {self.rows:,} rows{rare}, and categories stand in the "
+            f"plan, a public file that everybody reads; find the common ones by `shuffledp plan --task heavy-hitters "
+            f"{kind}`, give a public list by --categories FILE{insisting}."
+        )
 
     def _steps(self, given: Given) -> Given:
         return self._options(given, steps=True)

@@ -39,8 +39,8 @@ class Seen:
     truths: bool = True
     low: float = math.inf
     high: float = -math.inf
-    labels: set[str] | None = field(default_factory=set)
-    """The different ones; None where there are too many."""
+    labels: dict[str, int] | None = field(default_factory=dict)
+    """The different ones, and how many rows hold each; None where there are too many."""
 
     def see(self, array: pa.Array, rules: Rules) -> None:
         """More of them."""
@@ -65,7 +65,7 @@ class Seen:
         days = pc.match_substring_regex(told, DAY)
         self.dates = self.dates and bool(pc.all(days).as_py() in (True, None))
         self.some_dates = self.some_dates or bool(pc.any(days).as_py())
-        self._keep(pc.unique(told).to_pylist())
+        self._keep({each["values"]: each["counts"] for each in pc.value_counts(told).to_pylist()})
 
     @staticmethod
     def _are_numbers(array: pa.Array, rules: Rules) -> bool:
@@ -76,10 +76,11 @@ class Seen:
         present = array.filter(pa.array(~cell.gaps(array, rules.gaps, numeric=True)))
         return len(present) > 0 and not cell.floats(present)[1].any()
 
-    def _keep(self, texts: list[str]) -> None:
+    def _keep(self, texts: dict[str, int]) -> None:
         self.truths = self.truths and all(text.casefold() in WORDS and not text.isdecimal() for text in texts)
         if self.labels is not None:
-            self.labels.update(texts)
+            for text, rows in texts.items():
+                self.labels[text] = self.labels.get(text, 0) + rows
             if len(self.labels) > MOST_LABELS:
                 self.labels = None
 
@@ -88,17 +89,27 @@ class Seen:
         assert self.labels is not None, "they were counted"
         return tuple(sorted(self.labels, key=(lambda text: (float(text), text)) if self.numbers else None))
 
+    def rare(self, rows: int) -> int:
+        """How many of the different values fewer than so many rows hold."""
+        assert self.labels is not None, "they were counted"
+        return sum(held < rows for held in self.labels.values())
+
+    @property
+    def stepped(self) -> bool:
+        """Whether all are days, or whole numbers, between which the others are known."""
+        return bool(self.count) and (self.dates or (self.numbers and all(map(_is_whole, self.labels or ("",)))))
+
     def every_step(self) -> tuple[str, ...]:
         """All whole numbers or days from the first to the last; of other texts those that are there."""
-        if self.dates and self.count:
+        if not self.stepped:
+            return self.in_order()
+        if self.dates:
             first, last = (
                 datetime.date.fromisoformat(text) for text in (min(self.labels or ()), max(self.labels or ()))
             )
             days = (last - first).days + 1
             return tuple((first + datetime.timedelta(day)).isoformat() for day in range(days))
-        if self.numbers and self.labels is not None and all(_is_whole(text) for text in self.labels):
-            return tuple(map(str, range(int(self.low), int(self.high) + 1)))
-        return self.in_order()
+        return tuple(map(str, range(int(self.low), int(self.high) + 1)))
 
     def ends(self) -> tuple[float, float]:
         """From where to where the numbers go, rounded outwards so that nobody's number is an end."""
@@ -179,10 +190,10 @@ class Sight:
             self.pairs = self.pairs and not len(entries)
             keys, numbers = entries, None
         # What a user holds twice is held once.
-        codes = np.asarray(cell.plain(keys).dictionary_encode().indices.fill_null(0), dtype=np.int64)
-        longest = np.bincount(owners[first_of_each(owners, codes)], minlength=1).max()
-        self.longest = max(self.longest, int(longest))
-        self.whole.see(keys, self.rules)
+        codes = np.asarray(cell.plain(keys).dictionary_encode().indices.fill_null(-1), dtype=np.int64)
+        once = first_of_each(owners, codes)
+        self.longest = max(self.longest, int(np.bincount(owners[once], minlength=1).max()))
+        self.whole.see(keys.take(pa.array(once)), self.rules)
         if numbers is not None:
             self.paired.see(numbers, self.rules)
 

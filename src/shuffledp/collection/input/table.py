@@ -142,18 +142,33 @@ def _instead(name: str, names: list[str]) -> str:
     return f"it has {shown}" + ("" if meant is None else f"; did you mean {meant!r}?").rstrip("?")
 
 
-def chunks(arrays: Iterator[pa.Array], rows: int) -> Iterator[pa.Array]:
-    """The same rows in pieces of exactly ``rows``, but for the last one, however they came."""
+MOST_ROW_BYTES = 1 << 10
+"""Of a row on average, where many are worked on together."""
+
+
+def chunks(arrays: Iterator[pa.Array], rows: int, row_bytes: int | None = MOST_ROW_BYTES) -> Iterator[pa.Array]:
+    """The same rows in pieces of exactly ``rows``, but for the last one, however they came.
+
+    A sentence where they are longer than ``row_bytes`` on average, None for any length: a small file may stand for more
+    than there is memory.
+    """
     import pyarrow as pa
 
     waiting: list[pa.Array] = []
-    held = 0
+    held = size = 0
     for array in arrays:
+        size += array.nbytes
+        if row_bytes is not None and size > rows * row_bytes:
+            raise ValueError(
+                f"input: expected values of at most {row_bytes:,} bytes on average, got longer ones in {rows:,} rows; "
+                f"choose another column, or shorten them."
+            )
         while held + len(array) >= rows:
             take = rows - held
             waiting.append(array.slice(0, take))
             yield waiting[0] if len(waiting) == 1 else pa.concat_arrays(waiting)
             array, waiting, held = array.slice(take), [], 0
+            size = array.nbytes
         if len(array):
             waiting.append(array)
             held += len(array)

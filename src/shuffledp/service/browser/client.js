@@ -251,10 +251,14 @@ export async function load(base, id) {
   return { id, base, document, recipe, promise, task: plan.task, analyst: analyst.operator, shuffler: hops[0].operator };
 }
 
+// Spellings that look alike are one answer, as everywhere else: composed letters, and none without a shape.
+const INVISIBLE = /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
+const canonical = (text) => String(text).replace(INVISIBLE, "").normalize("NFC");
+
 /** An answer as `randomize` takes it; a sentence unless the campaign asks for such. */
 export function valueOf({ recipe, task: { name, domain } }, answer) {
   if (name === "frequency") {
-    const { categories: names } = domain, place = names ? names.indexOf(String(answer)) : Number(answer);
+    const { categories: names } = domain, place = names ? names.map(canonical).indexOf(canonical(answer)) : Number(answer);
     demand(Number.isSafeInteger(place) && place >= 0 && place < (names?.length ?? domain.count), "Choose one of the answers.");
     return place;
   }
