@@ -130,7 +130,9 @@ def test_a_file_that_is_no_certificate(name: str, change: Callable[[Document], N
 
 def test_what_is_said_of_chosen_inputs() -> None:
     assert claim_of("pair").statement.startswith("Replacing one user's value 0.0 by 0.5, or 0.5 by 0.0, changes")
-    assert claim_of("diameter").statement.startswith("Replacing one user's value by one at most 0.5 away changes")
+    assert claim_of("diameter").statement.startswith(
+        "Replacing one user's value by one at most 0.5 input units away changes"
+    )
 
 
 def test_delta_for_an_epsilon() -> None:

@@ -60,7 +60,7 @@ def amplify(
     dummies included, and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. The curve's
     ``messages`` is the number of those that hide each other: one from each user, unless the mechanism sends several.
     A metric mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs
-    at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
+    at most so many input units apart (metres for degrees, ε for a table of distances); otherwise it is for all inputs.
     ``bound`` is a name, by default "best", or a list: the smallest guarantee among just these. A ``Bound`` object of
     one's own in that list is used here and nowhere else, and the curve's note says whose it is.
     A ``Crowd`` has its users with it, of several randomizers: the curve holds for everybody, ``of(group)`` for a group.

@@ -87,7 +87,7 @@ class ChosenLaw(Evidence):
 
     def statement(self, claim: Claim) -> str:
         if DIAMETER in self.inputs:
-            what = f"Replacing one user's value by one at most {self.inputs[DIAMETER]!r} away"
+            what = f"Replacing one user's value by one at most {self.inputs[DIAMETER]!r} input units away"
         else:
             first, second = map(_said, self.inputs[PAIR])
             what = f"Replacing one user's value {first} by {second}, or {second} by {first},"
