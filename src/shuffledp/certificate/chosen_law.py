@@ -26,9 +26,8 @@ PAIR, DIAMETER = "pair", "diameter"
 
 @dataclass(frozen=True)
 class ChosenInputs(Neighbours):
-    """What is known of chosen inputs, with the mechanism and the choice: ``pair`` or ``diameter``."""
+    """What is known of chosen inputs, with the choice: ``pair`` or ``diameter``."""
 
-    mechanism: Randomizer | None = None
     inputs: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
