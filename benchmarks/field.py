@@ -253,7 +253,11 @@ def page(result: dict[str, Any]) -> str:
     ]
     for task, title in (("frequency", f"Frequencies of {OPTIONS} options"), ("mean", "Means of a number")):
         parts.append(f"### {title}\n\n{protocol_table([row for row in result['protocols'] if row['task'] == task])}\n")
-    parts.append("## A certified ε against literal Algorithm 1\n\nAny 1-LDP randomizer, δ = 0.01/n.\n")
+    parts.append(
+        "## A certified ε against literal Algorithm 1\n\n"
+        "Any 1-LDP randomizer, δ = 0.01/n, by the bound that Algorithm 1 computes (`stronger-clone`). `amplify` is by "
+        "default\nsharper: at n = 1e4 it gives 0.0380052 in place of 0.0432062.\n"
+    )
     parts.append(table(("n", "ε", "slack", "ours, ms", "Algorithm 1, s", "ratio"), [
         (f"{row['users']:.0e}", f"{row['epsilon']:.6g}", f"{row['slack']:.1e}", number(1000 * row["seconds"]),
          number(row["algorithm_1_seconds"]), number(row["ratio"]))

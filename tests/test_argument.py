@@ -213,7 +213,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], float]] = {
         lambda x: sdp.tradeoff.NoisyStep(sdp.tradeoff.LeastSquares(x, clip=x), noise=x).delta_upper(x),
         0.5,
     ),
-    "AmplifiedMetric": (lambda x: sdp.metric.AmplifiedMetric(PLACES, users=100, delta=x).at_distance(x), 0.125),
+    "AmplifiedMetric": (lambda x: sdp.metric.AmplifiedMetric(PLACES, users=100, delta=x).at_epsilon_local(x), 0.125),
     "lower_bound": (lambda x: sdp.metric.lower_bound(PLACES, 0, 1, users=x, delta=1e-3), 16),
     "Segment": (lambda x: sdp.metric.Segment(x, 8, rate=x, cap=x).surroundings(x, 2), 0.25),
     "Box": (lambda x: sdp.metric.Box(x, x, rate=x).surroundings((0, 0), (x, x)), 0.25),

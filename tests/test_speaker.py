@@ -15,6 +15,7 @@ from tests.cli import run
 KRR = sdp.KRR(1.0, 4)
 NORMAL = sdp.tradeoff.GaussianTradeOff(1.0)
 LAPLACE = sdp.metric.MechanismMetric(sdp.Laplace(1.0), users=10, delta=0.1)
+LINE = sdp.metric.AmplifiedMetric(sdp.metric.Segment(0, 1), users=9, delta=0.1)
 PLAN = sdp.Plan(sdp.tasks.Frequency(4), KRR, users=10, epsilon=1.0, delta=0.1)
 CALLS: dict[str, list[Callable[[], Any]]] = {
     "amplify": [
@@ -59,7 +60,7 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
     ],
     "poisson": [lambda: sdp.poisson(3, 10, 0.5), lambda: sdp.poisson(KRR, 10, 1, bound="none")],  # type: ignore[arg-type]
     "MechanismMetric": [lambda: LAPLACE.within(-1)],
-    "at_distance": [lambda: sdp.metric.Segment(0, 1).at_distance(2)],
+    "AmplifiedMetric": [lambda: LINE.at_epsilon_local(2), lambda: LINE.at_epsilon_local(-1)],
     "lower_bound": [
         lambda: sdp.metric.lower_bound(sdp.metric.DistanceMatrix([[0, 1], [1, 0]]), 0, 0, users=9, delta=0.1),
         lambda: sdp.metric.lower_bound(sdp.metric.DistanceMatrix([[0, 1], [1, 0]]), 0, 1, users=0, delta=0.1),

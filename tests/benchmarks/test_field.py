@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import shuffledp as sdp
+
 ROOT = Path(__file__).parents[2]
 RESULT = json.loads((ROOT / "benchmarks" / "result.json").read_text("utf-8"))
 
@@ -20,6 +22,16 @@ def test_the_page_is_made_of_the_result(monkeypatch: pytest.MonkeyPatch) -> None
     assert (ROOT / "docs" / "benchmarks.md").read_text("utf-8") == field.page(RESULT)
     for name in ("field", "field_data", "mechanisms", "algorithm_1"):
         sys.modules.pop(name, None)
+
+
+def test_what_is_said_of_the_default_is_right() -> None:
+    """At n = 1e4: the bound of the table, and what amplify gives by default."""
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    default, table = (
+        sdp.amplify(sdp.VariationRatio.of_ldp(1.0), 10_000, bound=bound).epsilon(1e-6).upper
+        for bound in ("best", "stronger-clone")
+    )
+    assert f"at n = 1e4 it gives {default:.6g} in place of {table:.6g}." in page
 
 
 def test_enough_is_compared() -> None:

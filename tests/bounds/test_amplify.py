@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from shuffledp import KRR, OUE, NotApplicable, VariationRatio, amplify
+from shuffledp import (
+    KRR,
+    OUE,
+    Exponential,
+    Laplace,
+    NotApplicable,
+    PaddedExponential,
+    PlanarLaplace,
+    VariationRatio,
+    WitchHat,
+    amplify,
+    compose,
+)
 from shuffledp.bounds import BOUND_OF
-from shuffledp.bounds.amplify import bound_names
+from shuffledp.bounds.amplify import ChosenInputsCurve, bound_names
 from shuffledp.bounds.best import BestCurve, best_curve
-from shuffledp.privacy.curve import NumericCurve
+from shuffledp.privacy.curve import NumericCurve, PrivacyCurve
 from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 
@@ -195,3 +208,75 @@ def test_counts_may_be_whole_floats() -> None:
     """1e4 users of whom 1e3 collude, as floats or numpy numbers."""
     for users, colluding in [(1e4, 1e3), (np.int64(10**4), np.int32(1000)), (10**4, np.float64(1000))]:
         assert amplify(PARAMETERS, users, colluding=colluding, effort="quick").messages == 9000
+
+
+LINE = PaddedExponential([[abs(a - b) / 2 for a in range(5)] for b in range(5)])  # type: ignore[arg-type]
+METRIC: dict[str, tuple[Any, tuple[Any, Any], float]] = {
+    "padded-exponential": (LINE, (0, 4), 1.0),
+    "exponential": (Exponential(LINE.space.matrix), (0, 3), 1.0),
+    "planar-laplace": (PlanarLaplace(2.0, columns=3), ((0.1, 0.1), (0.9, 0.9)), 0.4),
+    "laplace": (Laplace(2.0, grid=8), (0.0, 1.0), 0.3),
+    "witch-hat": (WitchHat(2.0, scale=0.5, grid=8), (-1.0, 0.3), 0.5),
+}
+
+
+@cache
+def for_all_inputs(name: str, effort: str, colluding: int) -> PrivacyCurve:
+    return amplify(METRIC[name][0], 300, effort=effort, colluding=colluding)
+
+
+@pytest.mark.parametrize("chosen", ["pair", "diameter"])
+@pytest.mark.parametrize(
+    ("effort", "name", "colluding"),
+    [*(("quick", name, 0) for name in METRIC), ("quick", "laplace", 100), ("full", "padded-exponential", 100)],
+)
+def test_chosen_inputs_are_never_above_all_inputs(effort: str, name: str, chosen: str, colluding: int) -> None:
+    """ε at every δ, δ at every ε, and many δ at once, for each metric mechanism."""
+    mechanism, pair, diameter = METRIC[name]
+    inputs: dict[str, Any] = {"pair": pair} if chosen == "pair" else {"diameter": diameter}
+    curve, whole = (
+        amplify(mechanism, 300, effort=effort, colluding=colluding, **inputs),
+        for_all_inputs(name, effort, colluding),
+    )
+    for delta in (1e-3, 1e-8) if effort == "quick" else (1e-6,):
+        value = curve.epsilon(delta)
+        assert value.upper <= whole.epsilon(delta).upper
+        assert value.guarantee
+        assert value.certified
+        assert value.lower is None or value.lower <= value.upper
+    for epsilon in (0.0, 0.1) if effort == "quick" else (0.2,):
+        assert curve.delta(epsilon).upper <= whole.delta(epsilon).upper
+    epsilons = [0.05, 0.1, 0.3] if effort == "quick" else [0.2]
+    profile = curve.profile(epsilons)
+    assert (profile.upper <= whole.profile(epsilons).upper).all()
+    assert (profile.lower <= profile.upper).all()
+
+
+def test_what_is_proved_for_all_inputs_counts_for_a_pair() -> None:
+    """Five points of a line, the two ends: 0.429 by their own bounds, 0.327 by that of all inputs.
+
+    The attack stays that on the pair: it is known from their own laws, whichever bound is the smaller one.
+    """
+    curve, whole = amplify(LINE, 300, pair=(0, 4)), for_all_inputs("padded-exponential", "full", 0)
+    assert isinstance(curve, ChosenInputsCurve)
+    value = curve.epsilon(1e-6)
+    assert value.upper == whole.epsilon(1e-6).upper < 0.8 * curve.chosen.epsilon(1e-6).upper
+    assert value.bound == "all-crowds"
+    assert value.theorem.endswith("for all inputs and hence for these")
+    alone = amplify(LINE.between(0, 4), 300, effort="quick")
+    assert value.lower == alone.epsilon(1e-6).lower
+    near = amplify(LINE, 300, pair=(0, 1))
+    assert near.epsilon(1e-6).lower == amplify(LINE.between(0, 1), 300, effort="quick").epsilon(1e-6).lower
+    assert near.epsilon(1e-6).upper < value.lower  # an attack on all inputs is none on this pair
+    assert curve.source.some_inputs
+    quick = amplify(LINE, 300, pair=(0, 4), effort="quick"), for_all_inputs("padded-exponential", "quick", 0)
+    composed = [compose(one, 10).epsilon(1e-6).upper for one in quick]
+    assert composed[0] <= composed[1] * (1 + 1e-4)
+
+
+def test_only_guarantees_are_compared_for_chosen_inputs() -> None:
+    """A published formula for a pair stays what it is; a bound that all inputs lack leaves the pair's."""
+    assert not isinstance(amplify(LINE, 300, pair=(0, 4), bound="variation-ratio-published"), ChosenInputsCurve)
+    named = amplify(LINE, 300, pair=(0, 4), bound="clone").epsilon(1e-6)
+    assert named.upper <= amplify(LINE, 300, bound="clone").epsilon(1e-6).upper
+    assert named.bound == "clone"

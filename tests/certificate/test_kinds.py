@@ -48,6 +48,20 @@ def claim_of(name: str) -> Claim:
     return certify(subject, users, delta=delta, effort="quick", **inputs)
 
 
+def test_a_pair_is_certified_by_all_inputs_where_that_is_less() -> None:
+    """The claim is about everybody, says more than was asked, and states the ε that amplify states."""
+    mechanism = sdp.PaddedExponential([[abs(a - b) / 2 for a in range(5)] for b in range(5)])  # type: ignore[arg-type]
+    curve = sdp.amplify(mechanism, 100, pair=(0, 4))
+    claim = certify(mechanism, 100, delta=1e-4, pair=(0, 4))
+    value = curve.epsilon(1e-4)
+    assert claim.bound == value.bound == "all-crowds"
+    assert value.upper <= claim.epsilon <= value.upper * 1.0002
+    assert claim.statement.startswith("Replacing one user's value changes the shuffled messages of 100 users")
+    assert verify(claim).verdict is Verdict.YES
+    near = certify(mechanism, 100, delta=1e-4, pair=(0, 1))
+    assert near.statement.startswith("Replacing one user's value 0 by 1, or 1 by 0,")
+
+
 def edited(name: str, change: Callable[[Document], None]) -> Document:
     document: Document = json.loads(claim_of(name).text())
     change(document)
@@ -130,7 +144,9 @@ def test_a_file_that_is_no_certificate(name: str, change: Callable[[Document], N
 
 def test_what_is_said_of_chosen_inputs() -> None:
     assert claim_of("pair").statement.startswith("Replacing one user's value 0.0 by 0.5, or 0.5 by 0.0, changes")
-    assert claim_of("diameter").statement.startswith("Replacing one user's value by one at most 0.5 away changes")
+    assert claim_of("diameter").statement.startswith(
+        "Replacing one user's value by one at most 0.5 input units away changes"
+    )
 
 
 def test_delta_for_an_epsilon() -> None:

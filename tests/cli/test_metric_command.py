@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,45 @@ def test_bad_choices_are_one_sentence(words: list[str], sentence: str) -> None:
     assert outcome.status == 2
     assert outcome.out == ""
     assert sentence in outcome.err
+
+
+@pytest.mark.parametrize("command", ["amplify", "solve"])
+@pytest.mark.parametrize(
+    ("rows", "noise", "sentence"),
+    [
+        ("0,0,0,0\n1,1,1,1\n", "laplace", "points of 1 coordinate, got points of 4 coordinates; only 'any' serves"),
+        ("0,0\n1,1\n", "laplace", "points of 1 coordinate, got points of 2 coordinates; take 'planar-laplace' or"),
+        ("0\n1\n", "planar-laplace", "points of 2 coordinates, got points of 1 coordinate; take 'laplace' or 'any'"),
+    ],
+)
+def test_a_noise_for_other_points_is_one_sentence(
+    tmp_path: Path, command: str, rows: str, noise: str, sentence: str
+) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(rows, "utf-8")
+    outcome = run("metric", command, *COMMON, "--points", str(path), "--noise", noise)
+    assert outcome.status == 2
+    assert outcome.out == ""
+    assert outcome.err.startswith(f"shuffledp: metric: {noise} noise is for {sentence}")
+    assert outcome.err.count("\n") == 1
+
+
+def test_units_and_noise_are_said(tmp_path: Path) -> None:
+    """A range has columns for input units and for ε; a noise is a condition, which a written mechanism would break."""
+    shown = run("metric", "amplify", *COMMON, "--range", "0", "10", "--rate", "0.1", "--noise", "laplace").out
+    assert re.search(r"input units +local ε +shuffled ε\n", shown)
+    assert re.search(r"\n +10 +1 +0\.", shown)
+    assert "Holds for laplace noise only." in shown
+    near = run("amplify", *COMMON, "--mechanism", "laplace", "--epsilon-local", "2", "--diameter", "0.1")
+    assert re.search(r"diameter +0.1 input units *", near.out)
+    points = tmp_path / "line.csv"
+    points.write_text("0\n0.1\n", "utf-8")
+    words = ["metric", "solve", *COMMON, "--points", str(points), "--diameters", "1", "--noise", "laplace"]
+    assert answer(*words)["noise"] == "laplace"
+    assert "Holds for laplace noise only." in run(*words).out
+    refused = run(*words, "--out", str(tmp_path / "m.csv"))
+    assert refused.status == 2
+    assert "--out is for the padded-exponential mechanism, which does not add laplace noise" in refused.err
 
 
 def test_every_theorem_side_by_side(matrix_file: str, tmp_path: Path) -> None:

@@ -31,10 +31,22 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_the_comparison_is_right(name: str, mechanism: sdp.Mechanism) -> None:
-    """Bits, variance and central ε of each row."""
+    """Bits, variance and central ε, by the default effort, of each row."""
     variance = mechanism.variance(np.zeros(1, dtype=np.int64))[1]
-    central = sdp.amplify(mechanism, 100_000, effort="quick").epsilon(1e-8).upper
+    central = sdp.amplify(mechanism, 100_000).epsilon(1e-8).upper
     assert f"| {name} | {mechanism.message_bits} | {variance:.4f} | {central:.5f} |" in PAGE
+
+
+def test_what_seeds_cost_is_right() -> None:
+    """The share that compressed OUE has more, and what a quick answer is."""
+    (share,) = re.findall(r"Seeds cost OUE (\S+)% of its central ε", PAGE)
+    plain, seeds = (
+        sdp.amplify(mechanism, 100_000).epsilon(1e-8).upper
+        for mechanism in (sdp.OUE(2.0, 1024), sdp.Compressed(sdp.OUE(2.0, 1024)))
+    )
+    assert share == f"{100 * (seeds / plain - 1):.1f}"
+    quick = sdp.amplify(sdp.OUE(2.0, 1024), 100_000, effort="quick").epsilon(1e-8).upper
+    assert f"OUE has {quick:.5f}" in PAGE
 
 
 @pytest.mark.parametrize(
@@ -49,7 +61,7 @@ def test_the_comparison_is_right(name: str, mechanism: sdp.Mechanism) -> None:
 def test_the_table_of_runs_is_right(name: str, mechanism: sdp.Mechanism, tries: str) -> None:
     """Bits, error, seeds that are tried and central ε of each row."""
     error = mechanism.variance(np.full((1, 1024), 1 / 32)).sum() / 1024
-    central = sdp.amplify(mechanism, 1_000_000, effort="quick").epsilon(1e-8).upper
+    central = sdp.amplify(mechanism, 1_000_000).epsilon(1e-8).upper
     assert f"| {name} | {mechanism.message_bits} | {error:.4f} | {tries} | {central:.5f} |" in PAGE
     long = 2 if "twice" in tries else 1
     assert f"{mechanism.words_tried / 1536 / long:.0f}" == tries.partition(",")[0]

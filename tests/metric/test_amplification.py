@@ -143,9 +143,9 @@ def test_the_amplified_metric_is_an_object() -> None:
     assert metric.matrix[0, 1] == metric(0, 1).upper == metric(1, 0).upper
     assert metric(2, 2).upper == 0.0
     line = AmplifiedMetric(Segment(0.0, 2.0), 10_000, 1e-6, MetricVariationRatio(LaplaceNoise()))
-    assert line(0.5, 1.5).upper < line.at_distance(1.0).upper < line.at_distance(2.0).upper < 2.0
+    assert line(0.5, 1.5).upper < line.at_epsilon_local(1.0).upper < line.at_epsilon_local(2.0).upper < 2.0
     box = AmplifiedMetric(Box(1.0, 1.0), 10_000, 1e-6, MetricVariationRatio(PlanarLaplaceNoise()))
-    assert box((0.2, 0.2), (0.8, 0.8)).upper < box.at_distance(math.dist((0.2, 0.2), (0.8, 0.8))).upper
+    assert box((0.2, 0.2), (0.8, 0.8)).upper < box.at_epsilon_local(math.dist((0.2, 0.2), (0.8, 0.8))).upper
     with pytest.raises(TypeError, match="a matrix needs a finite space"):
         _ = line.matrix
     with pytest.raises(ValueError, match="users must be at least 1"):

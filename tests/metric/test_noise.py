@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from shuffledp.metric.amplification import MetricAllCrowds, MetricVariationRatio
+from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.noise import AnyNoise, LaplaceNoise, Noise, PlanarLaplaceNoise, WitchHatNoise, noise_of
+from shuffledp.metric.solver import LocalMetricSolver
+from shuffledp.privacy.space import Box, DistanceMatrix, Segment, Space
 
 
 @pytest.mark.parametrize("distance", [0.05, 0.7, 2.0, 6.0])
@@ -74,6 +78,84 @@ def test_no_noise_is_above_the_general_one(noise: Noise) -> None:
         value = noise.total_variation(distance)
         assert before <= value <= AnyNoise().total_variation(distance) <= 1.0
         before = value
+
+
+def told_by_coordinates(users: int, epsilon: float) -> float:
+    """δ that four Laplace coordinates of scale 1 attain: 0000 against 1111, everybody else 0000.
+
+    Each coordinate is seen in one of six cells only, each message counts by its likelihood ratio rounded to a whole
+    number, and the attacker sees the sum. All three lose something, so that this is attained; the sum's law is a
+    convolution by Fourier transforms, right to 1e-13.
+    """
+    edges = [-math.inf, 0.0, 0.25, 0.5, 0.75, 1.0, math.inf]
+    laws = []
+    for held in (0.0, 1.0):
+        above = [math.exp(-x) / 2 if x >= 0 else 1 - math.exp(x) / 2 for x in (edge - held for edge in edges)]
+        one = -np.diff(above)
+        laws.append(np.multiply.outer(np.multiply.outer(one, one), np.multiply.outer(one, one)).ravel())
+    weights = np.round(laws[1] / laws[0]).astype(int)
+    size = 1 << 18
+    spectra = [np.fft.rfft(np.bincount(weights, law), size) for law in laws]
+    first, second = (np.fft.irfft(spectra[0] ** (users - 1) * spectrum, size) for spectrum in spectra)
+    return float(np.maximum(0.0, second - math.exp(epsilon) * first).sum())
+
+
+def test_coordinate_wise_noise_tells_more_than_noise_on_a_line() -> None:
+    """Points 0000 and 1111 at rate 1: by the law of a line ε would be 0.0351, and four coordinates attain 0.0405."""
+    users, delta = 100_000, 1e-7
+    line = AmplifiedMetric(
+        DistanceMatrix.from_points([[0.0], [2.0]]), users, delta, MetricVariationRatio(LaplaceNoise())
+    )
+    assert line(0, 1).upper == pytest.approx(0.0351, abs=5e-5)
+    assert told_by_coordinates(users, 0.0405) > delta
+    points = DistanceMatrix.from_points([[0.0] * 4, [1.0] * 4])
+    with pytest.raises(ValueError, match=r"laplace noise is for points of 1 coordinate, got points of 4 coordinates; "):
+        AmplifiedMetric(points, users, delta, MetricVariationRatio(LaplaceNoise()))
+
+
+GLOBE = DistanceMatrix.from_degrees([[52.3, 4.9], [52.4, 4.9]], rate=1e-4)
+SPACES: dict[str, tuple[Space, int | None]] = {
+    "line": (Segment(0.0, 1.0), 1),
+    "points of a line": (DistanceMatrix.from_points([[0.0], [1.0]]), 1),
+    "box": (Box(1.0, 0.5), 2),
+    "points of a plane": (DistanceMatrix.from_points([[0.0, 0.0], [1.0, 0.0]]), 2),
+    "points of space": (DistanceMatrix.from_points([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), 3),
+    "matrix": (DistanceMatrix([[0.0, 1.0], [1.0, 0.0]]), None),  # type: ignore[arg-type]
+    "closure": (DistanceMatrix.from_points([[0.0], [1.0]]).closure(), None),
+    "globe": (GLOBE, None),
+}
+
+
+@pytest.mark.parametrize("bound", [MetricVariationRatio, MetricAllCrowds])
+@pytest.mark.parametrize("noise", [LaplaceNoise(), PlanarLaplaceNoise(), WitchHatNoise(0.5, 3.0, 2.0)])
+@pytest.mark.parametrize("name", SPACES)
+def test_a_noise_is_refused_for_points_that_it_is_not_for(
+    name: str, noise: Noise, bound: type[MetricVariationRatio]
+) -> None:
+    """Every law with every space, at both doors: only its own dimension; the noise 'any' is for all."""
+    space, dimension = SPACES[name]
+    for door in (AmplifiedMetric, LocalMetricSolver) if isinstance(space, DistanceMatrix) else (AmplifiedMetric,):
+        door(space, 100, 1e-6, bound())  # type: ignore[arg-type]
+        if noise.dimension == dimension:
+            door(space, 100, 1e-6, bound(noise))  # type: ignore[arg-type]
+            continue
+        with pytest.raises(ValueError, match=f"^{door.__name__}: {noise.name} noise is for points of") as refused:
+            door(space, 100, 1e-6, bound(noise))  # type: ignore[arg-type]
+        remedies = {
+            1: "take 'laplace' or 'any'.",
+            2: "take 'planar-laplace' or 'any'.",
+            3: "only 'any' serves those.",
+            None: "give the points, or take the noise 'any'.",
+        }
+        assert str(refused.value).endswith(remedies[dimension])
+
+
+def test_a_hat_is_refused_for_numbers_beyond_its_interval() -> None:
+    """From −1 to 1 with scale 0.5 and level 3: two numbers are never more than ε = 3 apart."""
+    bound = MetricVariationRatio(WitchHatNoise(1.0, 3.0, 0.5))
+    AmplifiedMetric(Segment(-1.0, 1.0, rate=4.0, cap=3.0), 100, 1e-6, bound)
+    with pytest.raises(ValueError, match=r"at most ε = 3.0 apart, got a space whose largest distance is ε = 8.0"):
+        AmplifiedMetric(Segment(-1.0, 1.0, rate=4.0), 100, 1e-6, bound)
 
 
 def test_names() -> None:

@@ -22,7 +22,7 @@ from shuffledp.metric.amplification import (
     UniformCorollary2,
 )
 from shuffledp.metric.amplified import AmplifiedMetric
-from shuffledp.metric.noise import LaplaceNoise
+from shuffledp.metric.noise import PlanarLaplaceNoise
 from shuffledp.metric.solver import LocalMetricSolver, largest_uniform_distance, pareto
 from shuffledp.privacy.space import DistanceMatrix
 from shuffledp.progress import Progress
@@ -51,8 +51,7 @@ def test_uniform_local_diameters(amplification: object, diameter: float) -> None
 
 def planar_target(points: int, seed: int) -> DistanceMatrix:
     places = np.random.default_rng(seed).random((points, 2))
-    space = DistanceMatrix.from_points(places)
-    return DistanceMatrix(space.matrix * (TARGET / space.diameter))
+    return DistanceMatrix.from_points(places, rate=TARGET / DistanceMatrix.from_points(places).diameter)
 
 
 def test_the_paper_solver_against_its_closed_form() -> None:
@@ -172,7 +171,7 @@ def test_nine_points_are_as_good_as_certified_steps(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "amplification", [ExactClone(), MetricVariationRatio(LaplaceNoise())], ids=["clone", "laplace"]
+    "amplification", [ExactClone(), MetricVariationRatio(PlanarLaplaceNoise())], ids=["clone", "planar-laplace"]
 )
 @pytest.mark.parametrize("users", [300, 1_000_000])
 def test_other_bounds_and_crowds(amplification: Amplification, users: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shuffledp.privacy.distance import euclidean, great_circle
-from shuffledp.privacy.space import Box, DistanceMatrix, Segment
+from shuffledp.privacy.space import Box, DistanceMatrix, Segment, worst_surroundings
 
 GOOD = [[0.0, 1.0, 2.0], [1.0, 0.0, 1.5], [2.0, 1.5, 0.0]]
 
@@ -159,7 +159,10 @@ def test_bad_spaces_are_refused() -> None:
         (lambda: Segment(0.0, 1.0, rate=1000.0), "largest distance must be at most 700"),
         (lambda: Box(-1.0, 1.0), "width must be above 0"),
         (lambda: Segment(0.0, 1.0).surroundings(0.0, 2.0), "an input must be from 0.0 to 1.0, got 2.0"),
-        (lambda: Segment(0.0, 1.0).at_distance(1.5), "distance must be at most the diameter 1.0"),
+        (
+            lambda: worst_surroundings("me", Segment(0.0, 1.0), 1.5),
+            "me: epsilon_local must be at most the largest distance",
+        ),
         (lambda: DistanceMatrix(GOOD).surroundings(0, 3), "an input must be from 0 to 2, got 3"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
+from shuffledp.progress import Progress
+from shuffledp.reproduction import fdp_figure_4
 from shuffledp.tradeoff.gaussian_trade_off import GaussianTradeOff
 from shuffledp.tradeoff.mixture import (
     advanced,
@@ -228,12 +231,39 @@ def test_subsampling_needs_all_four_curves() -> None:
     assert apart.delta(float(np.log(1.25))) > claimed.delta(float(np.log(1.25))) + 0.01
 
 
+def test_mixtures_of_gaussian_curves_are_guarantees() -> None:
+    """Exact curves of mixtures that show the part, against 30 digits: no value is above, at any level."""
+    parts, weights = [0.4, 1.7], [0.75, 0.25]
+    found = mixed([GaussianTradeOff(mu) for mu in parts], weights)
+    assert found.guarantee
+    assert lowest([GaussianTradeOff(mu) for mu in parts]).guarantee
+    with mpmath.workdps(30):
+        for loss in np.arange(-4.0, 4.05, 0.25).tolist():
+            # Each part is tested at the same likelihood ratio, log q/p = μ·z − μ²/2.
+            scores = [mpmath.mpf(loss) / mu + mpmath.mpf(mu) / 2 for mu in parts]
+            fpr = sum(w * mpmath.ncdf(-z) for w, z in zip(weights, scores, strict=True))
+            fnr = sum(w * mpmath.ncdf(z - mu) for w, z, mu in zip(weights, scores, parts, strict=True))
+            level = float(fpr)
+            # The curve at the float next to this level, by its tangent: within 1e-30.
+            truth = fnr - mpmath.exp(loss) * (mpmath.mpf(level) - fpr)
+            assert truth - 2e-5 <= mpmath.mpf(float(found.fnr(level))) <= truth
+
+
+def test_the_figure_of_a_normal_law_and_its_mixture() -> None:
+    """[FDP] Figure 4: both lemmas' curves are below the exact one, with nothing to spare for chords."""
+    sheet = fdp_figure_4.make(Progress())
+    assert all(judgement.reproduced for judgement in sheet.verdicts)
+    for _, _, _, ours, _, exact in sheet.rows:
+        assert ours <= exact  # type: ignore[operator]
+
+
 def test_no_part_without_a_guarantee_gives_one() -> None:
     """A polygon through points of a curve is above it, so nothing made of it is a guarantee."""
     sure = PiecewiseTradeOff(np.array([0.3, 0.7]), np.array([0.7, 0.3]), guarantee=True)
     assert mixed([sure, sure], [0.5, 0.5]).guarantee is True
-    assert mixed([sure, GaussianTradeOff(1.0)], [0.5, 0.5]).guarantee is False
-    assert lowest([sure, GaussianTradeOff(1.0)]).guarantee is False
+    points = PiecewiseTradeOff.of_points([0.1, 0.4], [0.5, 0.2])
+    assert mixed([sure, points], [0.5, 0.5]).guarantee is False
+    assert lowest([sure, points]).guarantee is False
     with pytest.raises(ValueError, match="one weight for each"):
         mixed([sure], [0.5, 0.5])
     with pytest.raises(ValueError, match="sum to 1"):

@@ -184,18 +184,48 @@ def test_gaussian_delta_by_quadrature(mu: float, epsilon: float) -> None:
     assert GaussianTradeOff(mu).delta(epsilon) == pytest.approx(float(wanted), rel=1e-11)
 
 
+def gaussian_errors(mu: float, threshold: float) -> tuple[float, mpmath.mpf]:
+    """A type I error that is a float, about Φ(−threshold), and the type II error of the best test there; 40 digits."""
+    fpr = float(mpmath.ncdf(-threshold))
+
+    def excess(z: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.log(mpmath.ncdf(-z) / fpr) if fpr < 0.5 else mpmath.log(mpmath.ncdf(z) / (1 - mpmath.mpf(fpr)))
+
+    return fpr, mpmath.ncdf(mpmath.findroot(excess, threshold) - mu)
+
+
+@pytest.mark.parametrize("mu", [1e-9, 0.03, 1.0, 3.0, 25.0])
+def test_tangents_are_below_the_gaussian_curve(mu: float) -> None:
+    """At the points where tangents touch it, where nothing but rounding is to spare, and between, against 40 digits."""
+    polygon = GaussianTradeOff(mu).knots()
+    reach = min(9 + mu / 2, 700 / mu)
+    with mpmath.workdps(40):
+        for share in (*np.arange(-0.9, 0.95, 0.15).round(2).tolist(), 0.0, 1e-3, 0.1234567):
+            fpr, fnr = gaussian_errors(mu, share * reach + mu / 2)
+            if 0 < fpr < 1:
+                assert mpmath.mpf(float(polygon.fnr(fpr))) <= fnr
+                assert mpmath.mpf(float(polygon.tpr(fpr))) >= 1 - fnr
+            epsilon = mpmath.mpf(abs(share * reach * mu))
+            delta = mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+            for way in (polygon, polygon.inverse()):
+                assert mpmath.mpf(way.delta(float(epsilon))) >= delta
+
+
 def test_the_gaussian_curve_and_its_polygon() -> None:
-    """The polygon lies above the curve by less than 1e-5 and gives μ back; the curve is symmetric."""
+    """The polygon is a guarantee, less than 1e-5 below the curve; without a difference it is exact; the curve is
+    symmetric."""
     curve = GaussianTradeOff(0.8)
-    polygon = curve.knots()
     x = np.concatenate([np.linspace(0.001, 0.999, 301), [1e-9, 1e-12]])
-    assert np.all(polygon.fnr(x) >= curve.fnr(x) - 1e-15)
-    assert np.all(polygon.fnr(x) <= curve.fnr(x) + 1e-5)
-    assert polygon.mu() == pytest.approx(0.8, rel=1e-9)
+    for mu in (0.8, 3.7):
+        polygon = GaussianTradeOff(mu).knots()
+        assert np.all(polygon.fnr(x) <= GaussianTradeOff(mu).fnr(x))
+        assert np.all(polygon.fnr(x) >= GaussianTradeOff(mu).fnr(x) - 1e-5)
+    assert polygon.guarantee is True
+    assert polygon.mu() == math.inf, "lines end at a small δ, which no μ allows"
+    assert GaussianTradeOff(0.0).knots().delta(0.0) == 0.0
     assert np.allclose(curve.fnr(curve.fnr(x[:301])), x[:301], atol=1e-12)
     assert curve.advantage() == pytest.approx(math.erf(0.4 / math.sqrt(2)), rel=1e-12)
     assert GaussianTradeOff(0.0).delta(0.3) == 0.0
-    assert polygon.guarantee is False
 
 
 def test_mu_is_the_smallest_gaussian_below() -> None:

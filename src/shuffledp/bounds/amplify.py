@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
 
+import numpy as np
+
 from shuffledp import argument
+from shuffledp.array import Floats
 from shuffledp.bounds import BOUND_OF, BOUNDS, best, exact_binary
 from shuffledp.bounds.bound import Bound
 from shuffledp.bounds.crowd_amplification import CrowdCurve, crowd_curve
 from shuffledp.bounds.own import curve_of, demand_own_names
+from shuffledp.errors import NotApplicable
 from shuffledp.privacy.attack import Attack, AttackCurve
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.mixed_crowd import Crowd
 from shuffledp.privacy.neighbours import Neighbours
 from shuffledp.privacy.own_loss import OwnLossAttack
 from shuffledp.privacy.randomizer import HasNeighbours, HasOwnLoss, Randomizer
+from shuffledp.privacy.value import BoundValue
 
 MOST_USERS = 10**18
 """More than anybody can have; sums over far larger crowds leave the range of floats."""
@@ -60,7 +67,8 @@ def amplify(
     dummies included, and hide nobody. ``randomizer`` is a mechanism or ``VariationRatio`` parameters. The curve's
     ``messages`` is the number of those that hide each other: one from each user, unless the mechanism sends several.
     A metric mechanism takes ``pair=(a, b)``: the guarantee for these two inputs, or ``diameter``: for every two inputs
-    at most that far apart, in the unit of the inputs; otherwise it is for all inputs.
+    at most so many input units apart (metres for degrees, ε for a table of distances); otherwise it is for all inputs.
+    What is proved for all inputs by the same bounds counts for chosen ones too, where it is smaller.
     ``bound`` is a name, by default "best", or a list: the smallest guarantee among just these. A ``Bound`` object of
     one's own in that list is used here and nowhere else, and the curve's note says whose it is.
     A ``Crowd`` has its users with it, of several randomizers: the curve holds for everybody, ``of(group)`` for a group.
@@ -90,10 +98,77 @@ def amplify(
     if not isinstance(randomizer, Randomizer):
         raise TypeError(f"amplify: expected a mechanism or VariationRatio, got {randomizer!r}.")
     randomizer = chosen_inputs(randomizer, pair, diameter)
-    hidden = randomizer.hiding_messages(total - lost)
+    if isinstance(randomizer, Neighbours):
+        curve = _chosen_inputs_curve(randomizer, total, lost, bound, effort).for_some_inputs()
+    else:
+        curve = _curve(randomizer, randomizer.hiding_messages(total - lost), bound, effort)
     attack = _attack(randomizer, randomizer.attack_messages(total - lost))
-    curve = _curve(randomizer, hidden, bound, effort).attacked_by(attack).sent_by(total, lost)
-    return curve.for_some_inputs() if isinstance(randomizer, Neighbours) else curve
+    return curve.attacked_by(attack).sent_by(total, lost)
+
+
+@dataclass(frozen=True)
+class ChosenInputsCurve(PrivacyCurve):
+    """The curve of chosen inputs: at each ε the smaller of what is proved for these and for all inputs.
+
+    Theorem: δ(ε) of some pairs of inputs is at most that of all pairs.
+    Requires: two guarantees for the same users and messages.
+    Returns: values that say which of the two they are; an attack is on the chosen inputs only.
+    """
+
+    chosen: PrivacyCurve
+    all_inputs: PrivacyCurve
+
+    @property
+    def certified(self) -> bool:
+        return self.chosen.certified and self.all_inputs.certified
+
+    def loss_deviation(self) -> float | None:
+        known = [curve.loss_deviation() for curve in (self.chosen, self.all_inputs)]
+        return min((one for one in known if one is not None), default=None)
+
+    def _epsilon(self, delta: float) -> BoundValue:
+        found = self.chosen.epsilon(delta)
+        attack = self.all_inputs.source.attack
+        # Where an attack on all inputs attains more than δ at this ε, no bound for all inputs is below.
+        if attack is not None and math.isfinite(found.upper) and attack.delta(found.upper) > delta:
+            return found
+        return self._smaller(found, self.all_inputs.epsilon(delta))
+
+    def _delta(self, epsilon: float) -> BoundValue:
+        found = self.chosen.delta(epsilon)
+        attack = self.all_inputs.source.attack
+        if attack is not None and attack.delta(epsilon) >= found.upper:
+            return found
+        return self._smaller(found, self.all_inputs.delta(epsilon))
+
+    def _smaller(self, chosen: BoundValue, all_inputs: BoundValue) -> BoundValue:
+        if chosen.upper <= all_inputs.upper:
+            return chosen
+        return replace(all_inputs, theorem=f"{all_inputs.theorem}, for all inputs and hence for these")
+
+    def quick_delta(self, epsilon: float) -> tuple[float, float]:
+        return min(self.chosen.quick_delta(epsilon), self.all_inputs.quick_delta(epsilon))
+
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        one, other = self.chosen.profile(epsilons), self.all_inputs.profile(epsilons)
+        first = one.upper <= other.upper
+        return np.where(first, one.upper, other.upper), np.where(first, one.lower, other.lower)
+
+
+def _chosen_inputs_curve(
+    randomizer: Neighbours, users: int, colluding: int, bound: BoundChoice, effort: str
+) -> PrivacyCurve:
+    """The curve of chosen inputs, never above that of all inputs by the same bounds; only guarantees are compared."""
+    chosen = _curve(randomizer, randomizer.hiding_messages(users - colluding), bound, effort)
+    if randomizer.mechanism is None or not chosen.guarantee:
+        return chosen
+    try:
+        all_inputs = amplify(randomizer.mechanism, users, bound=bound, colluding=colluding, effort=effort)
+    except NotApplicable:
+        return chosen
+    if not all_inputs.guarantee:
+        return chosen
+    return ChosenInputsCurve(best.joined_source((chosen, all_inputs), chosen.messages), chosen, all_inputs)
 
 
 def _curve(randomizer: Randomizer, users: int, bound: BoundChoice, effort: str) -> PrivacyCurve:
@@ -129,12 +204,14 @@ def chosen_inputs(randomizer: Randomizer, pair: Sequence[Any] | None, diameter: 
     if not isinstance(randomizer, HasNeighbours):
         raise TypeError(f"amplify: pair and diameter need a metric mechanism, got {type(randomizer).__name__}.")
     if pair is None:
-        return randomizer.within(argument.positive_finite("amplify", "diameter", diameter, up=True))
-    if diameter is not None:
+        found = randomizer.within(argument.positive_finite("amplify", "diameter", diameter, up=True))
+    elif diameter is not None:
         raise ValueError("amplify: give either pair or diameter, not both.")
-    if len(pair) != 2:
+    elif len(pair) != 2:
         raise ValueError(f"amplify: pair must be two inputs, got {len(pair)}.")
-    return randomizer.between(pair[0], pair[1])
+    else:
+        found = randomizer.between(pair[0], pair[1])
+    return replace(found, mechanism=randomizer)
 
 
 def _attack(randomizer: Randomizer, users: int) -> Attack | None:

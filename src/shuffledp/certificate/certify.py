@@ -7,7 +7,7 @@ from typing import Any
 
 from shuffledp import argument
 from shuffledp.bounds import BOUND_OF, best
-from shuffledp.bounds.amplify import amplify
+from shuffledp.bounds.amplify import ChosenInputsCurve, amplify
 from shuffledp.bounds.schedule import WHO as SCHEDULE, Schedule
 from shuffledp.bounds.tails import has_tails
 from shuffledp.certificate.chosen_law import ChosenInputs
@@ -85,6 +85,11 @@ def certify(
         )
     value = _asked(curve, epsilon, delta)
     subject = randomizer if pair is None and diameter is None else ChosenInputs.of(randomizer, pair, diameter)
+    if isinstance(curve, ChosenInputsCurve):
+        found = _claim_for_all_inputs(randomizer, honest, curve, value, epsilon, delta)
+        if found is not None:
+            return found
+        value = _asked(curve.chosen, epsilon, delta)
     try:
         return proved_claim(subject, honest, value, epsilon=epsilon, delta=delta)
     except ValueError:
@@ -156,6 +161,24 @@ def proved_claim(
             return claim
     assert finding is not None, "every kind has a margin"
     raise ValueError(f"certificate: no second proof of {value.bound} was found: {finding.reason}")
+
+
+def _claim_for_all_inputs(
+    randomizer: Randomizer,
+    users: int,
+    curve: ChosenInputsCurve,
+    value: BoundValue,
+    epsilon: float | None,
+    delta: float | None,
+) -> Claim | None:
+    """The claim of all inputs, which says more than that of the chosen ones, where it is smaller and proved."""
+    if _asked(curve.chosen, epsilon, delta).upper <= value.upper:
+        return None
+    try:
+        whole = _asked(curve.all_inputs, epsilon, delta)
+        return proved_claim(randomizer, users, whole, epsilon=epsilon, delta=delta)
+    except ValueError:
+        return None
 
 
 def _next_best(

@@ -26,9 +26,8 @@ PAIR, DIAMETER = "pair", "diameter"
 
 @dataclass(frozen=True)
 class ChosenInputs(Neighbours):
-    """What is known of chosen inputs, with the mechanism and the choice: ``pair`` or ``diameter``."""
+    """What is known of chosen inputs, with the choice: ``pair`` or ``diameter``."""
 
-    mechanism: Randomizer | None = None
     inputs: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
@@ -87,7 +86,7 @@ class ChosenLaw(Evidence):
 
     def statement(self, claim: Claim) -> str:
         if DIAMETER in self.inputs:
-            what = f"Replacing one user's value by one at most {self.inputs[DIAMETER]!r} away"
+            what = f"Replacing one user's value by one at most {self.inputs[DIAMETER]!r} input units away"
         else:
             first, second = map(_said, self.inputs[PAIR])
             what = f"Replacing one user's value {first} by {second}, or {second} by {first},"

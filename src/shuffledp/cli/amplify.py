@@ -40,7 +40,12 @@ def command(
     pair: Annotated[
         list[str] | None, typer.Option(metavar="INPUT", help="Metric mechanisms: one of two inputs; give it twice.")
     ] = None,
-    diameter: Annotated[float | None, typer.Option(help="Metric mechanisms: inputs at most this far apart.")] = None,
+    diameter: Annotated[
+        float | None,
+        typer.Option(
+            help="Metric mechanisms: inputs at most so many input units apart (metres for degrees, ε for a table)."
+        ),
+    ] = None,
     bound: Annotated[str, typer.Option(help="Which theorem; see the list above.")] = BEST,
     colluding: options.Colluding = 0,
     of: options.Of = None,
@@ -149,7 +154,7 @@ class Answer:
     def statement(self) -> Statement:
         """The same for people who must defend it."""
         facts = facts_of(self.subject, self.honest, self.schedule.rows())
-        facts += [(name, repr(given)) for name, given in self.chosen.items() if given is not None]
+        facts += self._shown_inputs()
         command = report_option.command_typed()
         return Statement(self.value, self.conditions, self.known, self.curve, command, facts)
 
@@ -186,7 +191,7 @@ class Answer:
             *([] if self.known is None else self.schedule.condition(f"{answer} = {show.upper(self.known.upper)}")),
             ("users", show.crowd(self.honest, self.curve.messages)),
             *self._mechanism(),
-            *((name, repr(given)) for name, given in self.chosen.items() if given is not None),
+            *self._shown_inputs(),
             *self.schedule.rows(),
             ("bound", value.bound),
             ("theorem", value.theorem),
@@ -195,6 +200,10 @@ class Answer:
             *self._shown_parameters(),
             *([("holds for", self.subject.holds_for)] if self.subject.holds_for else []),
         ]  # fmt: skip
+
+    def _shown_inputs(self) -> list[tuple[str, str]]:
+        unit = {"diameter": " input units"}
+        return [(name, f"{given!r}{unit.get(name, '')}") for name, given in self.chosen.items() if given is not None]
 
     def _shown_parameters(self) -> list[tuple[str, str]]:
         words = ", ".join(f"{name} = {number:.6g}" for name, number in self._parameters().items())

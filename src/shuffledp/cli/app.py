@@ -108,7 +108,7 @@ def _is_python(name: str) -> bool:
         return False
     rooms = (shuffledp, shuffledp.metric, shuffledp.tradeoff)
     found = [getattr(room, name) for room in rooms if name in dir(room)]
-    return name in ("task", "at_distance") or any(callable(what) and not _is_mechanism(what) for what in found)
+    return name == "task" or any(callable(what) and not _is_mechanism(what) for what in found)
 
 
 def _is_mechanism(what: object) -> bool:

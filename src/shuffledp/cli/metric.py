@@ -24,7 +24,7 @@ from shuffledp.mechanisms.metric.padded_exponential import PaddedExponential
 from shuffledp.metric.amplification import Amplification, MetricVariationRatio, all_amplifications, amplification_of
 from shuffledp.metric.amplified import AmplifiedMetric
 from shuffledp.metric.lower import lower_bound
-from shuffledp.metric.noise import noise_names, noise_of
+from shuffledp.metric.noise import AnyNoise, noise_names, noise_of
 from shuffledp.metric.solver import LocalMetric, LocalMetricSolver
 from shuffledp.privacy.number_file import read_numbers
 from shuffledp.privacy.space import DistanceMatrix, Segment
@@ -41,15 +41,21 @@ app = typer.Typer(
 Users = Annotated[
     float, typer.Option(parser=options.number, help="Messages that hide each other, the user's own included.")
 ]
-Matrix = Annotated[Path | None, typer.Option(help="CSV of privacy distances, a row per input, no header.")]
+Matrix = Annotated[Path | None, typer.Option(help="CSV of privacy distances (ε), a row per input, no header.")]
 Points = Annotated[Path | None, typer.Option(help="CSV of points, a row of coordinates each, no header.")]
 Degrees = Annotated[bool, typer.Option("--degrees", help="Points are latitude, longitude; distances are metres.")]
 Range = Annotated[
     tuple[float, float] | None, typer.Option("--range", metavar="LOW HIGH", help="All numbers from LOW to HIGH.")
 ]
-Rate = Annotated[float | None, typer.Option(help="Privacy distance per unit, for points and ranges.")]
+Rate = Annotated[float | None, typer.Option(help="ε per input unit, for points and ranges; 1 by default.")]
 BoundName = Annotated[str, typer.Option(help=f"One of {', '.join(all_amplifications())}.")]
-NoiseName = Annotated[str, typer.Option(help=f"What is known of the randomizer: {', '.join(noise_names())}.")]
+NoiseName = Annotated[
+    str,
+    typer.Option(
+        help=f"What is known of the randomizer: {', '.join(noise_names())}; Laplace noise needs points on a line, "
+        "planar Laplace noise in a plane."
+    ),
+]
 
 STEPS = 10
 
@@ -91,11 +97,16 @@ class SpaceChoice:
 
 def _amplification(command: str, bound: str, noise: str) -> Amplification:
     chosen = amplification_of(bound)
-    if noise == "any":
+    if noise == AnyNoise.name:
         return chosen
     if not isinstance(chosen, MetricVariationRatio):
         raise ValueError(f"{command}: --noise goes with --bound variation-ratio or all-crowds, got {bound}.")
     return type(chosen)(noise_of(noise))
+
+
+def _only_for(noise: str) -> str:
+    """The condition that a noise is, as a sentence after another."""
+    return "" if noise == AnyNoise.name else f" Holds for {noise} noise only."
 
 
 @app.command("amplify")
@@ -131,7 +142,7 @@ def amplify(
         "noise": noise,
         "certified": True,
         "guarantee": True,
-        "diameter": space.diameter,
+        "largest_local": space.diameter,
     }
     if isinstance(space, DistanceMatrix):
         amplified = _all_pairs(space, "Amplifying", lambda a, b: metric(a, b).upper)
@@ -153,13 +164,13 @@ def amplify(
     if json:
         typer.echo(json_text(document))
         return
-    show.say(f"Privacy distances after shuffling {metric.users:,} messages, δ = {typed(delta)}.")
-    show.say(f"Bound: {metric.amplification.theorem}.\n")
+    show.say(f"Privacy distances (ε) after shuffling {metric.users:,} messages, δ = {typed(delta)}.")
+    show.say(f"Bound: {metric.amplification.theorem}.{_only_for(noise)}\n")
     if isinstance(space, DistanceMatrix):
         _print_matrix(np.array(document["amplified"]))
         return
     table = Table(box=None, pad_edge=False)
-    for heading in ("distance", "local ε", "shuffled ε"):
+    for heading in ("input units", "local ε", "shuffled ε"):
         table.add_column(heading, justify="right")
     for distance, v in values:
         table.add_row(f"{distance / space.rate:.6g}", f"{distance:.6g}", show.epsilon(v.upper))
@@ -170,7 +181,7 @@ def _along(metric: AmplifiedMetric, space: Segment, steps: int) -> list[tuple[fl
     """Distances in even steps up to the full range, wherever the pair lies."""
     distances = [space.diameter * (i + 1) / steps for i in range(steps - 1)] + [space.diameter]
     with _bar("Amplifying", steps) as advance:
-        return [(distance, advance(metric.at_distance(distance))) for distance in distances]
+        return [(distance, advance(metric.at_epsilon_local(distance))) for distance in distances]
 
 
 @app.command("lower")
@@ -194,7 +205,9 @@ def lower(
         document = {"users": total, "delta": delta, "local": space.matrix.tolist(), "lower": found.tolist()}
         typer.echo(json_text({**document, "theorem": "padded exponential lower bound [MDP]", "certified": True}))
         return
-    show.say(f"Some private randomizer has these distances after shuffling {total:,} messages, δ = {typed(delta)}.\n")
+    show.say(
+        f"Some private randomizer has these distances (ε) after shuffling {total:,} messages, δ = {typed(delta)}.\n"
+    )
     _print_matrix(found, up=False)
 
 
@@ -208,7 +221,7 @@ def solve(
     rate: Rate = None,
     bound: BoundName = "variation-ratio",
     noise: NoiseName = "any",
-    diameters: Annotated[int, typer.Option(metavar="INT", help="How many local diameters to try.", min=1)] = 4,
+    diameters: Annotated[int, typer.Option(metavar="INT", help="How many local diameters (ε) to try.", min=1)] = 4,
     out: Annotated[
         Path | None, typer.Option(help="Write an answer as CSV, and the target beside it, for `shuffledp plan`.")
     ] = None,
@@ -223,7 +236,7 @@ def solve(
     The distances given are the global target. With --bound corollary-1 or corollary-2-uniform this is the solver of the
     paper; otherwise distances are raised until none can grow by 1%.
     """
-    place = _place(out, answer)
+    place = _place(out, answer, noise)
     target = SpaceChoice("metric solve", matrix, points, degrees, None, rate).finite()
     solver = LocalMetricSolver(
         target, argument.count("metric", "users", users), delta, _amplification("metric solve", bound, noise)
@@ -232,10 +245,12 @@ def solve(
     answers = solver.solve(diameters, progress=Bars())
     written = None if place is None else place.write(solver, answers)
     if json:
-        typer.echo(json_text(_solutions(solver, largest, answers) | ({} if written is None else written.document())))
+        solutions = {"noise": noise} | _solutions(solver, largest, answers)
+        typer.echo(json_text(solutions | ({} if written is None else written.document())))
         return
-    show.say(f"Local distances for the target after shuffling {solver.users:,} messages, δ = {typed(delta)}.")
-    show.say(f"Bound: {solver.amplification.theorem}. If all were equal: at most {show.lower(largest)}.")
+    show.say(f"Local distances (ε) for the target after shuffling {solver.users:,} messages, δ = {typed(delta)}.")
+    equal = f"If all were equal: at most {show.lower(largest)}."
+    show.say(f"Bound: {solver.amplification.theorem}.{_only_for(noise)} {equal}")
     for number, found in enumerate(answers, 1):
         show.say(f"\n{number} of {len(answers)}, for a mechanism that needs a metric:")
         _print_matrix(found.metric.matrix, up=False)
@@ -290,12 +305,17 @@ class _Place:
         return written
 
 
-def _place(out: Path | None, answer: int | None) -> _Place | None:
-    """Stop before the long work where its result could not be written."""
+def _place(out: Path | None, answer: int | None, noise: str) -> _Place | None:
+    """Stop before the long work where its result could not be written, or not be used."""
     if out is None:
         if answer is not None:
             raise ValueError("metric solve: --answer goes with --out.")
         return None
+    if noise != AnyNoise.name:
+        raise ValueError(
+            f"metric solve: --out is for the {PaddedExponential.name} mechanism, which does not add {noise} noise; "
+            f"expected --noise {AnyNoise.name}, got {noise}."
+        )
     if out.is_dir() or not out.parent.is_dir():
         raise ValueError(f"metric solve: expected a file in an existing directory to write to, got {out}.")
     return _Place(out, answer)
@@ -371,7 +391,7 @@ def _draw(path: Path, points: list[tuple[float, float]], style: str, title: str)
         figure = Figure(figsize=(5.2, 4.0), layout="constrained")
         axes = figure.subplots()
         axes.plot(*zip(*sorted(points), strict=True), style, markersize=4, color=figures.COLOURS[0])
-        axes.set(xlabel="local privacy distance", ylabel="privacy distance after shuffling", xlim=0, ylim=0)
+        axes.set(xlabel="local privacy distance (ε)", ylabel="privacy distance after shuffling (ε)", xlim=0, ylim=0)
         axes.set_title(title, fontsize=10)
         axes.grid(visible=True, which="major")
         figures.save("metric amplify", figure, path)

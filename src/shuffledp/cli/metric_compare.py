@@ -46,7 +46,7 @@ def command(
         rows = [_document(each) for each in found]
         typer.echo(json_text({"users": int(users), "delta": delta, "certified": True, "pairs": rows}))
         return
-    show.say(f"Privacy distances after shuffling {int(users):,} messages, δ = {typed(delta)}.\n")
+    show.say(f"Privacy distances (ε) after shuffling {int(users):,} messages, δ = {typed(delta)}.\n")
     _print(found)
 
 
@@ -106,7 +106,7 @@ def _draw(found: list[ComparedPair], title: str, path: Path) -> None:
         if others > 0:
             axes.annotate(f"grey: {others} other theorems", (0.985, 0.02), xycoords="axes fraction", ha="right",
                           fontsize=8, color="0.5")  # fmt: skip
-        axes.set(xlabel="local privacy distance", ylabel="privacy distance after shuffling", xlim=0, ylim=0)
+        axes.set(xlabel="local privacy distance (ε)", ylabel="privacy distance after shuffling (ε)", xlim=0, ylim=0)
         axes.set_title(title, fontsize=10)
         axes.grid(visible=True, which="major")
         axes.legend(loc="upper left")

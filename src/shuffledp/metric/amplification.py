@@ -19,7 +19,7 @@ from shuffledp.numerics.ball import precision, round_up
 from shuffledp.numerics.many_roots import Places, find_crossings
 from shuffledp.privacy.curve import PrivacyCurve
 from shuffledp.privacy.ratio_floats import log_divergences
-from shuffledp.privacy.space import Surroundings
+from shuffledp.privacy.space import Space, Surroundings
 from shuffledp.privacy.value import BoundValue
 from shuffledp.privacy.variation_ratio import VariationRatio
 
@@ -48,6 +48,10 @@ class Amplification(ABC):
     def uniform(self) -> bool:
         """Whether it counts the largest distance of all for every pair, as the solvers of the paper do."""
         return "diameter" in self.asks
+
+    def check_space(self, who: str, space: Space) -> None:
+        """Refuse a space that the theorem says nothing about; by default there is none."""
+        del who, space
 
     def epsilon(self, pair: Surroundings, users: int, delta: float) -> BoundValue:
         """ε for which the two inputs are (ε, δ)-indistinguishable; never above their local distance."""
@@ -300,6 +304,9 @@ class MetricVariationRatio(_Numeric):
     name = "variation-ratio"
     theorem = "sound variation-ratio reduction [VR §4, corrected] with metric parameters"
     asks = ("distance", "far_first", "far_second")
+
+    def check_space(self, who: str, space: Space) -> None:
+        self.noise.check_space(who, space)
 
     def parameters(self, pair: Surroundings) -> VariationRatio:
         with precision(BITS):

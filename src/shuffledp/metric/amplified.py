@@ -25,8 +25,8 @@ class AmplifiedMetric(Record):
     """The distances of a space after ``users`` messages are shuffled, each with the same δ.
 
     ``bound`` is the name of a theorem (see ``amplification_of``) or an ``Amplification``. ``metric(a, b)`` is the value
-    of one pair; ``metric.matrix`` all of them on a finite space; ``metric.at_distance(d)`` holds for every pair of the
-    space that is d apart, wherever it lies.
+    of one pair; ``metric.matrix`` all of them on a finite space; ``metric.at_epsilon_local(d)`` holds for every pair of
+    the space that is d apart, in units of ε and not of the inputs, wherever it lies.
 
     >>> import shuffledp as sdp
     >>> places = sdp.metric.DistanceMatrix.from_points([[0.0], [1.0], [2.0]])
@@ -46,6 +46,7 @@ class AmplifiedMetric(Record):
         if isinstance(self.bound, str):
             with argument.said_by("AmplifiedMetric", "metric"):
                 object.__setattr__(self, "bound", amplification_of(self.bound))
+        self.amplification.check_space("AmplifiedMetric", self.space)
         object.__setattr__(self, "users", argument.count("AmplifiedMetric", "users", self.users))
         object.__setattr__(self, "delta", argument.open_probability("AmplifiedMetric", "delta", self.delta))
 
@@ -58,9 +59,9 @@ class AmplifiedMetric(Record):
     def __call__(self, first: Any, second: Any) -> BoundValue:
         return self._value(self.space.surroundings(first, second))
 
-    def at_distance(self, distance: float) -> BoundValue:
-        """The largest D̂ of any two inputs at this local distance."""
-        return self._value(worst_surroundings(self.space, distance))
+    def at_epsilon_local(self, epsilon_local: float) -> BoundValue:
+        """Returns the largest D̂ of any two inputs whose local distance is ``epsilon_local``, in units of ε."""
+        return self._value(worst_surroundings("AmplifiedMetric", self.space, epsilon_local))
 
     def _value(self, pair: Surroundings) -> BoundValue:
         if pair not in self._known:
@@ -76,7 +77,7 @@ class AmplifiedMetric(Record):
     def matrix(self) -> NDArray[np.float64]:
         """All amplified distances of a finite space."""
         if not isinstance(self.space, DistanceMatrix):
-            raise TypeError("AmplifiedMetric: a matrix needs a finite space; ask for a pair or at_distance.")
+            raise TypeError("AmplifiedMetric: a matrix needs a finite space; ask for a pair or at_epsilon_local.")
         result = np.zeros_like(self.space.matrix)
         for a, b in self.space.pairs():
             result[a, b] = result[b, a] = self(a, b).upper
@@ -88,7 +89,7 @@ class MechanismMetric:
     """The distances that one mechanism leaves after shuffling: its own laws, in place of any randomizer's.
 
     ``metric(a, b)`` is the value of two inputs with its attack from below; ``metric.within(d)`` holds for every two
-    inputs at most d apart; ``metric.matrix(inputs)`` all pairs of some inputs.
+    inputs at most d input units apart; ``metric.matrix(inputs)`` all pairs of some inputs.
 
     >>> import shuffledp as sdp
     >>> metric = sdp.metric.MechanismMetric(sdp.Laplace(2.0), users=1000, delta=1e-6)
@@ -111,7 +112,7 @@ class MechanismMetric:
             return amplify(self.mechanism, self.users, pair=(first, second), effort=QUICK).epsilon(self.delta)
 
     def within(self, diameter: float) -> BoundValue:
-        """The largest value of any two inputs at most this far apart."""
+        """The largest value of any two inputs at most this many input units apart."""
         with argument.said_by("MechanismMetric", "amplify"):
             return amplify(self.mechanism, self.users, diameter=diameter, effort=QUICK).epsilon(self.delta)
 

@@ -12,6 +12,7 @@ from flint import arb
 from shuffledp import argument
 from shuffledp.array import Floats
 from shuffledp.numerics.ball import precision, round_up
+from shuffledp.privacy.space import HAIR, Space
 
 BITS = 256
 
@@ -20,6 +21,22 @@ class Noise(ABC):
     """How far apart two laws at a given distance are."""
 
     name: ClassVar[str]
+    dimension: ClassVar[int | None] = None
+    """Number of coordinates of the points that it is added to, with Euclidean distances; None: it is for any inputs."""
+
+    def check_space(self, who: str, space: Space) -> None:
+        """Refuse a space whose inputs are not the points that this noise is added to, naming the noise that serves."""
+        if self.dimension in (None, space.dimension):
+            return
+        expected = f"{who}: {self.name} noise is for {_points(self.dimension)}"
+        if space.dimension is None:
+            raise ValueError(
+                f"{expected}, got distances that do not say where the inputs lie; give the points, or take the noise "
+                f"{AnyNoise.name!r}."
+            )
+        serving = [kind.name for kind in PLAIN if kind.dimension == space.dimension]
+        remedy = f"take {serving[0]!r} or {AnyNoise.name!r}" if serving else f"only {AnyNoise.name!r} serves those"
+        raise ValueError(f"{expected}, got {_points(space.dimension)}; {remedy}.")
 
     def total_variation(self, distance: float) -> float:
         """β at this distance, rounded up, and never above what any private randomizer can have."""
@@ -60,12 +77,14 @@ class AnyNoise(Noise):
 
 @dataclass(frozen=True)
 class LaplaceNoise(Noise):
-    """Laplace noise on the line.
+    """Laplace noise on the line, not on each coordinate of a point.
 
     Theorem: [VR] Table 2, Laplace: β = 1 − e^(−d/2).
+    Requires: points of one coordinate.
     """
 
     name = "laplace"
+    dimension = 1
 
     def _ball(self, distance: arb) -> arb:
         return -(-distance / 2).expm1()
@@ -76,13 +95,15 @@ class LaplaceNoise(Noise):
 
 @dataclass(frozen=True)
 class PlanarLaplaceNoise(Noise):
-    """Planar Laplace noise: density in proportion to e^(−distance).
+    """Planar Laplace noise: density in proportion to e^(−Euclidean distance).
 
     Theorem: [VR] Table 2, planar Laplace, in closed form: β = (2/π)(∫₀ˣ K0 − x·K0(x)), x = d/2.
+    Requires: points of two coordinates, in a plane.
     Returns: a certified upper bound, with ∫₀ˣ K0 = (πx/2)(K0(x)L₋₁(x) + K1(x)L0(x)), L the modified Struve functions.
     """
 
     name = "planar-laplace"
+    dimension = 2
 
     def _ball(self, distance: arb) -> arb:
         x = distance / 2
@@ -106,6 +127,7 @@ class WitchHatNoise(Noise):
     """The WitchHat on [−B, B] with level m and scale F; the distance is min(2|a − b|/F, m).
 
     Theorem: [VR] Table 2, WitchHat: β = [F(1−e^(−D/F)) − D·e^(−m)]/[F(1−e^(−m)) + 2B·e^(−m)], D = min(|a−b|, mF).
+    Requires: points of one coordinate, none farther apart than two numbers of the interval can be.
     Deviates: the printed β is wrong (docs/errata.md, MD-7); at the full level the inputs are taken as far apart as
     possible.
     """
@@ -115,10 +137,20 @@ class WitchHatNoise(Noise):
     scale: float
 
     name = "witch-hat"
+    dimension = 1
 
     def __post_init__(self) -> None:
         for name in ("half_width", "level", "scale"):
             object.__setattr__(self, name, argument.positive_finite("WitchHatNoise", name, getattr(self, name)))
+
+    def check_space(self, who: str, space: Space) -> None:
+        super().check_space(who, space)
+        largest = min(4 * self.half_width / self.scale, self.level)
+        if space.diameter > largest * (1 + HAIR):
+            raise ValueError(
+                f"{who}: two numbers under this {self.name} noise are at most ε = {largest!r} apart, got a space whose "
+                f"largest distance is ε = {space.diameter!r}; take a wider hat or a cap."
+            )
 
     def _ball(self, distance: arb) -> arb:
         width, level, scale = arb(self.half_width), arb(self.level), arb(self.scale)
@@ -135,6 +167,10 @@ class WitchHatNoise(Noise):
         brim = np.exp(-self.level)
         norm = self.scale * (1 - brim) + 2 * self.half_width * brim
         return np.asarray((-self.scale * np.expm1(-gap / self.scale) - gap * brim) / norm)
+
+
+def _points(dimension: int | None) -> str:
+    return f"points of {dimension} coordinate{'' if dimension == 1 else 's'}"
 
 
 def noise_names() -> list[str]:

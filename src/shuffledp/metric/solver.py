@@ -84,6 +84,7 @@ class LocalMetricSolver(Record):
     amplification: Amplification = field(default_factory=MetricVariationRatio)
 
     def __post_init__(self) -> None:
+        self.amplification.check_space("LocalMetricSolver", self.target)
         object.__setattr__(self, "users", argument.count("LocalMetricSolver", "users", self.users))
         object.__setattr__(self, "delta", argument.open_probability("LocalMetricSolver", "delta", self.delta))
 

@@ -41,6 +41,8 @@ class Neighbours(Randomizer):
     parameters: VariationRatio
     pairs: tuple[HidingPair, ...]
     attacking: tuple[HidingPair, ...] = ()
+    mechanism: Randomizer | None = None
+    """Whose inputs they are: what holds for all of its inputs holds for these."""
 
     def variation_ratio(self) -> VariationRatio:
         return self.parameters

@@ -131,7 +131,7 @@ class HasNeighbours(ABC):
 
     @abstractmethod
     def within(self, diameter: float) -> Neighbours:
-        """What holds for every two inputs at most this far apart, in the unit of the inputs."""
+        """What holds for every two inputs at most this many input units apart."""
 
 
 class HasOwnLoss(ABC):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -51,6 +51,9 @@ class Space(Record, ABC):
     """Inputs with a distance."""
 
     diameter: float
+    """The largest distance of two inputs, in units of ε as all distances of a space."""
+    dimension: int | None = None
+    """Number of coordinates of the inputs, where distances are Euclidean; None where that is not known."""
 
     @abstractmethod
     def surroundings(self, first: Any, second: Any) -> Surroundings:
@@ -74,6 +77,8 @@ class DistanceMatrix(Space):
     """
 
     matrix: Floats
+    dimension: int | None = field(default=None, init=False, repr=False)
+    """Known of ``from_points`` only: a table of distances does not say where its inputs lie."""
 
     def __post_init__(self) -> None:
         numbers = _checked_matrix(self.matrix)
@@ -96,7 +101,9 @@ class DistanceMatrix(Space):
         """``rate`` times the Euclidean distance of points, one row of coordinates each, rounded up."""
         rate = argument.positive_finite("DistanceMatrix", "rate", rate, up=True)
         places = checked_points("DistanceMatrix", points)
-        return cls._of_pairs(places, lambda a, b: euclidean(a, b, rate))
+        space = cls._of_pairs(places, lambda a, b: euclidean(a, b, rate))
+        object.__setattr__(space, "dimension", places.shape[1])
+        return space
 
     @classmethod
     def _of_pairs(cls, places: Floats, distance: Callable[[Floats, Floats], float]) -> DistanceMatrix:
@@ -220,6 +227,8 @@ class Segment(Space):
     rate: float = 1.0
     cap: float = math.inf
 
+    dimension = 1
+
     def __post_init__(self) -> None:
         low, high = argument.real("Segment", "low", self.low), argument.real("Segment", "high", self.high, up=True)
         if not 0.0 < high - low < math.inf:
@@ -252,10 +261,6 @@ class Segment(Space):
             clones = max(round_up(arb(x).exp() + arb(y).exp()) for x, y in both)
         return Surroundings(self.distance(a, b), far_a, far_b, clones, self.diameter)
 
-    def at_distance(self, distance: float) -> Surroundings:
-        """For every pair this far apart, wherever it lies: both may have somebody at the full width."""
-        return worst_surroundings(self, distance)
-
 
 @dataclass(frozen=True)
 class Box(Space):
@@ -276,6 +281,8 @@ class Box(Space):
     height: float
     rate: float = 1.0
 
+    dimension = 2
+
     def __post_init__(self) -> None:
         for name in ("width", "height", "rate"):
             object.__setattr__(self, name, argument.positive_finite("Box", name, getattr(self, name), up=True))
@@ -294,20 +301,19 @@ class Box(Space):
             clones = max(round_up(arb(x).exp() + arb(y).exp()) for x, y in zip(from_a, from_b, strict=True))
         return Surroundings(euclidean(a, b, self.rate), max(from_a), max(from_b), clones, self.diameter)
 
-    def at_distance(self, distance: float) -> Surroundings:
-        """For every pair this far apart, wherever it lies."""
-        return worst_surroundings(self, distance)
-
     def _point(self, value: Any) -> tuple[float, float]:
         (point,) = checked_points("Box", [value], axes=2).tolist()
         return _between("Box", point[0], 0.0, self.width), _between("Box", point[1], 0.0, self.height)
 
 
-def worst_surroundings(space: Space, distance: float) -> Surroundings:
-    """A pair at this distance when nothing is known of its place: everybody may be at the diameter."""
-    number = argument.non_negative("at_distance", "distance", distance, up=True)
+def worst_surroundings(who: str, space: Space, epsilon_local: float) -> Surroundings:
+    """A pair at this distance, in ε, when nothing is known of its place: everybody may be at the diameter."""
+    number = argument.non_negative(who, "epsilon_local", epsilon_local, up=True)
     if number > space.diameter:
-        raise ValueError(f"at_distance: distance must be at most the diameter {space.diameter!r}, got {number!r}.")
+        raise ValueError(
+            f"{who}: epsilon_local must be at most the largest distance of the space, ε = {space.diameter!r}, "
+            f"got {number!r}."
+        )
     far = space.diameter
     with precision(BITS):
         return Surroundings(number, far, far, round_up(2 * arb(far).exp()), far)

@@ -194,11 +194,18 @@ class PiecewiseTradeOff(TradeOff):
         total = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
         return _frozen(np.minimum(1.0, total[1:] if self._starts_with_drop else total))
 
+    @property
+    def _rounding(self) -> float:
+        """More than sums over all segments lose in floats, so that values of a guarantee are bounds."""
+        return 2 * len(self.null) * float(np.finfo(np.float64).eps) if self.guarantee else 0.0
+
     def fnr(self, fpr: ArrayLike) -> Floats:
-        return np.asarray(np.interp(_errors(fpr), self.fpr_knots, self.fnr_knots))
+        found = np.interp(_errors(fpr), self.fpr_knots, self.fnr_knots)
+        return np.asarray(np.maximum(0.0, found - self._rounding))
 
     def tpr(self, fpr: ArrayLike) -> Floats:
-        return np.asarray(np.interp(_errors(fpr), self.fpr_knots, self.tpr_knots))
+        found = np.interp(_errors(fpr), self.fpr_knots, self.tpr_knots)
+        return np.asarray(np.minimum(1.0, found * (1 + self._rounding)))
 
     def delta(self, epsilon: float) -> float:
         epsilon = argument.real(WHO, "epsilon", epsilon)
@@ -207,7 +214,8 @@ class PiecewiseTradeOff(TradeOff):
             return -math.expm1(epsilon) + math.exp(epsilon) * self.inverse().delta(-epsilon)
         with np.errstate(over="ignore", invalid="ignore"):
             product = np.where(self.null > 0, np.exp(epsilon) * self.null, 0.0)
-        return float(np.maximum(0.0, self.alternative - product).sum())
+        found = float(np.maximum(0.0, self.alternative - product).sum())
+        return min(1.0, found * (1 + self._rounding))
 
     def knots(self) -> PiecewiseTradeOff:
         return self
