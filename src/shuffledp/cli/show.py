@@ -11,16 +11,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.document import BEYOND
+from shuffledp.document import BEYOND, GUARANTEE_DIGITS, decimal_of
 from shuffledp.statement.citation import sources_of
 
 
-def upper(value: float, digits: int = 7) -> str:
+def upper(value: float, digits: int = GUARANTEE_DIGITS) -> str:
     """A guarantee in few digits, rounded up so that what is read still holds."""
     return _rounded(value, digits, ROUND_CEILING)
 
 
-def epsilon(value: float, digits: int = 7) -> str:
+def epsilon(value: float, digits: int = GUARANTEE_DIGITS) -> str:
     """An ε alike; where no number was found, what is known of it."""
     return BEYOND if math.isinf(value) else upper(value, digits)
 
@@ -35,7 +35,7 @@ def slack(value: float) -> str:
     return "unknown" if math.isinf(value) else upper(value, 2)
 
 
-def lower(value: float, digits: int = 7) -> str:
+def lower(value: float, digits: int = GUARANTEE_DIGITS) -> str:
     """What an attack attains, rounded down."""
     return _rounded(value, digits, ROUND_FLOOR)
 
@@ -43,7 +43,7 @@ def lower(value: float, digits: int = 7) -> str:
 def _rounded(value: float, digits: int, direction: str) -> str:
     if value == 0 or math.isinf(value):
         return f"{value:g}"
-    exact = Decimal(value)
+    exact = decimal_of(value, digits)
     shown = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=direction)
     return f"{float(shown):.{digits}g}"
 
