@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -97,3 +98,10 @@ class BoundValue(Readable, Record):
             ("certified", yes_or_no(self.certified)),
         ]
         return rows + ([("note", self.note)] if self.note else [])
+
+
+def certain(value: BoundValue) -> float:
+    """What the exact value of the same bound is certainly not below."""
+    if math.isinf(value.upper):
+        return 0.0
+    return max(0.0, math.nextafter(value.upper - value.slack, 0.0))
