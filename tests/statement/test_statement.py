@@ -38,7 +38,7 @@ def test_three_registers_and_the_attack(told: sdp.Statement) -> None:
     assert "hockey-stick divergence" in text
     assert "[PB] B. Balle" in text
     assert "[SCW25] P. Su" in text
-    assert re.search(r"attains ε = 0\.0871\d: nobody can prove less", text)
+    assert re.search(r"on a constructed dataset achieves ε = 0\.0871\d: nobody can prove less", text)
     assert "accepts 1% false alarms" in text
     assert "| date | 2026-01-31 |" in text
     assert "local ε = 2" in text

@@ -39,11 +39,12 @@ def page(report: Report, proof: str, drawn: bool) -> str:
 def _facts(report: Report, proof: str) -> list[tuple[str, str]]:
     plan, held = report.guarantee.plan, report.guarantee
     lower, mechanism = held.stated.lower, plan.mechanism.document()
+    attained = "none known" if lower is None else rounded_down(lower)
     return [
         ("population", plan.population),
         *report.turnout(" that took part"),
         ("central ε, guaranteed", epsilon_text(held.stated.upper, GUARANTEE_DIGITS)),
-        *report.promised([("an attack attains", "none known" if lower is None else rounded_down(lower))]),
+        *report.promised([("an attack on a constructed dataset achieves", attained)]),
         ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
         ("messages a user", f"{plan.mechanism.messages_per_user:,.4g}"),
         ("noise is drawn by", "the shuffler" if plan.mechanism.crowd.by_shuffler else "the users"),

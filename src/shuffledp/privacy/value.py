@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class BoundValue(Readable, Record):
     """One number of a privacy statement and what stands behind it.
 
-    ``upper`` is the certified guarantee (also ``float()``); ``lower`` is attained by an attack on a real dataset,
-    None if none is known; ``slack`` is how far ``upper`` may be above the exact value of the same bound, in the
-    same unit.
+    ``upper`` is the certified guarantee (also ``float()``); ``lower`` is attained by an attack on a constructed
+    dataset, None if none is known; ``slack`` is how far ``upper`` may be above the exact value of the same bound, in
+    the same unit.
 
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)

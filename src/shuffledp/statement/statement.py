@@ -107,8 +107,8 @@ class Statement(Readable):
             return "No attack is known that shows how far the number is from the best possible one."
         name = "ε" if self.value.delta is not None else "δ"
         return (
-            f"An attack on a real dataset attains {name} = {rounded_down(lower, DIGITS)}: nobody can prove less for "
-            f"the same messages."
+            f"A concrete attack on a constructed dataset achieves {name} = {rounded_down(lower, DIGITS)}: nobody can "
+            f"prove less for the same messages."
         )
 
     def attackers(self) -> str:
