@@ -28,6 +28,7 @@ from shuffledp.privacy.attack import Attack, AttackCurve
 from shuffledp.privacy.curve import FORMULA_BITS, LARGEST_EPSILON, NumericCurve, PrivacyCurve, Source
 from shuffledp.privacy.pair import AtEvery, HidingPair
 from shuffledp.privacy.randomizer import Randomizer
+from shuffledp.privacy.record import Record
 from shuffledp.privacy.value import BoundValue, certain
 
 BITS = 128
@@ -330,7 +331,7 @@ def poisson(
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class _Sizes(Record):
     """How many of ``others`` people take part, each with probability ``chance``, besides those who ``surely`` do."""
 
     others: int

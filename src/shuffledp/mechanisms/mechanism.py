@@ -6,6 +6,7 @@ import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, final
@@ -372,7 +373,8 @@ class TableAttacks:
 
     def __call__(self) -> Sequence[HidingPair]:
         try:
-            rows = self.mechanism.table().probabilities
+            # A copy: what it caches on the way is no part of whoever holds this.
+            rows = copy(self.mechanism).table().probabilities
             law = TableLaw.of(self.mechanism.name, rows) if len(rows) <= MOST_TABLE_ROWS else None
         except ValueError:
             # Too many inputs to write down, or a table that is no law.
