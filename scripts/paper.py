@@ -1,4 +1,4 @@
-"""Writes the tables of docs/paper.md: the guarantee over all crowds beside the best other bound and a real attack.
+"""Writes the tables of docs/paper.md: the guarantee over all crowds beside the best other bound and an attack.
 
 python scripts/paper.py
 """

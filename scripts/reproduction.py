@@ -25,9 +25,10 @@ HEAD = """# What of the papers is reproduced
 
 `shuffledp reproduce --all --out DIR` makes every table and figure of the four papers that is about numbers: a CSV and a
 figure each, with four columns as far as they apply: *printed*, what stands in the paper; *published*, what its formula
-gives; *sound*, what is proved; *attack*, what is attained on a real dataset, so that nothing sound is below it. Keys of
-errors (VR-1, …) are explained in [errata.md](errata.md). Whatever is **not reproduced** has a test that computes both
-sides, in `tests/reproduction` or among the errata: `ELSEWHERE` in `test_both_sides.py` finds it by the key in brackets.
+gives; *sound*, what is proved; *attack*, what is attained on a constructed dataset, so that nothing sound is below it.
+Keys of errors (VR-1, …) are explained in [errata.md](errata.md). Whatever is **not reproduced** has a test that
+computes both sides, in `tests/reproduction` or among the errata: `ELSEWHERE` in `test_both_sides.py` finds it by the
+key in brackets.
 
 Made by `scripts/reproduction.py` from a run.
 """

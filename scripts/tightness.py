@@ -25,7 +25,7 @@ NONE = "–"
 HEAD = f"""# How tight the numbers are
 
 For each mechanism, at n = {USERS:,} users and δ = {DELTA:g}: the smallest certified guarantee of the quick bounds, that
-over all crowds ([crowds.md](crowds.md)), the largest ε that a known attack on a real dataset proves, and the gap
+over all crowds ([crowds.md](crowds.md)), the largest ε that a known attack on a constructed dataset proves, and the gap
 between it and the smaller guarantee. No guarantee can be below the attack. A large gap means that the truth lies
 somewhere between: either a better proof or a better attack is missing; below the table is which, where it is more than
 {MOST_GAP:g}%. The attacks let all others hold one value, or values drawn from one law.

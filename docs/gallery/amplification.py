@@ -1,7 +1,7 @@
 """The more, the safer
 
-Three mechanisms with the same local ε0 = 2: the guarantee (lines) falls like 1/√n, and an attack on a real dataset
-(dots) shows that a smaller ε could not be promised. This is the picture of the README.
+Three mechanisms with the same local ε0 = 2: the guarantee (lines) falls like 1/√n, and an attack on a constructed
+dataset (dots) shows that a smaller ε could not be promised. This is the picture of the README.
 """
 
 import matplotlib.pyplot as plt

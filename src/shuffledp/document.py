@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
+GUARANTEE_DIGITS = 7
+"""Of a guarantee, wherever a command states it: on the screen, in a report, a statement and a certificate."""
 BEYOND = "above 700"
 """What is said of an ε for which no number was found: none up to the largest that is searched is proved."""
 
@@ -36,11 +38,24 @@ def share_text(share: float) -> str:
     return f"{100 * share:.10g}%"
 
 
+def decimal_of(value: float, digits: int) -> Decimal:
+    """A float as the decimal that it was written as, where that has at most so many digits; else exactly.
+
+    The float nearest to 0.1 is above 0.1 by 6e-18: rounding it up would state 0.1001 of what is claimed to be 0.1.
+    """
+    written = Decimal(repr(float(value)))
+    return written if len(written.normalize().as_tuple().digits) <= digits else Decimal(value)
+
+
 def rounded_up(value: float, digits: int = 6) -> str:
-    """A guarantee in few digits that still holds."""
+    """A guarantee in few digits that still holds.
+
+    >>> rounded_up(0.09780284, 7), rounded_up(0.09780284, 4)
+    ('0.09780284', '0.09781')
+    """
     if math.isinf(value):
         return "inf"
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).plus(Decimal(value)):g}"
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).plus(decimal_of(value, digits)):g}"
 
 
 def epsilon_text(value: float, digits: int = 6) -> str:
@@ -62,7 +77,7 @@ def rounded_down(value: float, digits: int = 6) -> str:
     """What an attack attains, in few digits that it still attains."""
     if math.isinf(value):
         return "inf"
-    return f"{Context(prec=digits, rounding=ROUND_FLOOR).plus(Decimal(value)):g}"
+    return f"{Context(prec=digits, rounding=ROUND_FLOOR).plus(decimal_of(value, digits)):g}"
 
 
 def average_text(value: float) -> str:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import defaultdict
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -279,3 +280,75 @@ def test_what_underflows_is_not_taken_for_nothing() -> None:
     sampled = subsample(sdp.amplify(mechanism, 3, bound="optimal"), 6)
     assert sampled.profile([0.06]).upper[0] > 0
     assert poisson(mechanism, 3, 0.5, bound="optimal").delta(0.0902027202886284).upper > 0
+
+
+def divergence_of(first: Law, second: Law, ratio: Fraction) -> Fraction:
+    """The larger direction, in fractions."""
+    keys = set(first) | set(second)
+    nothing = Fraction(0)
+    return max(
+        sum((max(nothing, a.get(key, nothing) - ratio * b.get(key, nothing)) for key in keys), nothing)
+        for a, b in ((first, second), (second, first))
+    )
+
+
+@pytest.mark.parametrize(("population", "users", "colluding"), [(3, 1, 0), (4, 2, 0), (5, 4, 0), (5, 3, 1)])
+def test_the_attack_on_a_fixed_sample_is_its_exact_divergence(population: int, users: int, colluding: int) -> None:
+    """All but one person hold a third option: what visiting every sample gives, in fractions."""
+    mechanism, ratio = sdp.KRR(1.0, 3), Fraction(21, 20)
+    table = [list(row) for row in mechanism.table().probabilities]
+    others = (2,) * (population - 1)
+    truth = divergence_of(*(without_replacement(table, (x, *others), users) for x in (0, 1)), ratio)
+    curve = subsample(sdp.amplify(mechanism, users, colluding=colluding, effort="quick"), population)
+    lower = curve.delta(math.log(ratio)).lower
+    assert lower is not None
+    assert lower <= truth
+    assert lower == pytest.approx(float(truth), rel=1e-9)
+    assert lower <= curve.delta(math.log(ratio)).upper
+
+
+def test_the_attack_on_a_large_sample_is_near_the_guarantee() -> None:
+    """The better the fewer rounds hide: from below for one round and for twenty, both directions being equal."""
+    curve = subsample(sdp.amplify(sdp.KRR(1.0, 4), 500, effort="quick"), 5000)
+    for together, near in ((curve, 1.08), (sdp.compose(curve, 20), 1.03)):
+        value = together.epsilon(1e-6)
+        assert value.lower is not None
+        assert value.lower <= value.upper <= value.lower * near
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 4), Fraction(3, 4)])
+@pytest.mark.parametrize("secret", [True, False], ids=["secret", "known"])
+def test_the_attack_where_coins_decide_is_below_its_exact_divergence(rate: Fraction, secret: bool) -> None:
+    """Everybody's coin visited, in fractions; the few cells of sizes lose little."""
+    mechanism, ratio, people = sdp.KRR(1.0, 3), Fraction(21, 20), 5
+    table = [list(row) for row in mechanism.table().probabilities]
+    if secret:
+        truth = divergence_of(*(independently(table, (x, *[2] * (people - 1)), rate) for x in (0, 1)), ratio)
+    else:
+        truth = sum(
+            math.comb(people - 1, came) * rate**came * (1 - rate) ** (people - 1 - came)
+            * divergence_of(*(without_replacement(table, (x, *[2] * came), came + 1) for x in (0, 1)), ratio)
+            for came in range(people)
+        )  # fmt: skip
+    exact: Any = rate
+    curve = poisson(mechanism, people, exact, secret=secret)
+    lower = curve.delta(math.log(ratio)).lower
+    assert lower is not None
+    assert float(truth) * 0.6 <= lower <= truth
+    assert curve.epsilon(float(truth) / 2).lower <= curve.epsilon(float(truth) / 2).upper
+
+
+@pytest.mark.parametrize("colluding", [0, 100])
+def test_the_attack_on_many_coins_is_near_the_guarantee(colluding: int) -> None:
+    value = poisson(sdp.KRR(1.0, 4), 5000, 0.1, colluding=colluding).epsilon(1e-6)
+    assert value.lower is not None
+    assert value.lower <= value.upper <= value.lower * 1.12
+
+
+def test_samples_are_attacked_only_where_it_is_known_who_sends_instead() -> None:
+    """Not with several messages each, and not where some who were drawn stay away."""
+    several = sdp.amplify(sdp.PureDUMP(options=4, dummies=3), 300, effort="quick")
+    assert several.source.attack is not None
+    assert subsample(several, 3000).epsilon(1e-6).lower is None
+    few_came = sdp.amplify(sdp.KRR(1.0, 4), 300, effort="quick").sent_by(400)
+    assert subsample(few_came, 3000).epsilon(1e-6).lower is None

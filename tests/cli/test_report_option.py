@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import shuffledp as sdp
 from shuffledp.bounds import sweep as sweep_module
+from shuffledp.collection.guarantee import Guarantee
+from shuffledp.document import typed
 from tests.cli import run
 from tests.collection import data_of, new_ledger, plan_of, write_table
 
@@ -26,12 +29,49 @@ def test_amplify_states_what_it_says(tmp_path: Path) -> None:
     done = run(*ASKED, "--report", str(path))
     assert done.err == f"The statement was written to {path}.\n"
     text = path.read_text("utf-8")
-    assert "(0.1179, 1e-6)-differentially private" in text
+    assert "(0.1178242, 1e-6)-differentially private" in text
     assert "shuffledp amplify --mechanism krr --epsilon-local 1 --set options=4 --effort quick --users 1000" in text
     assert "--report" not in text
     # The same number again, by what the statement says.
     command = text.split("```sh\nshuffledp ")[1].split("\n```")[0].split()
     assert "0.1178242" in run(*command).out
+
+
+KRR_SETTING = ("--mechanism", "krr", "--epsilon-local", "1", "--set", "options=4")
+ONE_NUMBER = {
+    "one round": (*KRR_SETTING, "--users", "1000", "--delta", "1e-6"),
+    "delta": (*KRR_SETTING, "--users", "1000", "--epsilon", "0.1"),
+    "colluding": (*KRR_SETTING, "--users", "1000", "--delta", "1e-6", "--colluding", "100"),
+    "rounds": (*KRR_SETTING, "--users", "500", "--delta", "1e-6", "--rounds", "5"),
+    "delta of rounds": (*KRR_SETTING, "--users", "500", "--epsilon", "0.5", "--rounds", "5"),
+    "sample": (*KRR_SETTING, "--users", "500", "--of", "5000", "--delta", "1e-6"),
+    "sampled rounds": (*KRR_SETTING, "--users", "500", "--of", "5000", "--delta", "1e-6", "--rounds", "5"),
+    "coins": ("--epsilon-local", "1", "--of", "2000", "--rate", "5%", "--delta", "1e-4"),
+    "any randomizer": ("--epsilon-local", "1", "--users", "1000", "--delta", "1e-6"),
+}
+
+
+@pytest.mark.parametrize("setting", ONE_NUMBER.values(), ids=ONE_NUMBER)
+def test_one_command_states_one_number_in_every_form(
+    setting: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The screen, JSON and the statement tell what the certificate claims, digit by digit."""
+    monkeypatch.chdir(tmp_path)
+    asked = ("amplify", *setting, "--effort", "quick", "--certificate", "claim.json", "--report", "told.md")
+    document = json.loads(run(*asked, "--json").out)
+    name, letter = ("epsilon", "ε") if "--delta" in setting else ("delta", "δ")
+    claim = json.loads(Path("claim.json").read_text("utf-8"))
+    assert document[name]["upper"] == claim[name]
+    stated = re.search(rf"{letter} = ([0-9.e-]+[0-9])", Path("told.md").read_text("utf-8").split("private: ")[1])
+    assert stated is not None
+    assert float(stated[1]) == claim[name]
+    shown = re.search(rf"{letter} \(guaranteed\) +(\S+)", run(*asked).out)
+    assert shown is not None
+    assert float(shown[1]) == claim[name]
+    # What the engine alone proves is no second number of the same name.
+    engine = document["without_certificate"]["upper"]
+    least = document[name]["upper"] - document[name]["slack"]
+    assert least <= engine <= claim[name] * 1.02
 
 
 def test_conditions_stand_in_every_answer(tmp_path: Path) -> None:
@@ -67,6 +107,32 @@ def test_a_collection_and_its_ledger_are_stated(tmp_path: Path, monkeypatch: pyt
     assert "nothing was collected" in run(
         "ledger", "show", "--ledger", "ledger", "--population", "everyone", "--report", "x.md"
     ).err  # fmt: skip
+
+
+@pytest.mark.parametrize("sample", [{}, {"users": 100, "out_of": 1000}], ids=["all", "sample"])
+def test_a_collection_states_one_number_in_every_file(
+    sample: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The screen, report.json, report.md and the statement tell what certificate.json claims."""
+    monkeypatch.chdir(tmp_path)
+    engine = Guarantee(plan_of("krr", **sample), sample.get("users", 1000), out_of=sample.get("out_of")).epsilon
+    # A target that the plan meets, and the certificate with its margin does not.
+    plan_of("krr", epsilon=engine, **sample).save("plan.json")
+    write_table(tmp_path / "data.csv", colour=data_of("krr", 1000))
+    done = run("collect", "plan.json", "--input", "data.csv", "--column", "colour", "--out", "result",
+               "--no-ledger", "--report", "told.md")  # fmt: skip
+    assert done.status == 0, done.err
+    certified = json.loads(Path("result/certificate.json").read_text("utf-8"))["epsilon"]
+    text = typed(certified)
+    told = json.loads(Path("result/report.json").read_text("utf-8"))["guarantee"]
+    assert told["epsilon"]["upper"] == told["epsilon_all_rounds"] == certified > engine
+    assert (told["target_met"], told["without_certificate"]["upper"]) == (True, engine)
+    assert f"ε = {text}, δ = 1e-6." in Path("told.md").read_text("utf-8")
+    page = Path("result/report.md").read_text("utf-8")
+    assert f"({text}, 1e-6)-differential privacy" in page
+    assert f"| central ε, guaranteed | {text} |" in page
+    assert re.search(rf"ε \(guaranteed\) +{text} ", done.out)
+    assert "met: ε = " in done.out
 
 
 @pytest.mark.parametrize("axis", ["users", "rounds", "local-epsilon", "epsilon"])

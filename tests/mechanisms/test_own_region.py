@@ -1,4 +1,4 @@
-"""Randomizers with a region for each input: their attacks are exact pairs of real datasets."""
+"""Randomizers with a region for each input: their attacks are exact pairs of constructed datasets."""
 
 from __future__ import annotations
 

@@ -285,14 +285,15 @@ def test_where_no_finite_epsilon_exists() -> None:
 
 
 def test_the_fields_of_a_value() -> None:
-    """A value is a float, names its bound and theorem, says that it is certified, and knows no attack by itself."""
+    """A value is a float, names its bound and theorem, says that it is certified, and is above an attack."""
     value = curve_of(VariationRatio.of_ldp(1.0), 100).epsilon(1e-3)
     assert float(value) == value.upper
     assert value.bound == "variation-ratio"
     assert "variation-ratio" in value.theorem
     assert value.certified is True
     assert value.guarantee is True
-    assert value.lower is None
+    assert value.lower is not None
+    assert 0 < value.lower <= value.upper
 
 
 def test_counts_may_be_floats_and_numpy_integers() -> None:

@@ -59,6 +59,7 @@ def test_next_to_nothing_is_said_to_be_that() -> None:
 def test_the_sentence() -> None:
     assert Belief.of(0.296, 1e-8).sentence() == (
         "Whoever is 50% sure beforehand that a person said something particular, and knows what everybody else said, "
-        "is at most 57.5% sure afterwards, except with probability 1.6e-6."
+        "is at most 57.5% sure afterwards, except with probability 1.6e-6: that is how likely messages are from "
+        "which they become surer, and it follows from ε and δ = 1e-8 together, to which it adds nothing."
     )
     assert "except" not in Belief.of(0.3, 0.0).sentence()

@@ -221,4 +221,7 @@ def _attack(randomizer: Randomizer, users: int) -> Attack | None:
         return OwnLossAttack(loss) if loss.attained else None
     pairs, coin = tuple(randomizer.attacks()), randomizer.coin_range()
     crowds = () if coin is None else tuple(c for way in exact_binary.directions_of(coin, users) for c in way.attacks())
-    return AttackCurve(pairs, users, crowds) if pairs or crowds else None
+    derived = randomizer.derived_attacks()
+    if not (pairs or crowds or derived):
+        return None
+    return AttackCurve(pairs, users, crowds, derived, randomizer.one_message_each)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,9 +24,12 @@ from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, Window, masses_between, window
 from shuffledp.numerics.finite_law import Bracket
 from shuffledp.numerics.inversion import invert
-from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve, Source
+from shuffledp.privacy.attack import Attack, AttackCurve
+from shuffledp.privacy.curve import FORMULA_BITS, LARGEST_EPSILON, NumericCurve, PrivacyCurve, Source
+from shuffledp.privacy.pair import AtEvery, HidingPair
 from shuffledp.privacy.randomizer import Randomizer
-from shuffledp.privacy.value import BoundValue
+from shuffledp.privacy.record import Record
+from shuffledp.privacy.value import BoundValue, certain
 
 BITS = 128
 SHIFT = 1e-13
@@ -39,6 +42,10 @@ CROWDS = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0)
 """From how many standard deviations above the mean size on the curve of another crowd serves."""
 CELLS = (-0.5, 0.5, 1.5, 3.5)
 """The same for another share of the population, besides those."""
+ATTACKED = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0)
+"""The same for what an attack attains."""
+ATTACKED_OFTEN = (-1.5, -0.5, 0.5)
+"""The same in each of several rounds, where a curve is asked for at hundreds of ε."""
 LIKELY = 0.01
 """Crowds less probable than this are left out of the lower side."""
 LOOKED_AT = -2.0
@@ -130,7 +137,9 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
     The number drawn is that of all who send, colluding ones included. If K people of the population collude, at most K
     of the drawn do, and fewer hide more. They know whether they were drawn, and with that how many of the others were:
     at most all that are drawn, of those who do not collude. Of several rounds the one with the most people counts.
-    Nothing is known from below: an attack on the curve counts on its victim being drawn.
+    From below: the attacks on the curve where the whole population holds what the others of their datasets do, so that
+    whoever is drawn in the victim's place sends a message of the same law (``HidingPair.drawn``); colluders are not
+    asked. Only for mechanisms of one message each.
 
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
@@ -147,14 +156,16 @@ def subsample(curve: PrivacyCurve, population: float) -> PrivacyCurve:
         raise ValueError(f"subsample: population must be at least the curve's {drawn} users, got {total}.")
     if total == drawn:
         return curve
-    colluding = curve.source.colluding
+    colluding, attack = curve.source.colluding, curve.source.attack
+    # Where some who were drawn stay away, what the others do decides who may send in whose place.
+    all_came = isinstance(attack, AttackCurve) and attack.messages == drawn - colluding
+    attack = attack.drawn(drawn, total) if isinstance(attack, AttackCurve) and all_came else None
     if total - colluding <= drawn:
-        # The colluders may learn that all others were drawn: the curve is still above. What is attained is less: it is
-        # attained where the victim is surely drawn and as few as can be hide it, which no draw of so many people does.
-        return curve.attacked_by(None).sent_by(total, colluding)
+        # The colluders may learn that all others were drawn: the curve is still above.
+        return curve.attacked_by(attack).sent_by(total, colluding)
     known = f", {colluding} of whom tell whether they were," if colluding else ""
     theorem = f"{drawn} of {total} sampled without replacement{known} [VR Prop. 2], then: {curve.theorem}"
-    source = dataclasses.replace(curve.source, theorem=theorem, attack=None, users=total)
+    source = dataclasses.replace(curve.source, theorem=theorem, attack=attack, users=total)
     return SubsampledCurve(source, curve, fmpq(drawn, total - colluding))
 
 
@@ -295,7 +306,7 @@ def poisson(
     surely = 0 if secret else 1
     others = total - lost - surely
     if others == 0:
-        return curve_of(1, True).attacked_by(None).sent_by(total, lost)
+        return curve_of(1, True).sent_by(total, lost)
     sizes = _Sizes(others, chance, surely)
     crowds = sizes.crowds(curve_of, total - lost if secret else None)
     one = crowds[len(crowds) // 2].inside
@@ -313,11 +324,14 @@ def poisson(
         some_inputs=one.source.some_inputs,
         origin=one.source.origin,
     )
+    known = one.source.attack
+    if isinstance(known, AttackCurve) and known.one_each:
+        source = dataclasses.replace(source, attack=CoinAttack(known, sizes, total - lost if secret else None))
     return PoissonCurve(source, tuple(crowds), sizes.outside)
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class _Sizes(Record):
     """How many of ``others`` people take part, each with probability ``chance``, besides those who ``surely`` do."""
 
     others: int
@@ -379,11 +393,82 @@ class _Sizes:
             found.append(SizedCrowd(curve_of(start + self.surely, looked_at), tuple(above), tuple(below)))
         return found
 
+    def between(self, places: tuple[float, ...]) -> tuple[list[int], list[tuple[float, float]]]:
+        """The numbers from some places on, up to the largest, and bounds of the probability of each cell between."""
+        last = max(self._least, self._window.high)
+        cuts = [*self._starts(places), last + 1]
+        return [size + self.surely for size in cuts], self._masses(cuts)
+
     def _masses(self, cuts: list[int]) -> list[tuple[float, float]]:
         """Bounds of the probability of each cell between neighbours."""
         with precision(BITS):
             masses = masses_between(self.others, cuts, self._coin)
             return [(max(0.0, round_down(mass)), round_up(mass)) for mass in masses]
+
+
+@dataclass(frozen=True)
+class CoinAttack(Attack):
+    """What attacks attain where coins decide who takes part.
+
+    Theorem: how many come, m, is seen and does not depend on the data, so that the divergence of a dataset is
+    E_m[D_m], D_m that of m messages. Where nobody learns who takes part, all of the population but one hold what the
+    others of the attack do, and D_m is that of a sample of m of them (``HidingPair.drawn``); leaving out one message at
+    random makes a sample of m one of m − 1, so that D_m never falls in m. Where everybody learns it, D_m is that of
+    the attack on m users, which never grows in m.
+    Requires: mechanisms of one message each. Colluders are left out of the population: their coins are their own.
+    Returns: certified lower bounds: of each cell of sizes the end where D_m is least, times its probability.
+    """
+
+    once: AttackCurve
+    sizes: _Sizes
+    population: int | None
+    """Those who do not collude, where nobody learns who takes part; None where everybody does."""
+
+    @cached_property
+    def _curves(self) -> tuple[PrivacyCurve, ...]:
+        """One for each direction of each attack."""
+        return tuple(self._curve(way, ATTACKED) for way in self.once.ways)
+
+    def _curve(self, pair: HidingPair, places: tuple[float, ...]) -> PrivacyCurve:
+        """The divergence of one dataset, from both sides."""
+        sizes, masses = self.sizes.between(places)
+        # Where nothing is said of a cell it counts in full from above, and for nothing from below.
+        grows = self.population is not None
+        crowds = []
+        for number, size in enumerate(sizes):
+            before = masses[number - 1 : number] if number else []
+            after = masses[number : number + 1]
+            above, below = (before, after) if grows else (after, before)
+            if self.population is not None and size > self.population:
+                # There is no sample of more than all: all of them serve from above.
+                size = self.population
+            crowds.append(
+                SizedCrowd(
+                    self._sized(pair, size),
+                    tuple((most, 1.0) for _, most in above),
+                    tuple((least, 1.0) for least, _ in below),
+                )
+            )
+        return PoissonCurve(self._source(sizes[0]), tuple(crowds), self.sizes.outside)
+
+    def _sized(self, pair: HidingPair, users: int) -> PrivacyCurve:
+        seen = pair if self.population is None else pair.drawn(fmpq(users, self.population))
+        with precision(FORMULA_BITS):
+            return NumericCurve(self._source(users), (AtEvery(seen),), seen.largest_log_ratio(), fixed=True)
+
+    def _source(self, users: int) -> Source:
+        return Source("attack", "identity (★)", users, guarantee=False)
+
+    def exact_curves(self) -> Sequence[PrivacyCurve]:
+        return [self._curve(pair, ATTACKED_OFTEN) for pair in self.once.pairs if pair.symmetric]
+
+    def delta(self, epsilon: float) -> float:
+        """A dataset whose divergence at ε is at least this."""
+        return max((certain(curve.delta(epsilon)) for curve in self._curves), default=0.0)
+
+    def epsilon(self, delta: float) -> float:
+        """No ε below this is (ε, δ)-private for every dataset."""
+        return max((certain(curve.epsilon(delta)) for curve in self._curves), default=0.0)
 
 
 def _share(drawn: int, population: int | None, *, up: bool) -> float:

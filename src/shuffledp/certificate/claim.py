@@ -6,7 +6,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from os import PathLike
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from shuffledp.certificate.evidence import Backing, Evidence
 from shuffledp.certificate.kinds import kind_for, provable
 from shuffledp.certificate.wording import short
-from shuffledp.document import BEYOND
+from shuffledp.document import BEYOND, GUARANTEE_DIGITS
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
 from shuffledp.readable import Readable, Row
@@ -25,7 +25,6 @@ from shuffledp.version import __version__
 
 FORMAT = "shuffledp certificate"
 VERSION = 1
-DIGITS = 7
 LEAST_DELTA = Decimal("1e-300")
 LARGEST_EPSILON = 1000
 SOFTWARE = ("shuffledp", "python-flint", "numpy", "python")
@@ -83,6 +82,20 @@ class Claim(Readable):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the file, for ``verify``."""
         Path(path).write_text(self.text(), encoding="utf-8")
+
+    def stated(self, value: BoundValue, theorem: str | None = None) -> BoundValue:
+        """The number that is claimed, in the place of the engine's ``value`` of the same question.
+
+        Whatever is told beside a certificate tells this one: the second proof may need a margin, another grid of
+        losses or another bound. ``theorem``: of all rounds and samples, where the claim names that of one round.
+        """
+        number = self.epsilon if value.delta is not None else self.delta
+        # The engine's is the smallest of all bounds, so that what it is certainly above is below the claimed one too.
+        slack = number - max(0.0, value.upper - value.slack)
+        named = self.theorem if theorem is None else theorem
+        return replace(
+            value, upper=number, slack=max(0.0, math.nextafter(slack, math.inf)), bound=self.bound, theorem=named
+        )
 
     @property
     def origin(self) -> str | None:
@@ -159,7 +172,7 @@ def rounded_up(value: float, margin: Decimal) -> Decimal:
     """The value raised by a share of itself, and then to the next number of seven digits."""
     if math.isinf(value):
         return Decimal("Infinity")
-    return Context(prec=DIGITS, rounding=ROUND_CEILING).plus(Decimal(value) * (1 + margin))
+    return Context(prec=GUARANTEE_DIGITS, rounding=ROUND_CEILING).plus(Decimal(value) * (1 + margin))
 
 
 def software() -> dict[str, str]:

@@ -26,9 +26,6 @@ from shuffledp.statement.condition import conditions
 from shuffledp.statement.exposure import caution
 from shuffledp.statement.statement import Statement, facts_of
 
-VISIBLY = 1e-3
-"""By how much a certificate of rounds may claim more than is answered before that is said."""
-
 
 @options.takes_randomizer("amplify")
 def command(
@@ -98,25 +95,27 @@ def command(
         chosen = {"pair": inputs, "diameter": diameter}
         # What promises nothing needs no conditions.
         needed = conditions(subject, schedule, colluding=int(colluding)) if value.guarantee else ()
-        answer = Answer(randomizer, subject, chosen, curve, honest, value, delta, epsilon, schedule, known, needed)
+        found = value
         if certificate is not None:
             say("Proving the certificate")
             claim = certify(
                 randomizer, users, delta=delta, epsilon=epsilon, bound=bound, colluding=colluding, of=of, rate=rate,
                 rounds=rounds, effort=effort, pair=inputs, diameter=diameter,
             )  # fmt: skip
-            if is_simple and claim.bound != value.bound:
-                show.note(
-                    f"{value.bound} has no second proof here, so the certificate claims what {claim.bound} gives."
-                )
-            claimed = claim.epsilon if epsilon is None else claim.delta
-            if not is_simple and claimed > value.upper * (1 + VISIBLY):
-                show.note(f"The certificate claims {claimed!r}, which is what its own proof by {claim.bound} gives.")
+            theorem = value.theorem
+            if claim.bound != value.bound:
+                theorem = schedule.curve(subject, bound=claim.bound, colluding=colluding, effort=effort).theorem
+            value = claim.stated(value, theorem)
             _save(claim, certificate)
+        answer = Answer(randomizer, subject, chosen, curve, honest, value, delta, epsilon, schedule, known, needed)
         document, rows = answer.document(), answer.rows()
+        if certificate is not None:
+            document["without_certificate"] = {"upper": found.upper, "bound": found.bound}
+            if show.upper(found.upper) != show.upper(value.upper):
+                rows.insert(1, ("without certificate", f"{show.upper(found.upper)} ({found.bound})"))
         if report is not None:
             report_option.write("amplify", answer.statement(), report)
-        if quick is not None and quick.upper > value.upper:
+        if quick is not None and quick.upper > found.upper:
             document["quick"] = {"upper": quick.upper, "bound": quick.bound}
             rows.insert(1, ("quick answer", f"{show.upper(quick.upper)} ({quick.bound})"))
     with argument.said_by("amplify", "sweep"):

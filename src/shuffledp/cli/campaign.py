@@ -194,13 +194,13 @@ def clock(
         typer.echo(json_text({"now": moment.now, "jump": moment.jump}))
     elif moment.jump:
         ahead = "ahead of" if moment.jump > 0 else "behind"
-        show.say(
+        shown.say(
             f"The clock is {abs(moment.jump):,} seconds {ahead} the time that passed; for rounds it is "
             f"{utc(moment.now)}. If the clock is right, and the machine was off or its clock wrong before, run this "
             f"with --confirm."
         )
     else:
-        show.say(f"The clock goes with the time that passed: it is {utc(moment.now)}.")
+        shown.say(f"The clock goes with the time that passed: it is {utc(moment.now)}.")
 
 
 @contextmanager

@@ -127,11 +127,12 @@ def _print(result: Comparison, delta: float) -> None:
     console.print(f"\nBest guarantee: {show.epsilon_is(best.value.upper)} by {best.bound}.", highlight=False)
     if result.lower is None:
         why = f": {result.why_no_attack}" if result.why_no_attack else "."
-        console.print(f"No attack on a real dataset is known for this input{why}", highlight=False)
+        console.print(f"No attack is known for this input{why}", highlight=False)
     elif result.lower > 0:
         gap = 100 * (best.value.upper / result.lower - 1)
         far = f": the gap is {gap:.3g}%" if math.isfinite(gap) else ""
-        console.print(f"An attack attains ε = {show.lower(result.lower)}{far}.", highlight=False)
+        attained = f"A concrete attack on a constructed dataset achieves ε = {show.lower(result.lower)}"
+        console.print(f"{attained}{far}.", highlight=False)
     else:
         console.print("The known attacks attain no positive ε.")
     for name, words in result.told_schedule():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cli import options, show
 from shuffledp.cli.bars import Bars
-from shuffledp.document import json_text, rounded_up, typed
+from shuffledp.document import GUARANTEE_DIGITS, json_text, rounded_up, typed
 from shuffledp.planner.plan import plan
 from shuffledp.service.whole_path import Rehearsed, rehearse
 from shuffledp.tasks import Frequency
@@ -74,8 +74,9 @@ def _tell(done: Rehearsed, truth: NDArray[np.int64]) -> None:
         )
     ]
     show.rows("Estimates with 95% intervals", rows)
+    stated = rounded_up(guarantee.stated.upper, GUARANTEE_DIGITS)
     show.say(
-        f"ε = {rounded_up(guarantee.value.upper)} at δ = {typed(guarantee.plan.delta)} for the {guarantee.users:,} who "
+        f"ε = {stated} at δ = {typed(guarantee.plan.delta)} for the {guarantee.users:,} who "
         f"came, {guarantee.plan.colluding:,} of them colluding; {done.received.refused:,} messages were set aside."
     )
     show.conditions(guarantee.conditions())

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from shuffledp.document import BEYOND
+from shuffledp.document import BEYOND, GUARANTEE_DIGITS, decimal_of
 from shuffledp.escaping import terminal
 from shuffledp.statement.citation import sources_of
 
@@ -32,12 +32,12 @@ def say(text: str = "", *, err: bool = False) -> None:
     typer.echo(terminal(text), err=err)
 
 
-def upper(value: float, digits: int = 7) -> str:
+def upper(value: float, digits: int = GUARANTEE_DIGITS) -> str:
     """A guarantee in few digits, rounded up so that what is read still holds."""
     return _rounded(value, digits, ROUND_CEILING)
 
 
-def epsilon(value: float, digits: int = 7) -> str:
+def epsilon(value: float, digits: int = GUARANTEE_DIGITS) -> str:
     """An ε alike; where no number was found, what is known of it."""
     return BEYOND if math.isinf(value) else upper(value, digits)
 
@@ -52,7 +52,7 @@ def slack(value: float) -> str:
     return "unknown" if math.isinf(value) else upper(value, 2)
 
 
-def lower(value: float, digits: int = 7) -> str:
+def lower(value: float, digits: int = GUARANTEE_DIGITS) -> str:
     """What an attack attains, rounded down."""
     return _rounded(value, digits, ROUND_FLOOR)
 
@@ -60,7 +60,7 @@ def lower(value: float, digits: int = 7) -> str:
 def _rounded(value: float, digits: int, direction: str) -> str:
     if value == 0 or math.isinf(value):
         return f"{value:g}"
-    exact = Decimal(value)
+    exact = decimal_of(value, digits)
     shown = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=direction)
     return f"{float(shown):.{digits}g}"
 

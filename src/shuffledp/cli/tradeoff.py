@@ -240,7 +240,8 @@ class RiskReport:
     def rows(self, document: dict[str, Any]) -> list[tuple[str, str]]:
         sure = "at most" if self.whole.guarantee else "as published, NOT guaranteed,"
         advantage = document["advantage"]
-        lower = "" if advantage["lower"] is None else f" (an attack attains {show.lower(advantage['lower'])})"
+        attained = advantage["lower"]
+        lower = "" if attained is None else f" (an attack on a constructed dataset achieves {show.lower(attained)})"
         certificate = "proved, rounding included" if self.whole.certified else "none: floats"
         return [
             *self._calibrated_rows(document.get("calibrated", {})),

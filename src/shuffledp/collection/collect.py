@@ -322,7 +322,7 @@ def _run(job: Job, table: Table, asking: Asking, guarantee: Guarantee, engine: E
     shuffled = job.shuffled if job.shuffled.exists() else job.out / MESSAGES
     made = engine.manifest(shuffled)
     users, lot = made.users, _lot(job, made.users, guarantee)
-    guarantee = guarantee.came(users)
+    guarantee = guarantee.came(users).with_certificate()
     total = engine.aggregate(mechanism, shuffled, made.messages, asking.reading)
     if (total.messages, total.refused) != (made.messages, 0) or not lot.is_complete(total.messages):
         raise EngineFailed(f"collect: expected {made.messages} shuffled messages, got {total.messages}.")

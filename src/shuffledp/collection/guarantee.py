@@ -21,7 +21,7 @@ from shuffledp.certificate.certify import proved_claim, scheduled_claim
 from shuffledp.certificate.claim import Claim
 from shuffledp.composition.group import group
 from shuffledp.composition.sequential import compose
-from shuffledp.document import epsilon_is, typed
+from shuffledp.document import GUARANTEE_DIGITS, epsilon_is, typed
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms import catalogue
 from shuffledp.planner.plan_file import Plan
@@ -31,6 +31,9 @@ from shuffledp.statement.condition import NONRESPONSE, SECRET_SAMPLE, conditions
 from shuffledp.statement.statement import Statement, facts_of
 
 ROUNDING = 1e-12
+CURVES = ("curve", "value", "epsilon")
+KNOWN_CURVES = ("known", "known_epsilon", "_known_curve", "missed_pair")
+"""Of who is known, and of how many hide each other: these follow from who came, not from the recipe alone."""
 
 
 class TooWeak(ShuffledpError):
@@ -198,6 +201,8 @@ class Guarantee:
     """How many more came than the users who can be relied on: people who hide nobody."""
     round_number: int | None = field(default=None, compare=False)
     """Which of the plan's rounds this is; None where nobody says."""
+    certificate: Claim | str | None = field(default=None, repr=False, compare=False)
+    """The claim that is handed out with it, or why there is none; None where none was asked for."""
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -243,15 +248,26 @@ class Guarantee:
         """The same of as many as were drawn here; where coins decided, that changes no promise but of who is known."""
         if users == self.users:
             return self
-        result = replace(self, users=users)
-        if result.recipe == self.recipe:
-            kept = ("curve", "value", "epsilon")
-            vars(result).update({name: vars(self)[name] for name in kept if name in vars(self)})
-        return result
+        result = replace(self, users=users, certificate=None)
+        return self._share_with(result, CURVES) if result.recipe == self.recipe else result
+
+    def with_certificate(self) -> Guarantee:
+        """The same with its certificate, or why there is none: from here on what is claimed is what is ``stated``."""
+        made: Claim | str
+        try:
+            made = self.claim()
+        except ValueError as error:
+            made = str(error).removeprefix("certificate: ").rstrip(".")
+        return self._share_with(replace(self, certificate=made), (*CURVES, *KNOWN_CURVES))
+
+    def _share_with(self, other: Guarantee, names: Sequence[str]) -> Guarantee:
+        """The other, of the same recipe, with these of what was computed here."""
+        vars(other).update({name: vars(self)[name] for name in names if name in vars(self)})
+        return other
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        if self.recipe.colluding >= self.users + self.set_aside:
+        if self.plan.colluding * self.per_person >= self.users:
             raise TooWeak(
                 f"collect: {self.users} {self._who} took part, and the plan takes {self.plan.colluding} users to "
                 f"collude, who hide nobody: that leaves nobody; nothing was released."
@@ -272,6 +288,21 @@ class Guarantee:
         if self.plan.rounds == 1:
             return self.value.upper
         return composed_epsilon([self.curve] * self.plan.rounds, self.plan.delta)
+
+    @cached_property
+    def stated(self) -> BoundValue:
+        """ε of this round alone as every file and the screen state it: as its certificate does, where it has one."""
+        if not isinstance(self.certificate, Claim):
+            return self.value
+        claim, theorem = self.certificate, self.value.theorem
+        if claim.bound != self.value.bound:
+            theorem = curve_of_entry(replace(self.recipe, bound=claim.bound)).theorem
+        return claim.stated(self.value, theorem)
+
+    @property
+    def stated_epsilon(self) -> float:
+        """ε of all planned rounds together, stated alike: a certificate is of one round."""
+        return self.stated.upper if self.plan.rounds == 1 else self.epsilon
 
     @cached_property
     def known(self) -> float:
@@ -353,12 +384,20 @@ class Guarantee:
         facts = [
             ("task", plan.task.name),
             ("population", plan.population),
-            ("target", f"ε = {typed(plan.epsilon)}, δ = {typed(plan.delta)}, " + ("met" if self.kept else "MISSED")),
+            ("target", f"ε = {typed(plan.epsilon)}, δ = {typed(plan.delta)}, {self.target_words()}"),
             *all_rounds,
             *facts_of(plan.mechanism, self.users - plan.colluding * self.per_person, self.schedule.rows()),
         ]
         known = self._known_curve.epsilon(plan.delta) if drawn else None
-        return Statement(self.value, self.conditions(), known, self.curve, command, facts)
+        return Statement(self.stated, self.conditions(), known, self.curve, command, facts)
+
+    def target_words(self) -> str:
+        """Whether the plan's target is met; where the certificate's margin alone goes beyond it, that too."""
+        if not self.kept:
+            return "MISSED"
+        if self.stated_epsilon <= self.plan.epsilon:
+            return "met"
+        return f"met: {epsilon_is(self.epsilon, GUARANTEE_DIGITS)} is proved; the certificate's second proof needs more"
 
     def claim(self) -> Claim:
         """The certificate's claim for this round; a sentence (``ValueError``) where `verify` could not prove it."""
@@ -389,22 +428,29 @@ class Guarantee:
         came = {"came": self.schedule.came, "failure": self.schedule.failure} if self._responded else {}
         return self.schedule.drawn() | came | {"condition": CONDITION, "if_known": left}
 
+    def _without_certificate(self) -> dict[str, Any]:
+        """What is proved by the bound that the plan names, where a certificate states what it could prove again."""
+        if not isinstance(self.certificate, Claim):
+            return {}
+        return {"without_certificate": {"upper": self.value.upper, "bound": self.value.bound}}
+
     def document(self) -> dict[str, Any]:
         """For the report."""
         return {
-            "epsilon": {"lower": self.value.lower, "upper": self.value.upper, "slack": self.value.slack},
+            "epsilon": {"lower": self.stated.lower, "upper": self.stated.upper, "slack": self.stated.slack},
+            **self._without_certificate(),
             "delta": self.plan.delta,
             "users": self.users,
             "per_person": self.per_person,
             "colluding": self.plan.colluding,
-            "bound": self.value.bound,
-            "theorem": self.value.theorem,
-            "certified": self.value.certified,
-            "guarantee": self.value.guarantee,
+            "bound": self.stated.bound,
+            "theorem": self.stated.theorem,
+            "certified": self.stated.certified,
+            "guarantee": self.stated.guarantee,
             "round": self.round_number,
             "rounds": self.plan.rounds,
             **self._drawn(),
-            "epsilon_all_rounds": self.epsilon,
+            "epsilon_all_rounds": self.stated_epsilon,
             "target": {
                 "epsilon": self.plan.epsilon,
                 "delta": self.plan.delta,

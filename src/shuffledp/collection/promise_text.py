@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shuffledp.bounds.schedule import CONDITION
 from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.standing import Standing
-from shuffledp.document import BEYOND, epsilon_is, rounded_up, typed
+from shuffledp.document import BEYOND, GUARANTEE_DIGITS, epsilon_is, rounded_up, typed
 from shuffledp.metric.amplification import MetricVariationRatio
 
 
@@ -43,13 +43,13 @@ class PromiseText:
 
     def _promise(self) -> str:
         held = self.guarantee
-        if math.isinf(held.value.upper):
+        if math.isinf(held.stated.upper):
             return f"No ε is known that holds at δ = {typed(held.plan.delta)}: it may be {BEYOND}."
-        epsilon, delta = rounded_up(held.value.upper), typed(held.plan.delta)
+        epsilon, delta = rounded_up(held.stated.upper, GUARANTEE_DIGITS), typed(held.plan.delta)
         return (
             f"Whatever one of the {self.whom}, the probability of any set of shuffled messages "
             f"changes by at most a factor e^{epsilon}, and by {delta} beyond that: "
-            f"({epsilon}, {delta})-differential privacy, by {held.value.theorem}."
+            f"({epsilon}, {delta})-differential privacy, by {held.stated.theorem}."
         )
 
     def _sample(self) -> str:
@@ -110,7 +110,7 @@ class PromiseText:
         if plan.rounds == 1:
             return ""
         which = "" if number is None else f"This is {plan.round_words(number)}. "
-        return f"{which}Over {plan.rounds} such rounds: {epsilon_is(self.guarantee.epsilon)}."
+        return f"{which}Over {plan.rounds} such rounds: {epsilon_is(self.guarantee.epsilon, GUARANTEE_DIGITS)}."
 
     def _so_far(self) -> str:
         """What the people gave besides, where the ledger has more of them than the plan counts."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp import figure
+from shuffledp.certificate.claim import Claim
 from shuffledp.collection import estimate_text
 from shuffledp.collection.ask import NODES, document_of, questions_of
 from shuffledp.collection.guarantee import Guarantee
@@ -18,7 +19,7 @@ from shuffledp.collection.promise_text import PromiseText
 from shuffledp.collection.report_page import page
 from shuffledp.collection.result import demand_place, frame_of, rows_of, save, table_of, write_estimates
 from shuffledp.collection.standing import Standing
-from shuffledp.document import epsilon_is, epsilon_text, json_text, typed
+from shuffledp.document import GUARANTEE_DIGITS, epsilon_is, epsilon_text, json_text, typed
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.readable import Readable
 from shuffledp.tasks.column import Tally
@@ -196,9 +197,9 @@ class Report(Readable):
         held = self.guarantee
         return [
             *self.turnout(),
-            ("ε (guaranteed)", epsilon_text(held.value.upper, 7)),
+            ("ε (guaranteed)", epsilon_text(held.stated.upper, GUARANTEE_DIGITS)),
             *self.promised(),
-            ("theorem", held.value.theorem),
+            ("theorem", held.stated.theorem),
             *((f"messages {name}", f"{number:,}") for name, number in self.set_aside().items()),
             *([] if self.standing is None else self.standing.rows()),
             *estimate_text.lines(self.quantities, self.manner.sure),
@@ -215,12 +216,13 @@ class Report(Readable):
         ``attack`` is what is said of attacks, beside the ε.
         """
         held, plan = self.guarantee, self.guarantee.plan
-        rounds = [] if plan.rounds == 1 else [(f"ε of all {plan.rounds:,} rounds", epsilon_text(held.epsilon, 7))]
+        together = epsilon_text(held.epsilon, GUARANTEE_DIGITS)
+        rounds = [] if plan.rounds == 1 else [(f"ε of all {plan.rounds:,} rounds", together)]
         if rounds and held.round_number is not None:
             rounds.insert(0, ("round", f"{held.round_number:,} of {plan.rounds:,}"))
         drawn = held.schedule.is_sampled
         sample = [("drawn", held.schedule.words()), *held.schedule.condition(epsilon_is(held.known))] if drawn else []
-        target = ("target", f"ε = {typed(plan.epsilon)}, " + ("met" if held.kept else "MISSED"))
+        target = ("target", f"ε = {typed(plan.epsilon)}, {held.target_words()}")
         return [*rounds, *attack, ("δ", typed(plan.delta)), *sample, target, *self._of_a_pair()]
 
     def _of_a_pair(self) -> list[tuple[str, str]]:
@@ -275,7 +277,7 @@ class Report(Readable):
         held, plan = self.guarantee, self.guarantee.plan
         named = "" if not self.columns or plan.task.questions else f" of {', '.join(self.columns)}"
         rounds = "" if plan.rounds == 1 else f" over {plan.rounds:,} rounds"
-        promised = f"{epsilon_is(held.epsilon, 4)}, δ = {typed(plan.delta)}{rounds}"
+        promised = f"{epsilon_is(held.stated_epsilon, GUARANTEE_DIGITS)}, δ = {typed(plan.delta)}{rounds}"
         return f"{plan.task.name}{named}\n{promised}, {self._crowd_words()}"
 
     def _crowd_words(self) -> str:
@@ -290,11 +292,12 @@ class Report(Readable):
 
     def write(self, directory: Path) -> None:
         """All files of the report into a directory."""
-        try:
-            (directory / "certificate.json").write_text(self.guarantee.claim().text(), encoding="utf-8")
+        claim = self.guarantee.certificate
+        assert claim is not None, "a report is written of a guarantee with its certificate"
+        proof = f"none: {claim}"
+        if isinstance(claim, Claim):
+            claim.save(directory / "certificate.json")
             proof = "certificate.json, for `shuffledp verify`"
-        except ValueError as error:
-            proof = f"none: {str(error).removeprefix('certificate: ').rstrip('.')}"
         write_estimates(self.quantities, self.confidence, directory)
         drawn = self._draw(directory / "estimates.png")
         (directory / "plan.json").write_text(self.guarantee.plan.text(), encoding="utf-8")

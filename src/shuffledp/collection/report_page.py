@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shuffledp.collection.estimate_text import TABLES, tables
-from shuffledp.document import epsilon_text, rounded_up, settings_text
+from shuffledp.document import GUARANTEE_DIGITS, epsilon_text, rounded_down, rounded_up, settings_text
 from shuffledp.escaping import markdown
 from shuffledp.statement.citation import sources_of
 from shuffledp.statement.page import table
@@ -25,7 +25,7 @@ def page(report: Report, proof: str, drawn: bool) -> str:
         "It holds if",
         _listed(report.guarantee.conditions()),
         table(("", ""), _facts(report, proof)),
-        _listed(sources_of(report.guarantee.value.theorem)),
+        _listed(sources_of(report.guarantee.stated.theorem)),
         "## Estimates",
         f"Each interval holds the true value with confidence {report.manner.sure}. All estimates are in {TABLES}."
         f"{_of_those_asked(report)}",
@@ -40,17 +40,18 @@ def page(report: Report, proof: str, drawn: bool) -> str:
 
 def _facts(report: Report, proof: str) -> list[tuple[str, str]]:
     plan, held = report.guarantee.plan, report.guarantee
-    lower, mechanism = held.value.lower, plan.mechanism.document()
+    lower, mechanism = held.stated.lower, plan.mechanism.document()
+    attained = "none known" if lower is None else rounded_down(lower)
     return [
         ("population", plan.population),
         *report.turnout(" that took part"),
-        ("central ε, guaranteed", epsilon_text(held.value.upper)),
-        *report.promised([("an attack attains", "none known" if lower is None else f"{lower:.6g}")]),
+        ("central ε, guaranteed", epsilon_text(held.stated.upper, GUARANTEE_DIGITS)),
+        *report.promised([("an attack on a constructed dataset achieves", attained)]),
         ("local ε", "none" if plan.mechanism.local_epsilon is None else rounded_up(plan.mechanism.local_epsilon)),
         ("messages a user", f"{plan.mechanism.messages_per_user:,.4g}"),
         ("noise is drawn by", "the shuffler" if plan.mechanism.crowd.by_shuffler else "the users"),
         ("mechanism", f"{mechanism['name']} {settings_text(mechanism['settings'])}".strip()),
-        ("bound", f"{held.value.bound}: {held.value.theorem}"),
+        ("bound", f"{held.stated.bound}: {held.stated.theorem}"),
         ("certificate", proof),
         *((f"messages {name}", f"{number:,}") for name, number in report.set_aside().items()),
         *((f"largest standard error{_of(name)}", f"{error:.6g}") for name, error in report.errors().items()),

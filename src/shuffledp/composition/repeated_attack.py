@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from shuffledp.privacy.attack import Attack
 from shuffledp.privacy.curve import PrivacyCurve
-from shuffledp.privacy.value import BoundValue
+from shuffledp.privacy.value import certain
 
 
 @dataclass(frozen=True)
@@ -38,15 +37,8 @@ class RepeatedAttack(Attack):
 
     def delta(self, epsilon: float) -> float:
         """A dataset whose divergence at ε is at least this."""
-        return max([self.once.delta(epsilon), *(_least(c.delta(epsilon)) for c in self.exact_curves())])
+        return max([self.once.delta(epsilon), *(certain(c.delta(epsilon)) for c in self.exact_curves())])
 
     def epsilon(self, delta: float) -> float:
         """No ε below this is (ε, δ)-private for every dataset."""
-        return max([self.once.epsilon(delta), *(_least(c.epsilon(delta)) for c in self.exact_curves())])
-
-
-def _least(value: BoundValue) -> float:
-    """The certified lower side."""
-    if math.isinf(value.upper):
-        return 0.0
-    return max(0.0, math.nextafter(value.upper - value.slack, 0.0))
+        return max([self.once.epsilon(delta), *(certain(c.epsilon(delta)) for c in self.exact_curves())])

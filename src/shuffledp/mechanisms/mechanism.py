@@ -6,6 +6,8 @@ import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
@@ -19,6 +21,7 @@ from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.reading import Reading, demand_room
 from shuffledp.mechanisms.parts.reference import Reference
 from shuffledp.mechanisms.parts.sender import Sender
+from shuffledp.mechanisms.parts.table_law import TableLaw
 from shuffledp.mechanisms.parts.user_values import UserValues, categories
 from shuffledp.mechanisms.tuning import Tuning
 from shuffledp.privacy.others import Others
@@ -26,6 +29,9 @@ from shuffledp.privacy.pair import HidingPair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.variation_ratio import VariationRatio
 from shuffledp.sampling.random import RandomSource, source_of
+
+MOST_TABLE_BITS, FEW_TABLE_BITS, MOST_TABLE_ROWS = 8, 4, 256
+"""Of messages and inputs, up to which a table is looked at for attacks; the second where the law states some itself."""
 
 
 class Mechanism(Randomizer, Sender):
@@ -312,6 +318,19 @@ class Mechanism(Randomizer, Sender):
         return self.law.attacks()
 
     @final
+    def derived_attacks(self) -> TableAttacks | None:
+        """Those that the table shows, where a message is short enough to write it down."""
+        if not (self.has_table and self.one_message_each) or isinstance(self.law, TableLaw):
+            return None
+        most = FEW_TABLE_BITS if self.law.attacks() else MOST_TABLE_BITS
+        return TableAttacks(self) if self.message_bits <= most else None
+
+    @final
+    @property
+    def one_message_each(self) -> bool:
+        return self.crowd.one_each
+
+    @final
     @property
     def why_no_attack(self) -> str:
         return self.law.why_no_attack
@@ -344,6 +363,23 @@ class Mechanism(Randomizer, Sender):
     @abstractmethod
     def examples(cls) -> Sequence[Mechanism]:
         """Small instances whose table can be written down; the conformance tests run on these."""
+
+
+@dataclass(frozen=True)
+class TableAttacks:
+    """The attacks on a mechanism that its table shows: the inputs that are hardest to hide, among the worst others."""
+
+    mechanism: Mechanism
+
+    def __call__(self) -> Sequence[HidingPair]:
+        try:
+            # A copy: what it caches on the way is no part of whoever holds this.
+            rows = copy(self.mechanism).table().probabilities
+            law = TableLaw.of(self.mechanism.name, rows) if len(rows) <= MOST_TABLE_ROWS else None
+        except ValueError:
+            # Too many inputs to write down, or a table that is no law.
+            return ()
+        return () if law is None else law.attacks()
 
 
 def _plain(value: Any) -> Any:

@@ -81,8 +81,8 @@ class ApproximateLDP(Randomizer, HasTails, Record):
         return ()
 
     def attacks(self) -> Sequence[HidingPair]:
-        """None: parameters fix no dataset."""
-        return ()
+        """Those on ε0-LDP randomizers, which are (ε0, δ0)-LDP as well."""
+        return VariationRatio.of_ldp(self.epsilon).attacks()
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
-"""What an attacker attains on real datasets: certified lower bounds, from the divergences of their exact pairs."""
+"""What an attacker attains on constructed datasets: certified lower bounds, from the divergences of exact pairs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+from flint import fmpq
 
 from shuffledp.numerics.ball import precision
 from shuffledp.numerics.expectation import PositivePartMean
@@ -16,7 +18,7 @@ from shuffledp.privacy.record import Record
 
 
 class Attack(Record, ABC):
-    """What is attained on some real dataset: certified lower bounds."""
+    """What is attained on some constructed dataset: certified lower bounds."""
 
     @abstractmethod
     def delta(self, epsilon: float) -> float:
@@ -33,7 +35,7 @@ class Attack(Record, ABC):
 
 @dataclass(frozen=True)
 class AttackCurve(Attack):
-    """What attacks on real datasets attain: certified lower bounds of δ(ε) and ε(δ).
+    """What attacks on constructed datasets attain: certified lower bounds of δ(ε) and ε(δ).
 
     Each attack is the exact pair of one dataset (or of datasets drawn at random: some dataset attains at least the
     average, because the divergence is convex). Both directions count.
@@ -43,11 +45,33 @@ class AttackCurve(Attack):
     messages: int
     further: tuple[Decreasing, ...] = ()
     """Divergences of datasets that no pair describes, one direction each."""
+    derived: Callable[[], Sequence[HidingPair]] | None = None
+    """More exact pairs, derived only when somebody asks what is attained."""
+    one_each: bool = False
+    """Whether each message is all that a user sends, so that whoever is not drawn is replaced by one more of them."""
+
+    @cached_property
+    def pairs(self) -> tuple[HidingPair, ...]:
+        """All exact pairs."""
+        return *self.attacks, *(() if self.derived is None else self.derived())
+
+    @cached_property
+    def ways(self) -> tuple[HidingPair, ...]:
+        """The pairs in both directions, where these differ."""
+        return tuple(way for pair in self.pairs for way in ([pair] if pair.symmetric else [pair, pair.swapped()]))
 
     @cached_property
     def _divergences(self) -> tuple[Decreasing, ...]:
-        ways = [way for pair in self.attacks for way in ([pair] if pair.symmetric else [pair, pair.swapped()])]
-        return *(PositivePartMean(way.law, self.messages) for way in ways), *self.further
+        return *(PositivePartMean(way.law, self.messages) for way in self.ways), *self.further
+
+    def drawn(self, users: int, population: int) -> AttackCurve | None:
+        """The same attacks where ``users`` of a larger population are drawn secretly; None where that is not known.
+
+        All others of the population hold what the others of the dataset do, so that it is the same whoever is drawn.
+        """
+        if not self.one_each:
+            return None
+        return AttackCurve((), users, derived=DrawnPairs(self, fmpq(users, population)), one_each=True)
 
     def exact_curves(self) -> Sequence[PrivacyCurve]:
         # Exact for its dataset, hence no upper bound for the others.
@@ -55,13 +79,14 @@ class AttackCurve(Attack):
         with precision(FORMULA_BITS):
             return [
                 NumericCurve(source, (AtEvery(pair),), pair.largest_log_ratio(), fixed=True)
-                for pair in self.attacks
+                for pair in self.pairs
                 if pair.symmetric
             ]
 
     def delta(self, epsilon: float) -> float:
         """A dataset whose divergence at ε is at least this."""
-        return max(d.bracket(min(epsilon, LARGEST_EPSILON)).lower_float() for d in self._divergences)
+        found = (d.bracket(min(epsilon, LARGEST_EPSILON)).lower_float() for d in self._divergences)
+        return max(0.0, max(found, default=0.0))
 
     def epsilon(self, delta: float) -> float:
         """No ε below this is (ε, δ)-private for every dataset."""
@@ -71,3 +96,14 @@ class AttackCurve(Attack):
                 found = invert(divergence, delta, LARGEST_EPSILON, zero_at_high=False)
                 best = max(best, found.lower)
         return best
+
+
+@dataclass(frozen=True)
+class DrawnPairs:
+    """The pairs of some attacks where user 1 takes part with a probability only."""
+
+    attacks: AttackCurve
+    share: fmpq
+
+    def __call__(self) -> Sequence[HidingPair]:
+        return [pair.drawn(self.share) for pair in self.attacks.pairs]

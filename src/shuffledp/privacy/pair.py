@@ -60,6 +60,23 @@ class ExchangedClasses:
 
 
 @dataclass(frozen=True)
+class DrawnClasses:
+    """The classes of another rule where user 1 takes part with a probability, and somebody else in their place."""
+
+    classes: Callable[[], Classes]
+    share: fmpq
+
+    def __call__(self) -> Classes:
+        share, rest = arb(self.share), arb(1 - self.share)
+        result = []
+        for c in self.classes():
+            first = share * c.first + rest * c.hiding
+            second = first if c.first is c.second else share * c.second + rest * c.hiding
+            result.append(MessageClass(first, second, c.hiding))
+        return result
+
+
+@dataclass(frozen=True)
 class HidingPair(Record):
     """User 1 sends one message by the law ``first`` or ``second``; each other user one by the law ``hiding``.
 
@@ -94,6 +111,29 @@ class HidingPair(Record):
         if isinstance(self.classes, ExchangedClasses):
             return HidingPair(self.classes.classes, self.symmetric)
         return HidingPair(ExchangedClasses(self.classes), self.symmetric)
+
+    def drawn(self, share: fmpq) -> HidingPair:
+        """The same messages where user 1 is one of them with probability ``share``, and one more of the others if not.
+
+        Theorem: whoever is not drawn is replaced by somebody whose message has the law w = ``hiding``, so that the
+        messages have the mixed laws s·(P and w^(n−1)) + (1−s)·w^n and s·(Q and w^(n−1)) + (1−s)·w^n. Their densities
+        with respect to w^n are the means over all messages of s·P/w + 1 − s and of s·Q/w + 1 − s: identity (★) for
+        the laws s·P + (1−s)·w and s·Q + (1−s)·w.
+        Returns: a pair whose divergence is that of the sample, exactly; where some of P and Q is left out because
+        nobody else sends it, no more than that.
+        """
+        if isinstance(self.classes, ExactClasses) and self.back is None:
+            rest = 1 - share
+            mixed = [(share * a + rest * w, share * b + rest * w, w) for a, b, w in self.classes.triples]
+            return HidingPair(ExactClasses(tuple(mixed)), self.symmetric)
+        back = None if self.back is None else DrawnClasses(self.back, share)
+        return HidingPair(DrawnClasses(self.classes, share), self.symmetric, back=back)
+
+    def spread(self) -> float:
+        """About Σ (first − second)²/hiding: the variance of what a message tells where many take part."""
+        apart = [(c.first - c.second, c.hiding) for c in self.classes() if not c.hiding.is_zero()]
+        # Not a power, which no ball about 0 has.
+        return float(sum((gap * gap / hiding for gap, hiding in apart), arb(0)))
 
     def law(self, epsilon: float) -> FiniteLaw:
         """The law of G at ε."""

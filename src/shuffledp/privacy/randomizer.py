@@ -7,7 +7,7 @@ bases, so that a misspelt ability is an error: at the definition of the class, o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -50,10 +50,19 @@ class Randomizer(ABC):
 
     @abstractmethod
     def attacks(self) -> Sequence[HidingPair]:
-        """The exact pairs of some real datasets: ``hiding`` is the law of the others' messages; empty: none known.
+        """The exact pairs of constructed datasets: ``hiding`` is the law of the others' messages; empty: none known.
 
         The others may all hold one value, or values drawn independently from any law: some dataset attains the average.
         """
+
+    def derived_attacks(self) -> Callable[[], Sequence[HidingPair]] | None:
+        """More of these, which take time to derive: called only when somebody asks; None where there are none."""
+        return None
+
+    @property
+    def one_message_each(self) -> bool:
+        """Whether every user sends one message, and these hide each other."""
+        return True
 
     @property
     def why_no_attack(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 class BoundValue(Readable, Record):
     """One number of a privacy statement and what stands behind it.
 
-    ``upper`` is the certified guarantee (also ``float()``); ``lower`` is attained by an attack on a real dataset,
-    None if none is known; ``slack`` is how far ``upper`` may be above the exact value of the same bound, in the
-    same unit.
+    ``upper`` is the certified guarantee (also ``float()``); ``lower`` is attained by an attack on a constructed
+    dataset, None if none is known; ``slack`` is how far ``upper`` may be above the exact value of the same bound, in
+    the same unit.
 
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000)
@@ -97,3 +98,10 @@ class BoundValue(Readable, Record):
             ("certified", yes_or_no(self.certified)),
         ]
         return rows + ([("note", self.note)] if self.note else [])
+
+
+def certain(value: BoundValue) -> float:
+    """What the exact value of the same bound is certainly not below."""
+    if math.isinf(value.upper):
+        return 0.0
+    return max(0.0, math.nextafter(value.upper - value.slack, 0.0))

@@ -15,7 +15,7 @@ from flint import arb, fmpq
 from shuffledp import argument
 from shuffledp.numerics.ball import precision, rational, round_up
 from shuffledp.privacy.others import Others
-from shuffledp.privacy.pair import Classes, HidingPair, MessageClass, exact_pair
+from shuffledp.privacy.pair import Classes, ExactClass, HidingPair, MessageClass, exact_pair
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.ratio_others import of_ratios
 from shuffledp.privacy.record import Record
@@ -24,6 +24,9 @@ LEAST_BETA = 1e-250
 SNAP = 1e-12
 """Relative distance within which β is its maximum, and the condition on the q's holds with equality."""
 
+ONE, LESS = fmpq(1), 1 - fmpq(1, 1 << 51)
+MOST_ATTACKS = 2
+"""Of the laws within given ratios, those that tell most."""
 _WHO = "VariationRatio"
 
 
@@ -105,8 +108,22 @@ class VariationRatio(Randomizer, Record):
         return ()
 
     def attacks(self) -> Sequence[HidingPair]:
-        """None: parameters fix no dataset."""
-        return ()
+        """Randomizers with these parameters, and others' laws, that tell most: no bound for all of them can be below.
+
+        Where the ratios hold both ways: three laws within them, of which all others have the third; among these is
+        3-ary randomized response. Else the reduction itself, which is a randomizer with these parameters.
+        """
+        if not self.local:
+            return () if self._hiding_sum > 1 else (exact_pair(self._extremes, symmetric=self.symmetric),)
+        # Ratios and β may have been rounded up by a unit of the last place.
+        p, q0, q1 = (max(ONE, rational(ratio) * LESS) for ratio in (self.p, *self.q_pair))
+        if p == 1:
+            return ()
+        kinds = of_ratios(p, q0, q1, None if self.at_maximum else rational(self.beta) * LESS).kinds
+        triples = sorted((kind.exact for kind in kinds if kind.exact is not None), key=_spread, reverse=True)
+        symmetric = next((three for three in triples if _is_symmetric(three)), None)
+        chosen = dict.fromkeys(triples[:MOST_ATTACKS] + ([] if symmetric is None else [symmetric]))
+        return tuple(exact_pair(three, symmetric=_is_symmetric(three)) for three in chosen)
 
     def others(self) -> Sequence[Others]:
         """All that these ratios among all users, and the total variation, allow, where they hold both ways."""
@@ -230,11 +247,15 @@ class VariationRatio(Randomizer, Record):
         q_common·(e^ε − 1) ≤ q1·(e^ε − 1/p). Where q_common > q1 breaks this, q1 is raised until it holds; at p = ∞
         with β = 1 the laws are disjoint and there is nothing to raise for.
         """
-        r0, r1, shared = self.hiding
-        extreme = [(self.p_alpha, self.alpha, r0), (self.alpha, self.p_alpha, r1), (self.gamma, self.gamma, shared)]
         if not self._may_raise_q1:
-            return exact_pair(extreme, symmetric=self.symmetric)
+            return exact_pair(self._extremes, symmetric=self.symmetric)
         return HidingPair(_ReducedClasses(self, epsilon), self.symmetric)
+
+    @property
+    def _extremes(self) -> list[ExactClass]:
+        """The classes of the decomposition: either extreme part, and the common one."""
+        r0, r1, shared = self.hiding
+        return [(self.p_alpha, self.alpha, r0), (self.alpha, self.p_alpha, r1), (self.gamma, self.gamma, shared)]
 
     @property
     def _may_raise_q1(self) -> bool:
@@ -311,6 +332,15 @@ class _PublishedClasses:
             common = arb(of.gamma)
             result.append(MessageClass(common, common, arb(1 - r0 - r1)))
         return result
+
+
+def _spread(classes: Sequence[ExactClass]) -> fmpq:
+    """Σ (first − second)²/hiding: how much a message tells where many take part."""
+    return sum(((first - second) ** 2 / hiding for first, second, hiding in classes), fmpq(0))
+
+
+def _is_symmetric(classes: Sequence[ExactClass]) -> bool:
+    return sorted(classes) == sorted((second, first, hiding) for first, second, hiding in classes)
 
 
 def _ratio(name: str, value: object) -> float:

@@ -15,7 +15,10 @@ BITS = 128
 STEPS = 1000
 """Probabilities are told in tenths of a percent."""
 LEAST_ROOM = 0.004
-"""How far above ε the told probability must lie, so that the exception is at most 251 times δ."""
+"""How far above ε the told probability must lie, so that the exception is at most 251 times δ.
+
+No room at all would leave the exception without a bound: δ alone bounds no likelihood ratio just above e^ε.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Belief:
     before: float
     after: float
     exception: float
+    delta: float = 0.0
+    """That of the guarantee, from which the exception follows."""
 
     @classmethod
     def of(cls, epsilon: float, delta: float, before: float = 0.5) -> Belief:
@@ -49,7 +54,7 @@ class Belief:
             room = (after / (1 - after) / odds).log() - arb(epsilon)
             exception = round_up(arb(delta) / -((-room).expm1()))
         assert round_down(room) > 0, "told above what is reached"
-        return cls(before, step / STEPS, min(1.0, exception))
+        return cls(before, step / STEPS, min(1.0, exception), delta)
 
     def sentence(self) -> str:
         """In plain words."""
@@ -59,12 +64,19 @@ class Belief:
                 f"Somebody who is {before} sure beforehand that a person said something particular may become "
                 f"more than 99.9% sure afterwards: this promises next to nothing."
             )
-        except_for = (
-            f", except with probability {typed(float(rounded_up(self.exception, 2)))}" if self.exception else ""
-        )
         return (
             f"Whoever is {before} sure beforehand that a person said something particular, and knows what everybody "
-            f"else said, is at most {_percent(self.after)} sure afterwards{except_for}."
+            f"else said, is at most {_percent(self.after)} sure afterwards{self._except_for()}."
+        )
+
+    def _except_for(self) -> str:
+        """The probability of becoming surer, and that it is no second δ."""
+        if not self.exception:
+            return ""
+        chance = typed(float(rounded_up(self.exception, 2)))
+        return (
+            f", except with probability {chance}: that is how likely messages are from which they become surer, and it "
+            f"follows from ε and δ = {typed(float(rounded_up(self.delta)))} together, to which it adds nothing"
         )
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from shuffledp.document import epsilon_is, rounded_down, rounded_up, settings_text, typed
+from shuffledp.document import GUARANTEE_DIGITS, epsilon_is, rounded_down, rounded_up, settings_text, typed
 from shuffledp.errors import ShuffledpError
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.privacy.curve import PrivacyCurve
@@ -30,6 +30,7 @@ DEFINITION = (
     "the two laws is at most δ, both ways round."
 )
 DIGITS = 4
+"""Of what is told beside the guarantee; its own ε and δ have as many as a certificate."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class Statement(Readable):
     def _texts(self) -> tuple[str, str]:
         """(ε, δ): what was given as it was given, what was computed rounded up."""
         if self.value.delta is not None:
-            return rounded_up(self.value.upper, DIGITS), typed(self.value.delta)
-        return typed(self.epsilon), rounded_up(self.value.upper, DIGITS)
+            return rounded_up(self.value.upper, GUARANTEE_DIGITS), typed(self.value.delta)
+        return typed(self.epsilon), rounded_up(self.value.upper, GUARANTEE_DIGITS)
 
     # --- three registers --------------------------------------------------------------------------------------
 
@@ -106,8 +107,8 @@ class Statement(Readable):
             return "No attack is known that shows how far the number is from the best possible one."
         name = "ε" if self.value.delta is not None else "δ"
         return (
-            f"An attack on a real dataset attains {name} = {rounded_down(lower, DIGITS)}: nobody can prove less for "
-            f"the same messages."
+            f"A concrete attack on a constructed dataset achieves {name} = {rounded_down(lower, DIGITS)}: nobody can "
+            f"prove less for the same messages."
         )
 
     def attackers(self) -> str:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
+
 from shuffledp.testing.case import LEVELS, Case, Probabilities, with_ratios, with_table
 from shuffledp.testing.check import EXACT, ROUNDED, Check, checks
 from shuffledp.testing.convex_order import is_below, law_of_pair
@@ -150,6 +152,42 @@ def the_blanket_covers_no_more(case: Case) -> Iterator[str]:
             yield f"with n = {users} and e^ε = {ratio} they give {claimed:.12g}, the worst pair {float(truth):.12g}"
 
 
+def needs_tight_messages(case: Case) -> str:
+    """Only where the law says that it is tight, and every user sends one message."""
+    alone = "" if case.mechanism.one_message_each else "users send more than one message"
+    return needs_tight(case) or alone
+
+
+@checks(
+    "law.tight is True, but attacks() leave a gap",
+    "guarantees hold, but the lower bound beside them says that they could be better than they can; let the others of "
+    "an attack hold what hides worst, or state tight = False",
+    certainty=ROUNDED,
+    why_not=needs_tight_messages,
+)
+def some_attack_tells_the_most(case: Case) -> Iterator[str]:
+    """Where the law says that it is tight, an attack attains max Σ (P − Q)²/R over all inputs, R what all others send.
+
+    That is what the shuffled messages of many users tell; where the law states no attack, the table's are taken.
+    """
+    derived = case.mechanism.derived_attacks()
+    pairs = case.mechanism.attacks() or (() if derived is None else derived())
+    known = max((pair.spread() for pair in pairs), default=0.0)
+    worst = max(_spreads(case))
+    if not known >= worst * (1 - CLOSE_TO_TIGHT):
+        yield f"the attacks tell {known:.9g} at most, where others who all hold one input leave {worst:.9g}"
+
+
+def _spreads(case: Case) -> Iterator[float]:
+    """For every input that all others may hold, the largest over all pairs of inputs."""
+    rows = np.array([[float(chance) for chance in row] for row in case.rows])
+    for third in rows:
+        there = third > 0
+        products = rows[:, there] / third[there] @ rows[:, there].T
+        own = np.diag(products)
+        yield float((own[:, None] + own - 2 * products).max())
+
+
 def needs_cover(case: Case) -> str:
     """Only where the law says that its blankets cover mixtures."""
     covers = case.mechanism.law.covers_mixtures and case.mechanism.messages_per_user == 1
@@ -211,6 +249,7 @@ PRIVACY_CHECKS: tuple[Check[Case], ...] = (
     the_others_contain_the_decomposition,
     the_blanket_covers_the_worst_pair,
     the_blanket_covers_no_more,
+    some_attack_tells_the_most,
     the_blankets_cover_mixtures,
     the_coin_is_that_of_the_table,
 )

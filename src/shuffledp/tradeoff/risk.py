@@ -27,7 +27,7 @@ class Risk:
     """One attack-risk number, the worst that the privacy curve allows; also ``float()``.
 
     ``epsilon`` is where the privacy curve proves it; ``bound``, ``theorem``, ``certified`` and ``guarantee`` are those
-    of the curve's value there; ``attained`` is what a known attack on a real dataset reaches, None if unknown.
+    of the curve's value there; ``attained`` is what a known attack on a constructed dataset reaches, None if unknown.
 
     >>> import shuffledp as sdp
     >>> curve = sdp.amplify(sdp.KRR(epsilon=2.0, options=16), users=10_000, effort="quick")

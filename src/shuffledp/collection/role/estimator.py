@@ -128,6 +128,7 @@ def _written(
             kept = Ledger(ledger)
             kept.book(report.guarantee, digest, reservation, bundles)
             report = replace(report, standing=kept.standings(plan.population, plan.delta)[0])
+        report = replace(report, guarantee=report.guarantee.with_certificate())
         report.write(unfinished)
     return report
 

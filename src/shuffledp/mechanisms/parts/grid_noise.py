@@ -217,7 +217,7 @@ class GridNoiseLaw(Law):
         Rounding puts near numbers on far points, but never surely: d of a step apart, their laws differ by d times what
         the points' laws do. So an attack with the points themselves is none. Here user 1 holds the number 0 or
         ``apart``, whose exact laws (``of_unit``) mix the points' laws, and the others the far end, or the middle: a
-        real dataset, of which the attacker sees every message, or groups of them, and so at most what there is.
+        constructed dataset, of which the attacker sees every message, or groups of them, and so at most what there is.
         """
         attacks = self._near_attacks(apart)
         if steps == self.noise.grid:

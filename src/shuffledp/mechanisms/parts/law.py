@@ -27,7 +27,7 @@ class Law(ABC):
     """
 
     why_no_attack: str = ""
-    """Where no real dataset is known whose law is exact: why, in half a sentence."""
+    """Where no dataset is known whose law is exact: why, in half a sentence."""
 
     @abstractmethod
     def variation_ratio(self) -> VariationRatio:
@@ -39,7 +39,7 @@ class Law(ABC):
 
     @abstractmethod
     def attacks(self) -> Sequence[HidingPair]:
-        """The exact pairs of some real datasets; empty where none is known."""
+        """The exact pairs of some constructed datasets; empty where none is known."""
 
     def others(self) -> Sequence[Others]:
         """For each kind of input pair that may be the worst one: every law that another user's message may have.

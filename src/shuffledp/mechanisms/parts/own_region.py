@@ -192,7 +192,7 @@ class RegionLaw(Law):
 
     ``only_one``: the largest share of all messages that are in one input's region but not in another's; ``always``: the
     share of those that are in every input's region; ``q_common``: where a smaller ratio on the common part is known;
-    ``attacked``: exact pairs of real datasets; ``coin``: the extreme chances of one of two messages.
+    ``attacked``: exact pairs of constructed datasets; ``coin``: the extreme chances of one of two messages.
 
     Two disjoint regions are the worst pair: if two overlap, give one message of both and one of neither to one region
     each instead; the two values of G keep their sum and move apart, so G grows in convex order. A value whose region is

@@ -14,7 +14,7 @@ from shuffledp.privacy.variation_ratio import VariationRatio
 class PairLaw(Law):
     """``parameters`` hold for every pair of inputs.
 
-    ``hidden``: the pairs against the blanket; ``attacked``: those of real datasets.
+    ``hidden``: the pairs against the blanket; ``attacked``: those of constructed datasets.
     """
 
     parameters: VariationRatio

@@ -58,7 +58,7 @@ class MeetingSubsets:
     def law(self, region: OwnRegion) -> RegionLaw:
         # A message that meets both is p times likelier than for a user whom it does not meet.
         q_common = 1.0 if self.held == self.size == 1 else None
-        only_one, attacked = self.only_one(self.least_overlap), (self._attack(region),)
+        only_one, attacked = self.only_one(self.least_overlap), tuple(self._attacks(region))
         return MeetingLaw(
             region, only_one, q_common=q_common, attacked=attacked, tight=True, covers_mixtures=True,
             space=(region.who, self.options, self.size, self.held), subsets=self,
@@ -89,8 +89,18 @@ class MeetingSubsets:
             if 0 <= s - common - first - second <= outside:
                 yield Held(common, first, second)
 
-    def _attack(self, region: OwnRegion) -> HidingPair:
-        """The worst pair, where all others hold options outside both, and where these are too few, the first's."""
+    def _attacks(self, region: OwnRegion) -> Iterator[HidingPair]:
+        """The worst pair, where all others hold options outside both; or where large subsets, which meet nearly
+        everything, meet those better than what the first holds, the same as the first."""
+        outside = self._outside_attack(region)
+        yield outside
+        alike = Held(self.least_overlap, self.held - self.least_overlap, 0)
+        same = region.attack(self.shares(self.least_overlap, alike), symmetric=False)
+        if same.spread() > outside.spread():
+            yield same
+
+    def _outside_attack(self, region: OwnRegion) -> HidingPair:
+        """All others hold options outside both, and where these are too few, the first's."""
         both = 2 * self.held - self.least_overlap
         outside = min(self.held, self.options - both)
         common = min(self.least_overlap, self.held - outside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import comb, prod
@@ -17,11 +17,12 @@ from shuffledp.array import Array, Bytes, Integers, Words
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
-from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
+from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw, Regions
 from shuffledp.mechanisms.parts.reference import UniformReference
 from shuffledp.mechanisms.parts.signed_mean import SignRow, sign_law, table_inputs
 from shuffledp.mechanisms.parts.user_values import BoxVector
 from shuffledp.mechanisms.parts.wire import BitRowWire
+from shuffledp.privacy.pair import HidingPair
 from shuffledp.sampling import rounding
 from shuffledp.sampling.random import RandomSource
 
@@ -143,7 +144,29 @@ class Duchi(Mechanism):
 
     @cached_property
     def law(self) -> RegionLaw:
-        return sign_law(self.region, self.dimension)
+        law = sign_law(self.region, self.dimension)
+        return law if self.dimension % 2 else replace(law, attacked=(*law.attacked, self._crosswise_attack()))
+
+    def _crosswise_attack(self) -> HidingPair:
+        """Two opposite corners, where all others hold one with half of the signs of each.
+
+        With u and v the sums of the signs of either half, the regions are u + v > 0, u + v < 0 and u > v. (u, v) has
+        the same law with its two exchanged, or one of them negated, so that the first and the third share a quarter of
+        all but those with |u| = |v|, and the second and the third as much.
+        """
+        half, whole = self.dimension // 2, 1 << self.dimension
+        both_zero = comb(half, half // 2) ** 2 if half % 2 == 0 else 0
+        equal = Fraction(2 * comb(self.dimension, half) - both_zero, whole)
+        shared, share = (1 - equal) / 4, self.region.share
+        shares: dict[Regions, Fraction] = {
+            (True, False, True): shared,
+            (True, False, False): share - shared,
+            (False, True, True): shared,
+            (False, True, False): share - shared,
+            (False, False, True): share - 2 * shared,
+            (False, False, False): 1 - 3 * share + 2 * shared,
+        }
+        return self.region.attack(shares, symmetric=True)
 
     @cached_property
     def wire(self) -> BitRowWire:

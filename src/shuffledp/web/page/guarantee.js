@@ -80,8 +80,8 @@ function valued(frame, told) {
       h("span", { text: `at δ = ${typed(told.delta)} for ${grouped(told.users)} users` + (told.rounds > 1 ? `, ${grouped(told.rounds)} rounds` : "") })),
     h("p", { cls: "exact", text: `exactly ${upper}` }),
     alone && top < alone ? strip(alone, top) : "",
-    h("p", { cls: "say", id: "attack", text: lower === undefined ? "Looking for an attack …" : lower === null ? "No attack on a real dataset is known for this input." : lower > 0
-      ? `An attack on a real dataset attains ε = ${down(lower)}: nobody can prove less${gap !== null ? `, and the gap is ${plain(gap, 2)}%` : ""}.` : "The known attacks attain no positive ε." }),
+    h("p", { cls: "say", id: "attack", text: lower === undefined ? "Looking for an attack …" : lower === null ? "No attack is known for this input." : lower > 0
+      ? `A concrete attack on a constructed dataset achieves ε = ${down(lower)}: nobody can prove less${gap !== null ? `, and the gap is ${plain(gap, 2)}%` : ""}.` : "The known attacks attain no positive ε." }),
     told.note ? h("p", { cls: "problem", text: told.note }) : "",
     h("div", { cls: "chips" },
       h("span", { cls: told.guarantee ? "chip" : "chip warn", text: told.guarantee ? (told.certified ? "proved, rounding included" : "guaranteed") : "NOT a guarantee" }),

@@ -46,7 +46,7 @@ async function refresh(frame) {
     ["theorem", told.theorem],
     ["holds for", told.holds_for ?? "every two values of a person"],
     ["arithmetic", told.certified ? `proved, rounding included; at most ${up(told.epsilon.slack, 2)} above the exact value of this bound` : "in floats"],
-    ["from below", told.epsilon.lower === null ? "no attack is known" : `an attack attains ε = ${down(told.epsilon.lower, 6)}`],
+    ["from below", told.epsilon.lower === null ? "no attack is known" : `an attack on a constructed dataset achieves ε = ${down(told.epsilon.lower, 6)}`],
     ["hidden among", `${grouped(told.messages)} messages`],
     ["parameters", Object.entries(told.parameters).map(([name, value]) => `${name} = ${plain(value, 6)}`).join(", ")],
   ]));
