@@ -24,6 +24,7 @@ from shuffledp.collection.engine.register import engine_of
 STEPS = ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "sqlite3.connect")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 CHUNK_ROWS, PART_CHUNKS = 150, 2
+STATE = "XDG_STATE_HOME"
 PRELOADED = [
     *(f"tests.collection.{name}" for name in ("killing", "test_kills", "test_release", "test_resume")),
     *(f"tests.service.{name}" for name in ("test_client", "test_crashes")),
@@ -74,10 +75,16 @@ def killed_at(step: int, root: Path, work: Callable[..., Any], *arguments: Any) 
     return _ended(victim, (work, arguments, root, step))
 
 
+def _remembering(state: str, target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """On the machine of whoever asks: the server that starts processes may have begun with another memory."""
+    os.environ[STATE] = state
+    target(*arguments)
+
+
 def _ended(target: Callable[..., None], arguments: tuple[Any, ...]) -> bool:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    process = context.Process(target=target, args=arguments)
+    process = context.Process(target=_remembering, args=(os.environ[STATE], target, arguments))
     process.start()
     process.join(120)
     assert process.exitcode in (0, -signal.SIGKILL), f"exit code {process.exitcode} of {arguments}"

@@ -40,13 +40,16 @@ def remember(who: str, plan: str, ids: Collection[str], digest: str, *, drawn: b
     own = {_digest_of(id_) for id_ in ids}
     try:
         with _opened(plan) as file:
-            for line in file.read().splitlines():
-                if _is_same(who, line, own, digest, drawn):
-                    return
-            told = {"ids": sorted(own), "digest": digest}
-            file.write(json.dumps(told).encode() + b"\n")
+            content = file.read()
+            if any(_is_same(who, line, own, digest, drawn) for line in content.splitlines()):
+                return
+            # A line that a power loss cut off was written before anything of it was seen.
+            file.seek(content.rfind(b"\n") + 1)
+            file.truncate()
+            file.write(json.dumps({"ids": sorted(own), "digest": digest}).encode() + b"\n")
             file.flush()
             durable.sync(file.fileno())
+            durable.sync_path(record_path(plan).parent)
     except OSError:
         return
 
@@ -57,7 +60,6 @@ def _is_same(who: str, line: bytes, own: set[str], digest: str, drawn: bool) -> 
         told = json.loads(line)
         before, released = set(told["ids"]), told["digest"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        # A line that a power loss cut off was written before anything of it was seen.
         return False
     if before.isdisjoint(own):
         return False
@@ -87,8 +89,7 @@ def _opened(plan: str) -> Iterator[BinaryIO]:
     """The record of a plan's round, while no other process has it."""
     path = record_path(plan)
     durable.make_directory(path.parent, 0o700)
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     with open(os.open(path, flags, durable.OWNER_ONLY), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.seek(0)
         yield file
