@@ -9,7 +9,8 @@ import shuffledp as sdp
 from shuffledp.array import Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
-from shuffledp.tasks.count_interval import interval, standard_error
+from shuffledp.mechanisms.parts.count_tails import CountTails, Cumulant
+from shuffledp.tasks.count_interval import standard_error
 
 HELD = np.array([130, 93, 57, 10, 2])
 """Users of each of five options, out of 300."""
@@ -46,19 +47,19 @@ def test_errors_are_as_large_as_standard_errors_say(mechanism: Mechanism) -> Non
 
 
 def test_a_standard_error_is_half_an_interval_or_more() -> None:
-    """By hand: V(0) = 4, slope 9; at 0 the interval is the θ with θ² ≤ z²·(4 + 9θ)."""
-    estimate, z = (
-        Estimate(np.array([0.0, 400.0, -3.0]), np.array([4.0, 4.0 + 9 * 400, 4.0]), users=1000),
-        1.959963984540054,
-    )
-    low, high = interval(estimate, 9.0, 0.95)
-    roots = np.roots([1.0, -9 * z**2, -4 * z**2])
-    assert sorted([low[0], high[0]]) == pytest.approx(sorted(roots))
-    said = standard_error(estimate, 9.0)
-    assert said[0] == pytest.approx((max(roots) - min(roots)) / (2 * z))
-    assert (said >= estimate.standard_error).all()
-    assert said[1] == pytest.approx(estimate.standard_error[1], rel=0.02)
-    np.testing.assert_allclose(standard_error(estimate, 0.0), estimate.standard_error)
+    """By hand: V(0) = 4, slope 9; at 0 the interval is the θ with θ² ≤ z²·(4 + 9θ), of which none is below −2z."""
+    z = 1.959963984540054
+    value, variance = np.array([0.0, 400.0, -3.0]), np.array([4.0, 4.0 + 9 * 400, 4.0])
+    sloping = Estimate(value, variance, 1000, CountTails(Cumulant(4.0, 9.0)))
+    low, high = sloping.interval(0.95)
+    root = max(np.roots([1.0, -9 * z**2, -4 * z**2]))
+    assert [low[0], high[0]] == pytest.approx([-2 * z, root])
+    said = standard_error(sloping)
+    assert said[0] == pytest.approx((root + 2 * z) / (2 * z))
+    assert (said >= sloping.standard_error).all()
+    assert said[1] == pytest.approx(sloping.standard_error[1], rel=0.02)
+    flat = Estimate(value, variance, 1000)
+    np.testing.assert_allclose(standard_error(flat), flat.standard_error)
 
 
 def test_it_does_not_depend_on_the_confidence_of_the_intervals() -> None:

@@ -12,8 +12,7 @@ import pytest
 
 import shuffledp as sdp
 from shuffledp.array import Floats, Integers
-from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.answer_set import JoinedTails
+from shuffledp.mechanisms.estimate import Estimate, JoinedTails
 from shuffledp.tasks import task_list
 from shuffledp.tasks.marginals import EveryPair
 
@@ -46,7 +45,8 @@ def held_by(columns: dict[str, Integers], sizes: dict[str, int]) -> dict[str, In
 
 def joined(parts: list[Estimate]) -> Estimate:
     value, variance = (np.concatenate([getattr(one, name) for one in parts]) for name in ("value", "variance"))
-    return Estimate(value, variance, parts[0].users, JoinedTails(tuple(one.tails for one in parts)))
+    tails = JoinedTails(tuple(one.tails for one in parts), tuple(one.value.size for one in parts))
+    return Estimate(value, variance, parts[0].users, tails)
 
 
 def test_the_tables_are_those_of_least_squares() -> None:

@@ -16,7 +16,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.tasks.adjustment import CONSISTENT, NON_NEGATIVE
 from shuffledp.tasks.column import Column
-from shuffledp.tasks.count_interval import counts, slope_of
+from shuffledp.tasks.count_interval import counts
 from shuffledp.tasks.domain import TASK, Values
 from shuffledp.tasks.frequency import Frequency
 from shuffledp.tasks.given import Given
@@ -90,10 +90,8 @@ class ItemSets(Frequency):
         return filled(column, rows, self.count, self.items)
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        one = np.arange(self.items)[None, :]
-        slope = slope_of(mechanism, mechanism.check(one)) if self.items < mechanism.settings()["options"] else 0.0
         labels = every_label(self.domain, self.count)
-        return [counts(labels, first_of(estimate, self.count), slope, confidence)]
+        return [counts(labels, first_of(estimate, self.count), confidence)]
 
     @classmethod
     def from_options(cls, given: Given) -> Task:

@@ -16,7 +16,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.parts.pair_reading import PairReading
 from shuffledp.tasks.column import Column
-from shuffledp.tasks.count_interval import counts, slope_of
+from shuffledp.tasks.count_interval import counts
 from shuffledp.tasks.domain import TASK, WHO, Categories, Interval, KeyedInterval, Values, interval_of, options_of
 from shuffledp.tasks.given import Given
 from shuffledp.tasks.padding import EMPTY, filled, first_of
@@ -117,8 +117,8 @@ class KeyValue(Task):
         reading = mechanism.reading
         assert isinstance(reading, PairReading), "a mechanism for keys with numbers"
         labels, own = every_label(self.domain, self.count), first_of(estimate, self.count)
-        held = Estimate(own.value[0], own.variance[0], own.users)
-        users = counts(labels, held, self._slope(mechanism), confidence)
+        held = Estimate(own.value[0], own.variance[0], own.users, reading.count_tails(own.users))
+        users = counts(labels, held, confidence)
         # Nothing is known of the mean of a key that perhaps nobody holds.
         untold = np.where(reading.is_told(own, confidence), 0.0, np.nan)
         means, low, high = (
@@ -128,13 +128,6 @@ class KeyValue(Task):
         # A ratio's interval is not even about it, so that no standard error stands for it.
         shape = Shape(NUMBERS, self.pairs.interval.low, self.pairs.interval.high)
         return [users, Quantity("mean", labels, means, None, low, high, shape=shape)]
-
-    def _slope(self, mechanism: Mechanism) -> float:
-        """How much more variance a user adds to the count of a key that she holds."""
-        if self.items >= mechanism.settings().get("keys", math.inf):
-            return 0.0
-        one = np.stack([np.arange(self.items), np.zeros(self.items)], axis=-1)
-        return slope_of(mechanism, mechanism.check(one[None]))
 
     def _in_own_unit(self, mechanism: Mechanism, means: Floats) -> Floats:
         """Means as users' numbers are."""

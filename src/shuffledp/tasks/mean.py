@@ -113,8 +113,7 @@ def moved_to(interval: Interval, mechanism: Mechanism, estimate: Estimate) -> Es
     """The estimate of each coordinate, moved from the mechanism's own range to the users'."""
     low, high = mechanism.value_range
     scale = interval.width / (high - low)
-    value = interval.low + (estimate.value - low) * scale
-    return Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
+    return estimate.moved(scale, interval.low - low * scale)
 
 
 def demand_interval(task: type[Task], domain: Values) -> Interval:

@@ -64,7 +64,8 @@ class OverTime(Ranges):
         self, mechanism: Mechanism, estimate: Estimate, held: Floats, confidence: float
     ) -> tuple[Floats, Floats]:
         found = self._released(mechanism, estimate.users).estimate(estimate)
-        return found.value - np.cumsum(held), found.margin(confidence)
+        truth = np.cumsum(held)
+        return found.value - truth, found.margin_towards(truth, confidence)
 
     def curators(self, users: int) -> Iterator[tuple[Sensitivity, float]]:
         """A curator, too, releases nodes of a tree when they are over."""

@@ -33,4 +33,4 @@ def filled(column: Column, options: Array, count: int, items: int) -> Array:
 
 def first_of(estimate: Estimate, count: int) -> Estimate:
     """The estimate without that of the dummies."""
-    return Estimate(estimate.value[..., :count], estimate.variance[..., :count], estimate.users, estimate.tails)
+    return estimate.some((..., slice(count)))

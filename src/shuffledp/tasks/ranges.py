@@ -101,7 +101,7 @@ class Ranges(Frequency):
         found = self.answers(mechanism).ranges(estimate, self.ranges)
         below = np.concatenate([[0.0], np.cumsum(held)])
         truth = np.array([below[high] - below[low] for low, high in self.ranges])
-        return found.value - truth, found.margin(confidence)
+        return found.value - truth, found.margin_towards(truth, confidence)
 
     def drawn_by_law(self, mechanism: Mechanism) -> bool:
         """Counts that are added up must hang together as they do in messages."""
@@ -132,7 +132,7 @@ class Ranges(Frequency):
             ends = [self.domain.label(first), self.domain.label(last)]
             labels.append(" … ".join(ends if last > first else ends[:1]))
             kept.append(place)
-        inside = Estimate(estimate.value[kept], estimate.variance[kept], estimate.users, estimate.tails)
+        inside = estimate.some(kept)
         bins = Shape(BINS, 0.0, float(estimate.users), levels=tuple(levels), ordered=True)
         return [Quantity.of("users", labels, inside, confidence, bins), self._up_to(answers, estimate, confidence)]
 

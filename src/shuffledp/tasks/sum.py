@@ -46,6 +46,6 @@ class Sum(Mean):
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         mean, users = moved_to(self.interval, mechanism, estimate), estimate.users
-        total = Estimate(np.asarray(mean.value * users), mean.variance * users**2, users, mean.tails)
+        total = mean.moved(users)
         shape = Shape(NUMBERS, self.interval.low * users, self.interval.high * users)
         return [Quantity.of("sum", ["sum"], total, confidence, shape)]

@@ -234,7 +234,7 @@ class Task(ABC):
     ) -> tuple[Floats, Floats]:
         """What is estimated too much, and half the intervals' widths, where this is the truth; in ``unit``."""
         scale = self.scale(mechanism)
-        return scale * (estimate.value - held), scale * estimate.margin(confidence)
+        return scale * (estimate.value - held), scale * estimate.margin_towards(held, confidence)
 
     def central_factor(self) -> float:
         """How many times the error of one number with noise a curator has."""

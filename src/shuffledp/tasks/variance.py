@@ -64,15 +64,15 @@ class Variance(Mean):
     ) -> tuple[Floats, Floats]:
         found, scale = variance_of(estimate), self.scale(mechanism)
         truth = (held[1] + 1) / 2 - held[0] ** 2
-        return scale * (found.value - truth), scale * found.margin(confidence)
+        return scale * (found.value - truth), scale * found.margin_towards(truth, confidence)
 
     def values(self, column: Column, array: pa.Array) -> Any:
         return _with_square(column.numbers(array, self.interval))
 
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
-        first = Estimate(estimate.value[:1], estimate.variance[:1], estimate.users, estimate.tails)
+        first = estimate.some(slice(1))
         mean, found, scale = moved_to(self.interval, mechanism, first), variance_of(estimate), self.scale(mechanism)
-        variance = Estimate(scale * found.value, scale**2 * found.variance, found.users, found.tails)
+        variance = found.moved(scale)
         return [
             Quantity.of("mean", ["mean"], mean, confidence, Shape(NUMBERS, self.interval.low, self.interval.high)),
             # No numbers of an interval vary more than those at its two ends, half of them at each.
@@ -96,4 +96,4 @@ def variance_of(estimate: Estimate) -> Estimate:
     (mean, double), (first, second) = estimate.value, estimate.variance
     value = (double + 1) / 2 - mean**2 + first
     spread = second / 4 + 4 * mean**2 * first + 2 * first**2
-    return Estimate(np.array([value]), np.array([spread]), estimate.users, estimate.tails)
+    return Estimate(np.array([value]), np.array([spread]), estimate.users, estimate.tails.of_sum(1.0))

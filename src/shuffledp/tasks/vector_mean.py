@@ -106,7 +106,7 @@ class VectorMean(Task):
     ) -> tuple[Floats, Floats]:
         low, high = mechanism.value_range
         scales = self._widths / (high - low)
-        return scales * (estimate.value - held), scales * estimate.margin(confidence)
+        return scales * (estimate.value - held), scales * estimate.margin_towards(held, confidence)
 
     def one_user(self, users: int) -> float:
         """All coordinates count alike: by the root of the mean of squares, as errors do."""
@@ -130,8 +130,7 @@ class VectorMean(Task):
     def quantities(self, mechanism: Mechanism, estimate: Estimate, confidence: float) -> list[Quantity]:
         low, high = mechanism.value_range
         scale = self._widths / (high - low)
-        value = np.array([each.low for each in self.intervals]) + (estimate.value - low) * scale
-        moved = Estimate(value, estimate.variance * scale**2, estimate.users, estimate.tails)
+        moved = estimate.moved(scale, np.array([each.low for each in self.intervals]) - low * scale)
         labels = ["mean"] if self.dimension == 1 else every_label(self.domain, self.dimension)
         ends = (np.array([each.low for each in self.intervals]), np.array([each.high for each in self.intervals]))
         return [Quantity.of("mean", labels, moved, confidence, Shape(COORDINATES, *ends, ordered=True))]

@@ -17,6 +17,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
+from shuffledp.mechanisms.parts.count_tails import sampled_tails
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.own_region import corners
 from shuffledp.mechanisms.parts.reading import SimulatedReading
@@ -248,7 +249,8 @@ class SampledBitReading(SimulatedReading):
         f = self.flip
         no, yes = np.asarray(total, dtype=np.float64).T
         value = self.options * (yes * float(1 - f) - no * float(f)) / float(1 - 2 * f)
-        return Estimate(value, self._variance_of_counts(np.clip(value, 0.0, users), users), users)
+        variance = self._variance_of_counts(np.clip(value, 0.0, users), users)
+        return Estimate(value, variance, users, sampled_tails(users, float(f), 1 / self.options))
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """All about one option, which all hold, or nobody."""

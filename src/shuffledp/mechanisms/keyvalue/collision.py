@@ -17,6 +17,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.arcs import ArcResponse, DigitWire
+from shuffledp.mechanisms.parts.count_tails import CountTails
 from shuffledp.mechanisms.parts.own_region import RegionLaw
 from shuffledp.mechanisms.parts.pair_reading import (
     NONE,
@@ -173,7 +174,14 @@ class SignedSupport(PairReading):
         gap, other = float(self.arcs.own_arc - self.arcs.arc_share), float(self.arcs.arc_share)
         value = np.stack([plus + minus - 2 * users * other, plus - minus]) / gap
         held = np.clip(value[0], 0.0, users)
-        return Estimate(value, self._variance_of(held, np.zeros_like(held), users), users)
+        return Estimate(value, self._variance_of(held, np.zeros_like(held), users), users, self.tails(users))
+
+    def count_tails(self, users: int) -> CountTails:
+        """Both signs of an option are supported by themselves, a holder's own one more often."""
+        s, r, gap = self.arcs.own_arc, self.arcs.arc_share, float(self.arcs.own_arc - self.arcs.arc_share)
+        spread = [float(p * (1 - p) + r * (1 - r)) / gap**2 for p in (s, r)]
+        third = [float(p * (1 - p) * (1 - 2 * p) + r * (1 - r) * (1 - 2 * r)) / gap**3 for p in (s, r)]
+        return CountTails.of_users(users, spread, third, 1 / gap, -2 * users * float(r) / gap)
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """Some hash puts both signs of an option in the place that is sent, another one of them, another none."""

@@ -14,6 +14,7 @@ from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.count_tails import CountTails
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.pair_reading import (
     NONE,
@@ -194,7 +195,14 @@ class PaddedCounts(PairReading):
         own = self._by_chance + 1 / self._scale
         spread = held * own * (1 - own) + (users - held) * self._by_chance * (1 - self._by_chance)
         variance = self._scale**2 * np.stack([spread, minus + plus])
-        return Estimate(np.stack([counts, self._scale * (plus - minus)]), variance, users)
+        return Estimate(np.stack([counts, self._scale * (plus - minus)]), variance, users, self.tails(users))
+
+    def count_tails(self, users: int) -> CountTails:
+        """A message has a given key, with either sign, or not."""
+        chances = self._by_chance + 1 / self._scale, self._by_chance
+        spread = [self._scale**2 * p * (1 - p) for p in chances]
+        third = [self._scale**3 * p * (1 - p) * (1 - 2 * p) for p in chances]
+        return CountTails.of_users(users, spread, third, self._scale, -users * self._scale * self._by_chance)
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """All have one key with either sign, or all have a dummy key."""

@@ -18,6 +18,7 @@ from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.bit_response import flip_probability, informative_epsilon
+from shuffledp.mechanisms.parts.count_tails import CountTails, sampled_tails
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.pair_reading import (
     NONE,
@@ -355,7 +356,12 @@ class SampledKeyReading(PairReading):
         counts = self.keys * ((minus + plus) * p1 - none * (1 - p1)) / gap
         sums = scale * (plus - minus)
         variance = np.stack([self._variance_of_counts(np.clip(counts, 0.0, users), users), scale**2 * (minus + plus)])
-        return Estimate(np.stack([counts, sums]), variance, users)
+        return Estimate(np.stack([counts, sums]), variance, users, self.tails(users))
+
+    def count_tails(self, users: int) -> CountTails:
+        """One key in d is asked for; whether it is held is told truly with chance P₁."""
+        p1, _, _ = self._factors
+        return sampled_tails(users, 1 - p1, 1 / self.keys)
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """All about one key: held or not, with either sign."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.estimate import Estimate, Tails
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.mixed_loss import LaplaceSum, MixedLoss, PartialLaplaceSum, SplitSums, SummedNoise
@@ -45,6 +45,8 @@ LEAST_RATE, MOST_RATE = 1e-12, 64.0
 USERS_AT_ONCE = 1 << 15
 FEW_ROUNDS, MANY_ROUNDS = (1.0, 0.98, 0.95, 0.9), (1.4, 1.3, 1.25, 1.2, 1.15, 1.1, 1.05, 1.0, 0.9)
 """Shares of what each of several rounds might have, tried from the largest on."""
+HALVINGS = 20
+"""Of the margin of a limit: to a millionth of it."""
 ROUNDING_SHARE = 0.02
 """A design's grid is so fine that rounding adds about this to the variance of the noise."""
 
@@ -66,16 +68,25 @@ class NoisySumReading(SimulatedReading):
         return self.shares.digit_sums(messages)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        """The mean, and its variance; the rounding is counted at its most, a quarter of a step squared each."""
+        """The mean, and its variance; the rounding is counted at the most that users of this mean can have."""
         demand_room(self.who, users, self.shares.modulus, self.wrap_chance(users))
         return self._estimate(self.shares.centred(total, 0, users * self.levels), users)
 
     def _estimate(self, steps: int, users: int) -> Estimate:
-        noise, spread = self.noise_variance, self.noise_variance + 0.25
         value = self.low + steps / users * self._step
-        # Rounding is nearly normal: the kurtosis is that of the noise, made smaller.
-        tails = CountNoiseTails(float(self.noise.shape) * users * (spread / noise) ** 2, float(self.noise.rate))
+        spread = self.noise_variance + most_rounding(steps / users, self.levels)
+        tails = RoundedSumTails(self._noise_tails(users), self.noise_variance, self.levels, self.low, self._step)
         return Estimate(np.array([value]), np.array([spread * self._step**2 / users]), users, tails)
+
+    def of_ends(self, estimate: Estimate) -> Estimate:
+        """The ends are points of the grid: nothing is rounded, and all of the error is noise."""
+        users, step = estimate.users, self._step
+        variance = np.full_like(estimate.variance, self.noise_variance * step**2 / users)
+        return Estimate(estimate.value, variance, users, self._noise_tails(users))
+
+    def _noise_tails(self, users: int) -> CountNoiseTails:
+        """Of the noise alone."""
+        return CountNoiseTails(float(self.noise.shape) * users, float(self.noise.rate))
 
     def truth(self, values: Array) -> Floats:
         return np.array([values.mean()])
@@ -117,6 +128,77 @@ class NoisySumReading(SimulatedReading):
 
     def _units(self, values: Floats) -> Array:
         return rounding.units_of_interval(values, self.low, self.high)
+
+
+def most_rounding(steps: float, levels: int) -> float:
+    """The largest mean variance of rounding that users with this mean can have; positions are from 0 to ``levels``.
+
+    One of position x has u(1 − u), u the fraction of x. No concave function is both at least that everywhere and less
+    than this one, which is attained where all users are at the same place or at two such places: a quarter, but for
+    the half steps at both ends. A sum tells no more of the users than their mean.
+    """
+    near = min(max(min(steps, levels - steps), 0.0), 0.5)
+    return near * (1 - near)
+
+
+@dataclass(frozen=True)
+class RoundedSumTails(Tails):
+    """The error of a mean of rounded numbers, with noise: the interval holds every mean that is not surprised.
+
+    The law that a mean gives the estimate is that of users who are rounded the most. ``noise``: the tails of the noise
+    alone; ``variance``: a user's part of that of the noise, in steps. The grid begins at ``low`` in steps of ``step``.
+    ``most``: what the variance of rounding is at the most, for other reasons.
+    """
+
+    noise: Tails
+    variance: float
+    levels: int
+    low: float
+    step: float
+    most: float = 0.25
+
+    def reach(self, confidence: float) -> float:
+        return self._tails(self.most).reach(confidence)
+
+    @property
+    def excess_kurtosis(self) -> float:
+        return self.noise.excess_kurtosis
+
+    def of_sum(self, parts: float) -> Tails:
+        return self.noise.of_sum(parts)
+
+    def moved(self, scale: float | Floats, shift: float | Floats) -> Tails:
+        by, to = float(np.ravel(scale)[0]), float(np.ravel(shift)[0])
+        return replace(self, low=by * self.low + to, step=by * self.step)
+
+    def _tails(self, rounding: float) -> Tails:
+        """Rounding is nearly normal: the kurtosis is that of the noise, made smaller."""
+        return self.noise.of_sum((1 + rounding / self.variance) ** 2)
+
+    def limits(self, value: Floats, variance: Floats, users: int, confidence: float) -> tuple[Floats, Floats]:
+        del variance
+        place = float((np.ravel(value)[0] - self.low) / self.step)
+        ends = sorted(self._limit(place, users, confidence, side) * self.step + self.low for side in (-1, 1))
+        return np.full_like(value, ends[0]), np.full_like(value, ends[1])
+
+    def _margin(self, place: float, users: int, confidence: float) -> float:
+        """How far an estimate may be from this mean, in steps."""
+        rounding = min(self.most, most_rounding(place, self.levels))
+        return self._tails(rounding).reach(confidence) * math.sqrt((self.variance + rounding) / users)
+
+    def _limit(self, place: float, users: int, confidence: float, side: int) -> float:
+        """The mean farthest from ``place`` on one side that is not surprised by it, by halving."""
+        most = side * self.reach(confidence) * math.sqrt((self.variance + self.most) / users)
+        near, far = 0.0, most
+        if self._margin(place + far, users, confidence) >= abs(far):
+            return place + far
+        for _ in range(HALVINGS):
+            middle = (near + far) / 2
+            if self._margin(place + middle, users, confidence) >= abs(middle):
+                near = middle
+            else:
+                far = middle
+        return place + near
 
 
 @dataclass(frozen=True)

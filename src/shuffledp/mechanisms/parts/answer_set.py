@@ -10,7 +10,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats
 from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms.estimate import Estimate, Tails
+from shuffledp.mechanisms.estimate import Estimate, JoinedTails
 from shuffledp.mechanisms.parts.crowd import CrowdRule
 from shuffledp.mechanisms.parts.law import Law
 from shuffledp.mechanisms.parts.query_set import QuerySetValues, QuerySetWire
@@ -92,20 +92,6 @@ def _sum(counts: list[int | None]) -> int | None:
 
 
 @dataclass(frozen=True)
-class JoinedTails(Tails):
-    """The tails of several estimates in one row: for all of them together the longest."""
-
-    parts: tuple[Tails, ...]
-
-    def reach(self, confidence: float) -> float:
-        return max(part.reach(confidence) for part in self.parts)
-
-    @property
-    def excess_kurtosis(self) -> float:
-        return max(part.excess_kurtosis for part in self.parts)
-
-
-@dataclass(frozen=True)
 class AnswerReading:
     """One question: its reading, and the forms of its statistic and of its estimate."""
 
@@ -155,7 +141,8 @@ class AnswerSetReading(Reading):
             start = stop
         value = np.concatenate([one.value.reshape(-1) for one in found])
         variance = np.concatenate([one.variance.reshape(-1) for one in found])
-        return Estimate(value, variance, users, JoinedTails(tuple(one.tails for one in found)))
+        tails = JoinedTails(tuple(one.tails for one in found), tuple(one.value.size for one in found))
+        return Estimate(value, variance, users, tails)
 
     def apart(self, estimate: Estimate) -> list[Estimate]:
         """The estimate of each question, in the shape that its own reading gives."""

@@ -13,7 +13,7 @@ from flint import arb
 
 from shuffledp import argument
 from shuffledp.array import Array, Integers
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.estimate import Estimate, JoinedTails
 from shuffledp.mechanisms.output_table import HidingTable, OutputTable
 from shuffledp.mechanisms.parts.asked import Asked
 from shuffledp.mechanisms.parts.pair_law import PairLaw
@@ -63,6 +63,10 @@ class CounterReading(SupportReading):
         object.__setattr__(self, "dummy_mean", mean)
         object.__setattr__(self, "dummy_variance", mean * (1 - self.heads))
 
+    @property
+    def dummy_third(self) -> Fraction:
+        return self.dummy_variance * (1 - 2 * self.heads)
+
     def accumulate(self, messages: Array) -> Array:
         return np.bincount(messages, minlength=2 * self.counters)[1::2]
 
@@ -87,7 +91,8 @@ class CounterReading(SupportReading):
         if self.counters > 1:
             return found
         ones = found.value[0]
-        return Estimate(np.array([users - ones, ones]), np.repeat(found.variance, 2), users)
+        tails = JoinedTails((found.tails.moved(-1.0, users), found.tails), (1, 1))
+        return Estimate(np.array([users - ones, ones]), np.repeat(found.variance, 2), users, tails)
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """Of one counter's two options, the other is held by those who do not hold the counted one."""

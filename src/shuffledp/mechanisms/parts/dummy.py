@@ -149,6 +149,10 @@ class DummyReading(SupportReading):
         object.__setattr__(self, "dummy_mean", mean)
         object.__setattr__(self, "dummy_variance", mean * (1 - self.dummy_support))
 
+    @property
+    def dummy_third(self) -> Fraction:
+        return self.dummy_variance * (1 - 2 * self.dummy_support)
+
     def draw_dummies(self, users: int, options: int, rng: np.random.Generator) -> Integers:
         return np.asarray(rng.binomial(users * self.dummies, float(self.dummy_support), options))
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.estimate import Estimate, JoinedTails
 from shuffledp.mechanisms.parts.reading import SimulatedReading, TreeReading
 from shuffledp.mechanisms.parts.support import CountedOption
 from shuffledp.mechanisms.parts.sway import Sway
@@ -56,11 +56,13 @@ class NodeCounts(SimulatedReading, TreeReading):
 
         A message of level ℓ is one of H: it counts H times, and only against the messages of its own level.
         """
-        value = np.empty(self.nodes)
+        value, tails = np.empty(self.nodes), []
         for part, level in self._parts():
             counts = np.asarray(total[part], dtype=np.float64)
             value[part] = self.height * level.from_supports(counts, int(counts.sum())).value
-        return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users)
+            tails.append(level.tails(1).thinned(1 / self.height, 1, users))
+        joined = JoinedTails(tuple(tails), tuple(level.options for level in self.levels))
+        return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users, joined)
 
     def simulate(self, held: Integers, users: int, rng: np.random.Generator) -> Estimate:
         """The estimate where ``held`` users hold each value, from message counts drawn by their exact law."""

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from shuffledp import argument
 from shuffledp.array import Array, Bools, Floats
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.estimate import NORMAL, Estimate, RowTails, Tails
+from shuffledp.mechanisms.parts.count_tails import CountTails
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.user_values import UserValues
 from shuffledp.sampling import rounding
@@ -89,6 +90,14 @@ class PairReading(Reading):
         """
         counts, sums = estimate.value
         return np.asarray(np.clip(sums / np.maximum(counts, 1.0), -1.0, 1.0))
+
+    @abstractmethod
+    def count_tails(self, users: int) -> CountTails:
+        """The law of the error of a key's count."""
+
+    def tails(self, users: int) -> Tails:
+        """Those of counts and of value sums."""
+        return RowTails((self.count_tails(users), NORMAL))
 
     @abstractmethod
     def covariance(self, sums: Floats) -> Floats:

@@ -14,6 +14,7 @@ from shuffledp import argument
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.asked import Asked
+from shuffledp.mechanisms.parts.count_tails import PoissonTails
 from shuffledp.mechanisms.parts.crowd import SharedNoise
 from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading, SomeReading, TreeReading
 from shuffledp.mechanisms.parts.sway import Sway
@@ -183,7 +184,7 @@ class CountedAmongPoisson(SimulatedReading, TreeReading):
     def finish(self, total: Array, users: int) -> Estimate:
         noise = float(self.dummies.of_each_kind(users))
         value = np.asarray(total, dtype=np.float64) - noise
-        return Estimate(value, np.full(self.tree.nodes, noise), users)
+        return Estimate(value, np.full(self.tree.nodes, noise), users, PoissonTails(noise))
 
     @property
     def counted(self) -> int | None:
@@ -225,7 +226,8 @@ class SomeAmongPoisson(SomeReading):
 
     def finish(self, total: Array, users: int) -> Estimate:
         noise = self._noise(users)
-        return Estimate(np.asarray(total, dtype=np.float64) - noise, np.full(len(self.asked), noise), users)
+        value = np.asarray(total, dtype=np.float64) - noise
+        return Estimate(value, np.full(len(self.asked), noise), users, PoissonTails(noise))
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         return self.whole.sways(messages)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from shuffledp.array import Array, Floats
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.estimate import NORMAL, Estimate
+from shuffledp.mechanisms.parts.count_tails import CountTails
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import UserValues
@@ -118,7 +119,8 @@ class Query:
             spread = found.variance * answers
             return Estimate(value, (spread / share + (1 / share - 1) * self._own(found, squares)) / users, users)
         own = np.clip(value, 0.0, users) if self.is_count else np.full(self.shape, users * self._most**2)
-        return Estimate(value, found.variance * scale**2 + (1 / share - 1) * own, users)
+        tails = found.tails.thinned(share, answers, users) if isinstance(found.tails, CountTails) else NORMAL
+        return Estimate(value, found.variance * scale**2 + (1 / share - 1) * own, users, tails)
 
     def _own(self, found: Estimate, squares: Floats | None) -> Floats:
         """The mean of m² over users who answered, as far as the mean ``squares`` of what their messages add tell it.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.array import Array, Bytes, Floats, Integers
-from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.estimate import NORMAL, Estimate, JoinedTails
 from shuffledp.mechanisms.parts.query import Query, QueryColumn
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
@@ -125,7 +125,9 @@ class QuerySetReading(Reading):
             found.append(query.finish(total[start + 1 : stop], int(total[start]), users))
             start = stop
         value = np.concatenate([estimate.value.reshape(-1) for estimate in found])
-        return Estimate(value, np.concatenate([estimate.variance.reshape(-1) for estimate in found]), users)
+        variance = np.concatenate([estimate.variance.reshape(-1) for estimate in found])
+        tails = JoinedTails(tuple(one.tails for one in found), tuple(one.value.size for one in found))
+        return Estimate(value, variance, users, tails)
 
     def sways(self, messages: float) -> Sequence[Sway] | None:
         """A liar answers the query whose estimate is to be moved; whoever answers another one adds nothing to it."""
@@ -140,10 +142,11 @@ class QuerySetReading(Reading):
     def apart(self, estimate: Estimate) -> list[Estimate]:
         """The estimate of each query, in the shape that its own reading gives."""
         start, result = 0, []
-        for query in self.queries:
+        tails = estimate.tails.parts if isinstance(estimate.tails, JoinedTails) else (NORMAL,) * len(self.queries)
+        for query, own in zip(self.queries, tails, strict=True):
             part, shape = slice(start, start + math.prod(query.shape)), query.shape
             value, variance = estimate.value[part].reshape(shape), estimate.variance[part].reshape(shape)
-            result.append(Estimate(value, variance, estimate.users))
+            result.append(Estimate(value, variance, estimate.users, own))
             start = part.stop
         return result
 

@@ -100,8 +100,7 @@ class PickedReading(Reading):
         return self.whole.accumulate(messages)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        found, places = self.whole.finish(total, users), self.asked.options
-        return Estimate(found.value[places], found.variance[places], users, found.tails)
+        return self.whole.finish(total, users).some(self.asked.options)
 
     def truth(self, values: Array) -> Floats:
         return self.whole.truth(values)[self.asked.options]

@@ -50,7 +50,8 @@ class SignedCounts(SimulatedReading, TreeReading):
         """The estimate of some options, where the counts of all add up to ``every``."""
         value = counts + (users - every) / self.options if self.one_each else counts
         variance = np.full(len(value), self.variance_of_one(users))
-        return Estimate(value, variance, users, CountNoiseTails(self._shape(users), self.noise.rate))
+        tails = CountNoiseTails(self._times(users), self.noise.rate, self.options if self.one_each else None)
+        return Estimate(value, variance, users, tails)
 
     @property
     def counted(self) -> int:
@@ -102,11 +103,6 @@ class SignedCounts(SimulatedReading, TreeReading):
     def kept(self) -> float:
         """What of an option's error is left once all counts together are right."""
         return 1 - 1 / self.options if self.one_each else 1.0
-
-    def _shape(self, users: int) -> float:
-        """The shape of a law of the same fourth moment: a part of every other option's error is in each."""
-        kept, others = self.kept, (self.options - 1) / self.options**4 if self.one_each else 0.0
-        return self._times(users) * kept**2 / (kept**4 + others)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.asked import Asked
+from shuffledp.mechanisms.parts.count_tails import CountTails
 from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading, SomeReading, TreeReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.value_tree import ValueTree
@@ -55,7 +56,20 @@ class SupportReading(SimulatedReading, TreeReading):
         """The estimate from how many messages support each option."""
         s, r = self.own, self.other
         value = (np.asarray(supports, dtype=np.float64) - users * float(r + self.dummy_mean)) / float(s - r)
-        return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users)
+        return Estimate(value, self.variance_of_counts(np.clip(value, 0.0, users), users), users, self.tails(users))
+
+    def tails(self, users: int) -> CountTails:
+        """The support of an option is a sum over users of two kinds, and of their dummies: a whole number."""
+        s, r, gap = self.own, self.other, float(self.own - self.other)
+        spread = [float(p * (1 - p) + self.dummy_variance) / gap**2 for p in (s, r)]
+        third = [float(p * (1 - p) * (1 - 2 * p) + self.dummy_third) / gap**3 for p in (s, r)]
+        start = -users * float(r + self.dummy_mean) / gap
+        return CountTails.of_users(users, spread, third, 1 / abs(gap), start)
+
+    @property
+    def dummy_third(self) -> Fraction:
+        """The third cumulant of how many of a user's dummies support an option."""
+        return Fraction(0)
 
     @property
     def counted(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.count_tails import PoissonTails
 from shuffledp.mechanisms.parts.poisson_dummy import PoissonDummies
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
@@ -34,7 +35,8 @@ class CountedInTables(Reading):
 
     def finish(self, total: Array, users: int) -> Estimate:
         noise = float(self.dummies.of_each_kind(users))
-        return Estimate(np.asarray(total, dtype=np.float64) - noise, np.full(self._kinds, noise), users)
+        value = np.asarray(total, dtype=np.float64) - noise
+        return Estimate(value, np.full(self._kinds, noise), users, PoissonTails(noise))
 
     def truth(self, values: Array) -> Floats:
         return np.bincount(self.places(values).reshape(-1), minlength=self._kinds).astype(np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.count_tails import CountTails, Cumulant
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.unit_table import UnitTable
@@ -50,7 +51,15 @@ class TableReading(SimulatedReading):
         by_fit, by_squares = fitted @ self._variances, self.by_squares(counted)
         chance = np.square(self._estimator**2 - self._estimator) @ (fitted @ self._chances)
         trust = by_fit**2 / np.maximum(by_fit**2 + chance / FIT_ERROR**2, TINY)
-        return Estimate(value, trust * np.maximum(by_squares, 0.0) + (1 - trust) * by_fit, users)
+        variance = trust * np.maximum(by_squares, 0.0) + (1 - trust) * by_fit
+        return Estimate(value, variance, users, self._tails(variance, fitted))
+
+    def _tails(self, variance: Floats, fitted: Floats) -> CountTails:
+        """Those of each count where the others' proportions are as ``fitted``, and its own is another."""
+        spread, third = (Cumulant.among(added, fitted) for added in (self._variances, self._thirds))
+        slope = np.asarray(spread.slope)
+        own = Cumulant(tuple((variance - slope * fitted).tolist()), spread.slope)
+        return CountTails(own, third)
 
     def by_squares(self, counted: Floats) -> Floats:
         """The variance, unbiased: of a user whose message adds X to a count that she is in or not it is E[X² − X]."""
@@ -113,3 +122,9 @@ class TableReading(SimulatedReading):
         """Variance of each component (column) that one user of each input (row) adds."""
         chances = self._chances
         return np.asarray(chances @ (self._estimator**2).T - (chances @ self._estimator.T) ** 2)
+
+    @cached_property
+    def _thirds(self) -> Floats:
+        """Third cumulant of each component (column) that one user of each input (row) adds."""
+        first, second, third = (self._chances @ (self._estimator**power).T for power in (1, 2, 3))
+        return np.asarray(third - 3 * first * second + 2 * first**3)

@@ -14,7 +14,8 @@ import numpy as np
 from shuffledp import argument
 from shuffledp.array import Array, Floats
 from shuffledp.errors import NotApplicable
-from shuffledp.mechanisms.estimate import NORMAL, Estimate, Tails
+from shuffledp.mechanisms.estimate import Estimate, JoinedTails, Tails
+from shuffledp.mechanisms.mean.split_and_mix import RoundedSumTails, most_rounding
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
 from shuffledp.mechanisms.parts.mixed_loss import MixedLoss, SplitSums
@@ -29,7 +30,7 @@ from shuffledp.mechanisms.parts.modular_share import (
     designed_messages,
     least_modulus,
 )
-from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails
+from shuffledp.mechanisms.parts.noise_tails import CountNoiseTails, SkellamTails
 from shuffledp.mechanisms.parts.own_noise_law import OwnNoiseLaw
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
@@ -59,6 +60,8 @@ MOST_LEVELS = rounding.MOST_STEPS // 2
 LEAST_SCALE, MOST_SCALE = 1e-3, 1e9
 ROUNDING_SHARE, NORM_SHARE = 0.01, 0.005
 """A design's grid is so fine that rounding adds about this to the variance, and to the length of a vector."""
+FAINT = 0.1
+"""Rounding whose variance is at most this part of the noise's changes no interval by more than 5%."""
 MOST_OF_ONE = 1 << 20
 """The largest variance of one user's Skellam noise: a Poisson number takes work in proportion to its mean."""
 FINE = 1 << 15
@@ -75,6 +78,8 @@ class NoisySumsReading(Reading):
     levels: int
     noise: SharedVectorNoise
     shares: ModularShares
+    in_ball: bool = False
+    """Whether vectors have a length of at most 1."""
 
     def accumulate(self, messages: Array) -> Array:
         """For each coordinate the sum of each digit of its shares."""
@@ -85,19 +90,44 @@ class NoisySumsReading(Reading):
         return np.stack(sums, axis=1).astype(np.int64)
 
     def finish(self, total: Array, users: int) -> Estimate:
-        """The mean, and its variance; the rounding is counted at its most, a quarter of a step squared each."""
+        """The mean, and its variance; the rounding is counted at the most that users of this mean can have."""
         demand_room(WHO, users, self.shares.modulus, self.wrap_chance(users))
         most = users * self.levels
         steps = np.array([self.shares.centred(sums, -most, most) for sums in np.asarray(total)], dtype=np.float64)
-        noise, spread = self.noise.variance(), self.noise.variance() + 0.25
-        variance = np.full(self.dimension, spread / self.levels**2 / users)
-        return Estimate(steps / users / self.levels, variance, users, self._tails(users * (spread / noise) ** 2))
+        mean = steps / users / self.levels
+        rounded = self.most_rounded(mean, users)
+        variance = (self.noise.variance() + rounded) / self.levels**2 / users
+        return Estimate(mean, variance, users, self._tails(mean, users))
 
-    def _tails(self, users: float) -> Tails:
-        """Skellam noise is nearly normal; rounding makes Laplace noise more so."""
-        if not isinstance(self.noise, LaplaceShares):
-            return NORMAL
-        return CountNoiseTails(users / self.noise.honest, 1 / float(self.noise.scale))
+    def most_rounded(self, mean: Floats, users: int) -> Floats:
+        """The largest mean variance of rounding that users with this mean can have, per coordinate, in steps squared.
+
+        For numbers from −1 to 1 see ``most_rounding``. In a ball the mean square of a coordinate is at most what the
+        squares of the other means leave of 1; rounding adds at most √w − w where w, in steps squared, is below ¼.
+        """
+        ends = np.array([most_rounding(self.levels * (1 + one), 2 * self.levels) for one in mean.tolist()])
+        return np.asarray(np.minimum(ends, self._left_by_others(mean, users)))
+
+    def _left_by_others(self, mean: Floats, users: int) -> Floats:
+        """What the other coordinates' means leave of it."""
+        if not self.in_ball:
+            return np.full(self.dimension, 0.25)
+        # The square of an estimate is too large by its variance.
+        squares = np.clip(mean**2 - self.noise.variance() / self.levels**2 / users, 0.0, 1.0)
+        left = np.clip(1 - (squares.sum() - squares), 0.0, 1.0) * self.levels**2
+        root = np.sqrt(np.minimum(left, 0.25))
+        return np.asarray(root - root**2)
+
+    def _tails(self, mean: Floats, users: int) -> Tails:
+        """Each coordinate is rounded by itself, where that counts."""
+        own: Tails = SkellamTails(users * self.noise.variance())
+        if isinstance(self.noise, LaplaceShares):
+            own = CountNoiseTails(users / self.noise.honest, 1 / float(self.noise.scale))
+        if FAINT * self.noise.variance() >= 0.25:
+            return own
+        grid = (self.noise.variance(), 2 * self.levels, -1.0, 1 / self.levels)
+        parts = tuple(RoundedSumTails(own, *grid, most) for most in self._left_by_others(mean, users).tolist())
+        return JoinedTails(parts, (1,) * self.dimension)
 
     def truth(self, values: Array) -> Floats:
         return np.asarray(values.mean(axis=0))
@@ -211,7 +241,7 @@ class SplitAndMixVector(Mechanism, HasOwnLoss):
     @cached_property
     def reading(self) -> NoisySumsReading:
         shares = ModularShares(self.modulus, self.messages)
-        return NoisySumsReading(self.dimension, self.levels, self._shared, shares)
+        return NoisySumsReading(self.dimension, self.levels, self._shared, shares, self.shape == BALL)
 
     @property
     def _shared(self) -> SharedVectorNoise:
