@@ -46,8 +46,10 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def ledger(original: Path, tmp_path: Path) -> Ledger:
+def ledger(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     """A copy, at a place where nobody has seen it."""
+    # A machine of its own, which has not seen the copies of other tests go on.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return Ledger(shutil.copy(original, tmp_path / "ledger.sqlite"))
 
 
