@@ -103,7 +103,9 @@ class CapReport:
         across = (1 - along) / (d - 1)
         scale = 1 / (float(1 - region.uniform_share) * self.cap.moments[0])
         noise = (NOISE_VARIANCE + ROUNDING_VARIANCE) * self.step**2
-        return LatticeReading(d, self.step, scale, across + noise, along - across, self.wire.largest)
+        return LatticeReading(
+            d, self.step, scale, across + noise, along - across, cubes_of(self.cap), self.wire.largest
+        )
 
     def randomize(self, uniform_share: Fraction, values: Floats, source: RandomSource) -> Array:
         """Messages of checked vectors."""
@@ -134,6 +136,17 @@ class CapLaw(RegionLaw):
     @cached_property
     def _triples(self) -> Others | None:
         return others_of_caps(self.report.cap, self.region.uniform_share, self.report.realisation_error)
+
+
+def cubes_of(cap: Cap) -> tuple[float, float]:
+    """p and q of E[V_j³] = m·(p·x_j + q·x_j³), m the mean of V along x.
+
+    V is t along x and √(1 − t²) in a uniform direction across: E[V_j³] = x³·E[t³] + 3x(1 − x²)·E[t(1 − t²)]/(d − 1).
+    In the cap that begins at h, E[t(1 − t²)] = E[t]·(1 − h²)(d − 1)/(d + 1). Points of the whole sphere add nothing.
+    """
+    d, rest = cap.dimension, 1 - cap.height**2
+    first = 3 * rest / (d + 1)
+    return first, 1 - rest * (d - 1) / (d + 1) - first
 
 
 def checked_dimension(who: str, dimension: int) -> int:

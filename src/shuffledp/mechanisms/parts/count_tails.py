@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.array import Array, Floats
+from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import NORMAL, Tails
 
 SMOOTH = 10.0
@@ -24,17 +24,24 @@ HALVINGS = 36
 SKEWNESS_STEPS = 4
 """A limit's skewness is that of the limit before: each step takes the difference down to some percent of it."""
 TINY = 1e-300
+LEAST_DEVIATION = 1e-6
+"""In steps: a law of a smaller deviation is one step, and its skewness is lost in rounding."""
+MOST_STEPS_OF_A_USER = 2
+"""Between the least and the largest of what one independent part, a user's message, adds to an estimate of steps."""
 
 
 @dataclass(frozen=True)
 class Cumulant:
     """A cumulant of the error of a count's estimate: ``empty`` where nobody is counted, ``slope`` more a user.
 
-    A number each, or one for each component.
+    A number each, or one for each component. ``square`` and ``cube`` of the count are added, where every user may be
+    counted in part.
     """
 
     empty: float | tuple[float, ...]
     slope: float | tuple[float, ...] = 0.0
+    square: float = 0.0
+    cube: float = 0.0
 
     @classmethod
     def among(cls, added: Floats, held: Floats) -> Cumulant:
@@ -45,13 +52,20 @@ class Cumulant:
 
     def at(self, counts: float | Floats) -> Floats:
         """That of these counts."""
-        return np.asarray(np.asarray(self.empty) + np.asarray(self.slope) * counts, dtype=np.float64)
+        more = np.asarray(self.slope) + (self.square + self.cube * counts) * counts
+        return np.asarray(np.asarray(self.empty) + more * counts, dtype=np.float64)
 
     def some(self, places: Any) -> Cumulant:
-        return Cumulant(*(_picked(numbers, places) for numbers in (self.empty, self.slope)))
+        return Cumulant(_picked(self.empty, places), _picked(self.slope, places), self.square, self.cube)
+
+    def straight(self, users: float) -> Cumulant:
+        """The one that has the same ends, where each of the users is counted or not."""
+        ends = self.at(0.0), self.at(float(users))
+        return Cumulant(plain(ends[0]), plain((ends[1] - ends[0]) / users))
 
 
-def _plain(numbers: Any) -> float | tuple[float, ...]:
+def plain(numbers: Any) -> float | tuple[float, ...]:
+    """A number, or one for each component, as a cumulant has them."""
     return float(numbers) if np.ndim(numbers) == 0 else tuple(np.asarray(numbers).tolist())
 
 
@@ -64,7 +78,7 @@ def sampled_tails(users: int, flip: float, share: float) -> CountTails:
 
 
 def _picked(numbers: float | tuple[float, ...], places: Any) -> float | tuple[float, ...]:
-    return tuple(np.asarray(numbers)[places].tolist()) if isinstance(numbers, tuple) else numbers
+    return plain(np.asarray(numbers)[places]) if isinstance(numbers, tuple) else numbers
 
 
 @dataclass(frozen=True)
@@ -73,16 +87,19 @@ class CountTails(Tails):
 
     Theorem: [Wilson 1927]: the interval holds every count whose own law would not be surprised by the estimate; with
     the skewness of that law, [Bartlett 1953] and [Cornish and Fisher 1938].
-    Requires: variance and third cumulant are affine in the count, as where users are of two kinds.
+    Requires: variance and third cumulant are affine in the count, as where users are of two kinds, or a concave square
+    and a cube.
 
     ``step``: the estimate is ``start`` plus a multiple of it; 0 where it is not a multiple of anything. Where steps are
     large for the law, each count accepts the fewest of them that have at least the confidence asked for together.
+    ``least``: the variance is no less than this, where that was estimated with the count; affine.
     """
 
     variance: Cumulant
     third: Cumulant = Cumulant(0.0)
     step: float = 0.0
-    start: float = 0.0
+    start: float | tuple[float, ...] = 0.0
+    least: Cumulant | None = None
 
     @classmethod
     def of_users(
@@ -107,8 +124,9 @@ class CountTails(Tails):
             square, cube = (v + mean**2) / share, (t + 3 * mean * v + mean**3) / share**2
             spread.append(square - mean**2)
             third.append(cube - 3 * mean * square + 2 * mean**3)
-        variance, cubes = (Cumulant(_plain(users * other), _plain(own - other)) for own, other in (spread, third))
-        return CountTails(variance, cubes)
+        variance, cubes = (Cumulant(plain(users * other), plain(own - other)) for own, other in (spread, third))
+        least = None if self.least is None else CountTails(self.least).thinned(share, answers, users).variance
+        return CountTails(variance, cubes, least=least)
 
     def reach(self, confidence: float) -> float:
         return NORMAL.reach(confidence)
@@ -122,23 +140,47 @@ class CountTails(Tails):
         if np.ndim(shift) or scale != -1.0:
             return NORMAL
         users = float(shift)
-        ends = self.variance.at(users), -self.third.at(users)
-        variance = Cumulant(_plain(ends[0]), _plain(-np.asarray(self.variance.slope)))
-        third = Cumulant(_plain(ends[1]), self.third.slope)
-        return CountTails(variance, third, self.step, users - self.start)
+        variance, least = (None if one is None else _turned(one, users, 1) for one in (self.variance, self.least))
+        assert variance is not None
+        start = plain(users - np.asarray(self.start))
+        return CountTails(variance, _turned(self.third, users, -1), self.step, start, least)
 
-    def some(self, places: Any) -> Tails:
-        return CountTails(self.variance.some(places), self.third.some(places), self.step, self.start)
+    def some(self, places: Any) -> CountTails:
+        least = None if self.least is None else self.least.some(places)
+        start = _picked(self.start, places)
+        return CountTails(self.variance.some(places), self.third.some(places), self.step, start, least)
 
     def limits(self, value: Floats, variance: Floats, users: int, confidence: float) -> tuple[Floats, Floats]:
         del variance
-        if self.step > 0.0 and self.deviation(users) < SMOOTH * self.step:
+        rough = self.deviation(users) < SMOOTH * self.step
+        if rough.ndim == 0 and rough:
             return _lattice_law(self, users, confidence).limits(value)
-        return self._limit(value, users, confidence, -1), self._limit(value, users, confidence, 1)
+        low, high = self._limit(value, users, confidence, -1), self._limit(value, users, confidence, 1)
+        if rough.any():
+            places = np.flatnonzero(rough)
+            first, same = self._alike(value, places)
+            law = LatticeLaw(self.some(places[first]), users, confidence)
+            for ends, found in zip((low, high), law.accepting(value[places[first]]), strict=True):
+                ends[places] = found[same]
+        return low, high
 
-    def deviation(self, users: int) -> float:
+    def _alike(self, value: Floats, places: Integers) -> tuple[Integers, Integers]:
+        """One of each kind of the components in these places with the same law and estimate, and each one's kind."""
+        numbers = [self.variance.empty, self.variance.slope, self.third.empty, self.third.slope, self.start]
+        numbers += [] if self.least is None else [self.least.empty, self.least.slope]
+        told = [value[places], *(np.asarray(each)[places] for each in numbers if isinstance(each, tuple))]
+        _, first, same = np.unique(np.stack(told, axis=1), axis=0, return_index=True, return_inverse=True)
+        return first, same.reshape(-1)
+
+    def variance_at(self, counts: float | Floats) -> Floats:
+        """That of the estimates of these counts."""
+        own = self.variance.at(counts)
+        return own if self.least is None else np.maximum(own, self.least.at(counts))
+
+    def deviation(self, users: int) -> Floats:
         """The standard error of the count that has the largest."""
-        return math.sqrt(max(0.0, *(float(self.variance.at(count).max()) for count in (0.0, users))))
+        ends = [self.variance_at(count) for count in (0.0, users / 2, users)]
+        return np.asarray(np.sqrt(np.maximum(np.max(ends, axis=0), 0.0)))
 
     def _limit(self, value: Floats, users: int, confidence: float, side: int) -> Floats:
         """The count θ whose law has ``value`` at the end: θ − side·z·σ(θ) + κ₃(θ)/σ²(θ)·(z² − 1)/6 = value."""
@@ -146,21 +188,36 @@ class CountTails(Tails):
         found = self._wilson(value, users, z, side)
         for _ in range(SKEWNESS_STEPS):
             inside = np.clip(found, 0.0, users)
-            deviation = np.sqrt(np.maximum(self.variance.at(inside), TINY))
+            variance = np.maximum(self.variance_at(inside), TINY)
             # Beyond a skewness of 3/z the expansion turns back.
-            skewness = np.clip(self.third.at(inside) / deviation**3, -3 / z, 3 / z)
-            found = self._wilson(value - skewness * deviation * (z**2 - 1) / 6, users, z, side)
+            most = 3 / z * np.sqrt(variance)
+            lean = np.clip(self.third.at(inside) / variance, -most, most)
+            found = self._wilson(value - lean * (z**2 - 1) / 6, users, z, side)
         return found
 
     def _wilson(self, value: Floats, users: int, z: float, side: int) -> Floats:
-        """The count θ with θ − side·z·σ(θ) = value; outside of 0 to ``users`` the error is that of the nearest."""
-        none, all_of_them = (z * np.sqrt(np.maximum(self.variance.at(ends), 0.0)) for ends in (0.0, users))
-        # With θ = v + d: d² − z²·slope·d − z²·V(v) = 0.
-        half = z**2 * np.asarray(self.variance.slope) / 2
-        root = np.sqrt(np.maximum(half**2 + z**2 * self.variance.at(value), 0.0))
-        found = value + half + side * root
-        found = np.where(value <= -side * none, value + side * none, found)
-        return np.where(value >= users - side * all_of_them, value + side * all_of_them, found)
+        """The count θ with θ − side·z·σ(θ) = value, or the farther of two."""
+        found = _wilson(self.variance, value, users, z, side)
+        if self.least is None:
+            return found
+        return (np.minimum if side < 0 else np.maximum)(found, _wilson(self.least, value, users, z, side))
+
+
+def _turned(cumulant: Cumulant, users: float, sign: int) -> Cumulant:
+    """That of the count of all the other users; an affine one."""
+    return Cumulant(plain(sign * cumulant.at(users)), plain(-sign * np.asarray(cumulant.slope)))
+
+
+def _wilson(variance: Cumulant, value: Floats, users: int, z: float, side: int) -> Floats:
+    """The count θ with θ − side·z·σ(θ) = value; outside of 0 to ``users`` the error is that of the nearest."""
+    none, all_of_them = (z * np.sqrt(np.maximum(variance.at(ends), 0.0)) for ends in (0.0, users))
+    # With θ = v + d and V(v + d) = V(v) + V'(v)·d + q·d²: (1 − z²·q)·d² − z²·V'(v)·d − z²·V(v) = 0.
+    half = z**2 * (np.asarray(variance.slope) / 2 + variance.square * value)
+    whole = 1 - z**2 * variance.square
+    inside = half**2 + whole * z**2 * variance.at(value)
+    found = value + np.where(inside >= 0, half + side * np.sqrt(np.maximum(inside, 0.0)), 0.0) / whole
+    found = np.where(value <= -side * none, value + side * none, found)
+    return np.where(value >= users - side * all_of_them, value + side * all_of_them, found)
 
 
 @dataclass(frozen=True)
@@ -175,25 +232,30 @@ class LatticeLaw:
 
     def limits(self, value: Floats) -> tuple[Floats, Floats]:
         """The counts that accept each estimate."""
-        seen, places = np.unique(np.rint((value - self.tails.start) / self.tails.step), return_inverse=True)
+        start, step = np.asarray(self.tails.start), self.tails.step
+        seen, places = np.unique(np.rint((value - start) / step), return_inverse=True)
         missing = np.array([one for one in seen.tolist() if one not in self.known])
         if len(missing):
-            self.known.update(zip(missing.tolist(), zip(*self._limits(missing), strict=True), strict=True))
+            low, high = self.accepting(start + step * missing)
+            self.known.update(zip(missing.tolist(), zip(low.tolist(), high.tolist(), strict=True), strict=True))
         low, high = np.array([self.known[one] for one in seen.tolist()]).T
         return low[places].reshape(value.shape), high[places].reshape(value.shape)
 
-    def _limits(self, steps: Floats) -> tuple[list[float], list[float]]:
-        value = self.tails.start + self.tails.step * steps
+    def accepting(self, value: Floats) -> tuple[Floats, Floats]:
+        """The least and the largest count that accept each of these steps; one of each law, where there are several."""
         far = 2 * (NORMAL.reach(self.confidence) + 3) * self.tails.deviation(self.users) + 2 * self.tails.step
         low = _crossing(lambda counts: self.edges(counts)[1] > value, value - far, value + far)
         high = _crossing(lambda counts: self.edges(counts)[0] > value, value - far, value + far)
-        return low.tolist(), high.tolist()
+        return low, high
 
     def edges(self, counts: Floats) -> tuple[Floats, Floats]:
         """Half a step below the least accepted estimate, and half a step above the largest."""
-        inside, step, start = np.clip(counts, 0.0, self.users), self.tails.step, self.tails.start
-        deviation = np.sqrt(np.maximum(self.tails.variance.at(inside), TINY))
-        skewness = self.tails.third.at(inside) / deviation**3
+        inside, step, start = np.clip(counts, 0.0, self.users), self.tails.step, np.asarray(self.tails.start)
+        variance = np.maximum(self.tails.variance_at(inside), (LEAST_DEVIATION * step) ** 2)
+        deviation = np.sqrt(variance)
+        # What is within R of each other has a third cumulant of at most R times the variance.
+        far = MOST_STEPS_OF_A_USER * step
+        skewness = np.clip(self.tails.third.at(inside) / variance, -far, far) / deviation
 
         def below(number: Array) -> Floats:
             """The probability of all steps up to half a step below this one."""

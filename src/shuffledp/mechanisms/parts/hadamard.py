@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.asked import Asked
+from shuffledp.mechanisms.parts.count_tails import CountTails, Cumulant
 from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading, SomeReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.sampling.asked_support import BITS_AT_ONCE, digits_of, supports
@@ -87,9 +88,26 @@ class HadamardReading(SimulatedReading):
 
     def from_signs(self, signs: Array, in_block: Array, users: int) -> Estimate:
         """The estimate of some options from the sum of their messages' signs, and how many their blocks have."""
-        signal = 1 - float(self.uniform_share)
-        value = np.asarray(signs / signal)
-        return Estimate(value, in_block / signal**2 - np.clip(value, 0.0, users), users)
+        value, tails = np.asarray(signs / float(1 - self.uniform_share)), self.tails(in_block, users)
+        return Estimate(value, tails.variance_at(np.clip(value, 0.0, users)), users, tails)
+
+    def tails(self, in_block: Array, users: int) -> CountTails:
+        """Of options whose blocks have so many messages, which tell how many users hold an option of the block.
+
+        That is no less than how many hold the option itself, and no more than all: what few messages say by chance is
+        not believed beyond that. An even number of messages has an even sum of signs, an odd number an odd one.
+        """
+        gamma, elsewhere = self.uniform_share, self.uniform_share / self.columns.blocks
+        signal, inside = float(1 - gamma), 1 - gamma + elsewhere
+        here = np.minimum(in_block, users * float(inside))
+        own_third = float((1 - 3 * inside + 2 * (1 - gamma) ** 2) / (1 - gamma) ** 2)
+        return CountTails(
+            Cumulant(tuple((here / signal**2).tolist()), -1.0),
+            Cumulant(0.0, own_third),
+            2 / signal,
+            tuple((-in_block / signal).tolist()),
+            Cumulant(users * float(elsewhere) / signal**2, float(gamma / (1 - gamma))),
+        )
 
     @property
     def counted(self) -> int:

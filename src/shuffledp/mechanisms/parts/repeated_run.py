@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -54,7 +54,7 @@ class RepeatedReading(Reading):
 
     def finish(self, total: Array, users: int) -> Estimate:
         estimate = self.single.finish(total, users * self.runs)
-        return Estimate(estimate.value, estimate.variance, users)
+        return replace(estimate, users=users)
 
     def sways(self, messages: float) -> Sequence[Sway] | None:
         """A mean over runs that are all alike is what one of them is."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.estimate import Estimate
+from shuffledp.mechanisms.parts.mean_tails import MeanTails
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
@@ -31,12 +32,28 @@ class SignReading(Reading):
     def finish(self, total: Array, users: int) -> Estimate:
         """The mean, from the sum of the signs; its variance taken as if all users held the mean, which is no less."""
         value = np.asarray(total, dtype=np.float64) * (self.scale / users)
-        return Estimate(value, (self.second_moment - np.clip(value, -1.0, 1.0) ** 2) / users, users)
+        variance = (self.second_moment - np.clip(value, -1.0, 1.0) ** 2) / users
+        return Estimate(value, variance, users, self.tails(users))
+
+    def tails(self, users: int) -> MeanTails:
+        """A message adds the scale, the same less, or nothing: its mean cube is scale² times its mean.
+
+        Where all messages have a sign, one that is turned round moves the sum by 2.
+        """
+        third_slope, step = self.scale**2 - 3 * self.second_moment, self.scale / users
+        steps = (step, 0.0) if self.has_zeros else (2 * step, -self.scale)
+        return MeanTails.of_messages(users, self.second_moment, -1.0, third_slope, *steps)
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether some messages say nothing of a coordinate."""
+        return self.dimension > 1
 
     def of_ends(self, estimate: Estimate) -> Estimate:
         """Every value's square is 1, and not that of the mean; whoever of the users answered."""
         own = (1 - np.clip(estimate.value, -1.0, 1.0) ** 2) / estimate.users
-        return replace(estimate, variance=np.maximum(estimate.variance - own, 0.0))
+        tails = estimate.tails.of_ends() if isinstance(estimate.tails, MeanTails) else estimate.tails
+        return replace(estimate, variance=np.maximum(estimate.variance - own, 0.0), tails=tails)
 
     def mean_square(self, total: Array, users: int) -> Floats | None:
         return np.full(self.dimension, self.second_moment)
@@ -55,6 +72,10 @@ class SignReading(Reading):
 @dataclass(frozen=True)
 class SignRow(SignReading):
     """A message is a row of packed bits, 1 for +."""
+
+    @property
+    def has_zeros(self) -> bool:
+        return False
 
     def accumulate(self, messages: Array) -> Array:
         """The sum of the signs of each coordinate."""

@@ -17,6 +17,7 @@ from shuffledp import argument
 from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.bit_response import informative_epsilon
+from shuffledp.mechanisms.parts.mean_tails import MeanTails
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.user_values import UserValues, reals
@@ -121,8 +122,8 @@ class LatticeReading(Reading):
     """A message is a vector V/step of whole numbers; ``scale`` times V has the user's vector as its mean.
 
     ``step`` is what one whole number stands for, a power of two; ``scale`` is 1/E⟨V, x⟩ for a unit vector x;
-    E[V_j²] = ``across`` + ``along``·x_j², all rounding and noise of the message included. No coordinate of a message
-    is above ``largest`` in size.
+    E[V_j²] = ``across`` + ``along``·x_j², all rounding and noise of the message included, and E[V_j³] is 1/scale times
+    p·x_j + q·x_j³, p and q the ``cubes``. No coordinate of a message is above ``largest`` in size.
     """
 
     dimension: int
@@ -130,6 +131,7 @@ class LatticeReading(Reading):
     scale: float
     across: float
     along: float
+    cubes: tuple[float, float]
     largest: int
 
     @property
@@ -148,10 +150,25 @@ class LatticeReading(Reading):
         return total
 
     def finish(self, total: Array, users: int) -> Estimate:
-        """The mean; its variance from the squares, as if all users held the mean, which is no less."""
+        """The mean; its variance from the squares, as if all users held the mean, which is no less.
+
+        Of users who differ, or hold the middle and send one direction or the opposite, the messages are the same.
+        """
         factor = self.step * self.scale
         value, square = np.asarray(total[0]) * (factor / users), np.asarray(total[1]) * (factor**2 / users)
-        return Estimate(value, (square - np.clip(value, -1.0, 1.0) ** 2) / users, users)
+        tails = self.tails(square, users)
+        return Estimate(value, tails.variance_of(np.clip(value, -1.0, 1.0)), users, tails)
+
+    def tails(self, square: Floats, users: int) -> MeanTails:
+        """Where the messages have these mean squares.
+
+        They tell the mean u² of the users' directions, from 0 to 1, and no less than x² where x is the mean.
+        """
+        alone, told = self.scale**2 * self.across, self.scale**2 * self.along
+        directions = np.clip((square - alone) / told, 0.0, 1.0) if told else np.zeros_like(square)
+        square, (first, third) = alone + told * directions, self.cubes
+        slope = self.scale**2 * (first + third * directions) - 3 * square
+        return MeanTails.of_messages(users, square, -1.0, slope).at_least(alone, min(told - 1.0, 0.0))
 
     def mean_square(self, total: Array, users: int) -> Floats | None:
         return np.asarray(total[1]) * ((self.step * self.scale) ** 2 / users)

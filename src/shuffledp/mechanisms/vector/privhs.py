@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shuffledp.array import Array, Floats
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.cap_report import cubes_of
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reference_report import COORDINATE_BYTES, ReferenceReport, heights
 from shuffledp.mechanisms.parts.unit_ball import LatticeReading, LatticeWire, UnitBall, checked_settings
@@ -105,8 +106,9 @@ class PrivHS(Mechanism):
     @cached_property
     def reading(self) -> LatticeReading:
         """E|⟨V, x⟩| is the mean height of the upper half of the sphere."""
-        scale = 1 / (float(1 - self.region.uniform_share) * Cap(self.dimension, 0.0).moments[0])
-        return LatticeReading(self.dimension, STEP, scale, 1 / self.dimension, 0.0, self.wire.largest)
+        half = Cap(self.dimension, 0.0)
+        scale = 1 / (float(1 - self.region.uniform_share) * half.moments[0])
+        return LatticeReading(self.dimension, STEP, scale, 1 / self.dimension, 0.0, cubes_of(half), self.wire.largest)
 
     @cached_property
     def reference(self) -> HalfSpaceReport:

@@ -138,12 +138,16 @@ class PrivUnitG(Mechanism):
 
     @cached_property
     def reading(self) -> LatticeReading:
-        """E[N | N ≥ h] = φ(h)/q and E[N² | N ≥ h] = 1 + h·φ(h)/q."""
+        """E[N | N ≥ h] = φ(h)/q, E[N² | N ≥ h] = 1 + h·φ(h)/q and E[N³ | N ≥ h] = (h² + 2)·φ(h)/q.
+
+        Across x it is normal: E[V_j³] = x³·E[N³] + 3x(1 − x²)·E[N] of what reaches the height.
+        """
         share = math.erfc(self.height / math.sqrt(2)) / 2
         mean_height = math.exp(-(self.height**2) / 2) / math.sqrt(2 * math.pi) / share
         told = float(1 - self.region.uniform_share)
         along = told * self.height * mean_height
-        return LatticeReading(self.dimension, STEP, 1 / (told * mean_height), 1.0, along, self.wire.largest)
+        scale, cubes = 1 / (told * mean_height), (3.0, self.height**2 - 1)
+        return LatticeReading(self.dimension, STEP, scale, 1.0, along, cubes, self.wire.largest)
 
     @cached_property
     def reference(self) -> NormalReport:

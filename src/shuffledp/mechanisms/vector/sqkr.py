@@ -18,6 +18,7 @@ from shuffledp.array import Array, Bytes, Floats
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.mechanism import Mechanism
 from shuffledp.mechanisms.output_table import OutputTable
+from shuffledp.mechanisms.parts.mean_tails import MeanTails
 from shuffledp.mechanisms.parts.own_region import OwnRegion, RegionLaw
 from shuffledp.mechanisms.parts.reading import Reading
 from shuffledp.mechanisms.parts.sway import Sway
@@ -122,7 +123,17 @@ class FrameReading(Reading):
         size = self.written.frame.size
         alone, factor = self.scale**2 * self.signs / size, self._pair_weight * (size - 1) - 1
         squares = np.clip(value, -1.0, 1.0) ** 2 if factor < 0 else np.ones_like(value)
-        return Estimate(value, (alone + factor * squares) / users, users)
+        return Estimate(value, (alone + factor * squares) / users, users, self._tails(alone, factor, users))
+
+    def _tails(self, alone: float, factor: float, users: int) -> MeanTails:
+        """A message adds b signs to a coordinate, of which one that is turned round moves the sum by 2.
+
+        Of one sign the cube is known; of several it depends on all coefficients.
+        """
+        sign, known = self.scale / math.sqrt(self.written.frame.size), self.signs == 1
+        moments = (alone, factor) if factor < 0 else (alone + factor, 0.0)
+        third_slope = -2 * sign**2 if known else None
+        return MeanTails.of_messages(users, *moments, third_slope, 2 * sign / users, -self.signs * sign)
 
     def sways(self, messages: float) -> tuple[Sway, ...]:
         """All b signs those of a coordinate's row of the frame, whose entries are all 1/√N in size."""
