@@ -211,7 +211,7 @@ def test_cubes_of_normal_vectors() -> None:
 
 @pytest.mark.parametrize("mechanism", [sdp.PrivUnitOptimized(8.0, 3), sdp.PrivUnit(8.0, 3)], ids=str)
 def test_vectors_near_an_axis(mechanism: Mechanism) -> None:
-    """400 collections: some 2 messages in 100 are far from the vector, and without any of them hardly an error was seen.
+    """400 collections: some 2 messages in 100 are far from the vector, and without them hardly an error was seen.
 
     v ± 1.96 standard errors covered the first coordinate in 76 and 78%. Below 92% by chance of 1e-7 at the most.
     """

@@ -7,10 +7,11 @@ is skewed: an interval that takes the error from the estimate and is even about 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,8 @@ HALVINGS = 36
 SKEWNESS_STEPS = 4
 """A limit's skewness is that of the limit before: each step takes the difference down to some percent of it."""
 TINY = 1e-300
+Numbers: TypeAlias = "float | array[float]"
+"""One for all components, or one for each: whole histograms have a number for each option."""
 LEAST_DEVIATION = 1e-6
 """In steps: a law of a smaller deviation is one step, and its skewness is lost in rounding."""
 MOST_STEPS_OF_A_USER = 2
@@ -38,8 +41,8 @@ class Cumulant:
     counted in part.
     """
 
-    empty: float | tuple[float, ...]
-    slope: float | tuple[float, ...] = 0.0
+    empty: Numbers
+    slope: Numbers = 0.0
     square: float = 0.0
     cube: float = 0.0
 
@@ -48,7 +51,7 @@ class Cumulant:
         """Where a user of input i adds ``added[i, j]`` to that of count j, and the others of j are as in ``held``."""
         others = held[:, None] * (1 - np.eye(len(held))) + TINY
         other = (others * added).sum(axis=0) / others.sum(axis=0)
-        return cls(tuple((held.sum() * other).tolist()), tuple((np.diag(added) - other).tolist()))
+        return cls(plain(held.sum() * other), plain(np.diag(added) - other))
 
     def at(self, counts: float | Floats) -> Floats:
         """That of these counts."""
@@ -64,9 +67,10 @@ class Cumulant:
         return Cumulant(plain(ends[0]), plain((ends[1] - ends[0]) / users))
 
 
-def plain(numbers: Any) -> float | tuple[float, ...]:
+def plain(numbers: Any) -> Numbers:
     """A number, or one for each component, as a cumulant has them."""
-    return float(numbers) if np.ndim(numbers) == 0 else tuple(np.asarray(numbers).tolist())
+    found = np.asarray(numbers, dtype=np.float64)
+    return float(found) if found.ndim == 0 else array("d", found.tobytes())
 
 
 def sampled_tails(users: int, flip: float, share: float) -> CountTails:
@@ -77,8 +81,8 @@ def sampled_tails(users: int, flip: float, share: float) -> CountTails:
     return alone.thinned(share, 1, users)
 
 
-def _picked(numbers: float | tuple[float, ...], places: Any) -> float | tuple[float, ...]:
-    return plain(np.asarray(numbers)[places]) if isinstance(numbers, tuple) else numbers
+def _picked(numbers: Numbers, places: Any) -> Numbers:
+    return plain(np.asarray(numbers)[places]) if isinstance(numbers, array) else numbers
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class CountTails(Tails):
     variance: Cumulant
     third: Cumulant = Cumulant(0.0)
     step: float = 0.0
-    start: float | tuple[float, ...] = 0.0
+    start: Numbers = 0.0
     least: Cumulant | None = None
 
     @classmethod
@@ -168,7 +172,7 @@ class CountTails(Tails):
         """One of each kind of the components in these places with the same law and estimate, and each one's kind."""
         numbers = [self.variance.empty, self.variance.slope, self.third.empty, self.third.slope, self.start]
         numbers += [] if self.least is None else [self.least.empty, self.least.slope]
-        told = [value[places], *(np.asarray(each)[places] for each in numbers if isinstance(each, tuple))]
+        told = [value[places], *(np.asarray(each)[places] for each in numbers if isinstance(each, array))]
         _, first, same = np.unique(np.stack(told, axis=1), axis=0, return_index=True, return_inverse=True)
         return first, same.reshape(-1)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
 from shuffledp.mechanisms.parts.asked import Asked
-from shuffledp.mechanisms.parts.count_tails import CountTails, Cumulant
+from shuffledp.mechanisms.parts.count_tails import CountTails, Cumulant, plain
 from shuffledp.mechanisms.parts.reading import Reading, SimulatedReading, SomeReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.sampling.asked_support import BITS_AT_ONCE, digits_of, supports
@@ -99,13 +99,15 @@ class HadamardReading(SimulatedReading):
         """
         gamma, elsewhere = self.uniform_share, self.uniform_share / self.columns.blocks
         signal, inside = float(1 - gamma), 1 - gamma + elsewhere
-        here = np.minimum(in_block, users * float(inside))
+        # One block has every message, and all options have one law.
+        sent = np.asarray(in_block if self.columns.blocks > 1 else users)
+        here = np.minimum(sent, users * float(inside))
         own_third = float((1 - 3 * inside + 2 * (1 - gamma) ** 2) / (1 - gamma) ** 2)
         return CountTails(
-            Cumulant(tuple((here / signal**2).tolist()), -1.0),
+            Cumulant(plain(here / signal**2), -1.0),
             Cumulant(0.0, own_third),
             2 / signal,
-            tuple((-in_block / signal).tolist()),
+            plain(-sent / signal),
             Cumulant(users * float(elsewhere) / signal**2, float(gamma / (1 - gamma))),
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from shuffledp.array import Array, Floats, Integers
 from shuffledp.mechanisms.estimate import Estimate
-from shuffledp.mechanisms.parts.count_tails import CountTails, Cumulant
+from shuffledp.mechanisms.parts.count_tails import CountTails, Cumulant, plain
 from shuffledp.mechanisms.parts.reading import SimulatedReading
 from shuffledp.mechanisms.parts.sway import Sway
 from shuffledp.mechanisms.parts.unit_table import UnitTable
@@ -58,7 +58,7 @@ class TableReading(SimulatedReading):
         """Those of each count where the others' proportions are as ``fitted``, and its own is another."""
         spread, third = (Cumulant.among(added, fitted) for added in (self._variances, self._thirds))
         slope = np.asarray(spread.slope)
-        own = Cumulant(tuple((variance - slope * fitted).tolist()), spread.slope)
+        own = Cumulant(plain(variance - slope * fitted), spread.slope)
         return CountTails(own, third)
 
     def by_squares(self, counted: Floats) -> Floats:
