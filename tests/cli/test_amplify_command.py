@@ -58,7 +58,7 @@ class TestJson:
         document = answer(*ANY_LDP, *DELTA)
         expected = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), users=1000).epsilon(delta=1e-6)
         assert document.keys() >= CONTRACT
-        assert document["epsilon"] == {"lower": None, "upper": expected.upper, "slack": expected.slack}
+        assert document["epsilon"] == {"lower": expected.lower, "upper": expected.upper, "slack": expected.slack}
         assert document["delta"] == 1e-6
         assert document["users"] == 1000
         assert isinstance(document["users"], int)
@@ -73,7 +73,7 @@ class TestJson:
         expected = sdp.amplify(sdp.VariationRatio.of_ldp(2.0), users=1000).delta(epsilon=0.25)
         assert document.keys() >= CONTRACT
         assert document["epsilon"] == 0.25
-        assert document["delta"] == {"lower": None, "upper": expected.upper, "slack": expected.slack}
+        assert document["delta"] == {"lower": expected.lower, "upper": expected.upper, "slack": expected.slack}
 
     def test_infinity_is_a_string(self) -> None:
         """An infinite p goes in as inf and comes out as "inf"; so does an ε that does not exist."""

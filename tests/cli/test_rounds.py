@@ -39,7 +39,7 @@ def test_amplify(options: tuple[str, ...]) -> None:
     schedule = SCHEDULES[options]
     document = answer("amplify", *LOCAL, *options, "--delta", "1e-6", *QUICK)
     expected = schedule.curve(MECHANISM, effort="quick").epsilon(1e-6)
-    assert document["epsilon"] == {"lower": None, "upper": expected.upper, "slack": expected.slack}
+    assert document["epsilon"] == {"lower": expected.lower, "upper": expected.upper, "slack": expected.slack}
     assert (document["rounds"], document["of"], document["users"]) == (5, 10_000, 2000)
     assert document["rate"] == (None if options is FIXED else "0.2")
     assert (document["theorem"], document["condition"]) == (expected.theorem, CONDITION)
