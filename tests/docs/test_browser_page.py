@@ -42,7 +42,7 @@ def test_every_command_of_the_page_works(tmp_path: Path, monkeypatch: pytest.Mon
     server = Server(Path("shuffler"))
     try:
         with Link(server.url) as link:
-            Path("client.mjs").write_bytes(link.ask("GET", f"/v1/{MODULE}").content)
+            Path("client.mjs").write_bytes(link.ask("GET", f"/v1/{MODULE}", at_most=1 << 20).content)
         (program,) = (text for kind, text in BLOCKS if kind == "javascript")
         Path("mine.mjs").write_text(program.replace(HOST, server.url).replace("CAMPAIGN", shown["id"]), "utf-8")
         said = [node(Path("mine.mjs")).strip() for _ in range(2)]
