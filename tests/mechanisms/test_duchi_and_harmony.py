@@ -152,13 +152,16 @@ def test_errors(kind: type[Duchi] | type[Harmony]) -> None:
         kind(1.0, 1000).table()
 
 
-@pytest.mark.parametrize("mechanism", [Duchi(1.2, 1), Duchi(1.2, 4), Duchi(1.2, 5), Harmony(1.2, 3)])
-def test_attacks_are_the_laws_of_real_datasets(mechanism: Duchi | Harmony) -> None:
-    """The others at the first corner, or at 0: class by class what the table says."""
+@pytest.mark.parametrize(
+    "mechanism", [Duchi(1.2, 1), Duchi(1.2, 2), Duchi(1.2, 4), Duchi(1.2, 5), Duchi(1.2, 6), Harmony(1.2, 3)]
+)
+def test_attacks_are_the_laws_of_datasets(mechanism: Duchi | Harmony) -> None:
+    """The others at the first corner, at 0 or crosswise: class by class what the table says."""
     table = mechanism.table()
     first, second = table.probabilities[0], table.probabilities[1]
     zero = table.probabilities[[not vector.any() for vector in table.inputs].index(True)]
-    for attack, others in zip(mechanism.attacks(), (first, zero), strict=True):
+    crosswise = [table.probabilities[2]] if isinstance(mechanism, Duchi) and mechanism.dimension % 2 == 0 else []
+    for attack, others in zip(mechanism.attacks(), (first, zero, *crosswise), strict=True):
         wanted: dict[tuple[Fraction, Fraction], list[Fraction]] = {}
         for a, b, c in zip(first, second, others, strict=True):
             sums = wanted.setdefault((a / c, b / c), [Fraction(0)] * 3)
