@@ -146,7 +146,7 @@ def test_another_ledger_is_refused_until_it_is_accepted(tmp_path: Path, change: 
             use()
     ledger.accept()
     ledger.register("test")
-    report = collect(alone().plan, data_of("krr", USERS), out=tmp_path / "out", ledger=path)
+    report = collect(alone().plan, data_of("krr", USERS), out=tmp_path / "out", ledger=path, round_number=1)
     words = (tmp_path / "out" / "report.md").read_text("utf-8")
     assert "This ledger was replaced or restored on 20" in words
     assert "what was given before may be missing" in words
@@ -277,7 +277,7 @@ def test_a_plan_is_collected_only_with_the_ledger_it_quotes(tmp_path: Path) -> N
     for wrong in ({}, {"id": "x", "entry": 1, "head": "y"}, None, plan.ledger | {"entry": True}):  # type: ignore[operator]
         with pytest.raises(ValueError, match=r"^collect: expected a ledger's"):
             ledger.demand_contains(wrong, "collect")
-    report = collect(plan, data_of("krr", USERS), out=tmp_path / "out", ledger=ledger.path)
+    report = collect(plan, data_of("krr", USERS), out=tmp_path / "out", ledger=ledger.path, round_number=1)
     ledger.demand_contains(report.document()["ledger"]["head"], "report")
 
 

@@ -97,7 +97,7 @@ def test_a_collection_and_the_commands_keep_it(url: str, tmp_path: Path) -> None
     """In Python and on the command line, as a file is kept."""
     assert run_command("ledger", "create", "--population", "test", "--ledger", url).status == 0
     assert run_command("ledger", "budget", "test", "--epsilon", "9", "--delta", "1e-6", "--ledger", url).status == 0
-    path, plan = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS)), alone().plan
+    path, plan = write_table(tmp_path / "data.parquet", value=data_of("krr", USERS)), alone(rounds=2).plan
     plan.save(tmp_path / "plan.json")
     collect(plan, path, "value", out=tmp_path / "one", ledger=url)
     arguments = ("collect", str(tmp_path / "plan.json"), "--input", str(path), "--column", "value", "--ledger", url)
@@ -106,7 +106,7 @@ def test_a_collection_and_the_commands_keep_it(url: str, tmp_path: Path) -> None
     shown = run_command("ledger", "show", "--ledger", url)
     assert shown.status == 0, shown.err
     (standing,) = Ledger(url).standings("test")
-    assert [entry.state for entry in standing.entries] == ["released", "released"]
+    assert [(entry.state, entry.round) for entry in standing.entries] == [("released", 1), ("released", 2)]
     assert run_command("ledger", "check", "--ledger", url).status == 0
 
 
