@@ -43,7 +43,7 @@ def decimal_of(value: float, digits: int) -> Decimal:
 
     The float nearest to 0.1 is above 0.1 by 6e-18: rounding it up would state 0.1001 of what is claimed to be 0.1.
     """
-    written = Decimal(repr(float(value)))
+    written = Decimal(f"{float(value)!r}".removesuffix(".0"))
     return written if len(written.normalize().as_tuple().digits) <= digits else Decimal(value)
 
 

@@ -24,7 +24,7 @@ from shuffledp.testing.conformance import CHECKS
 from shuffledp.testing.crowd_check import needs_others
 from shuffledp.testing.input_check import BAD, INPUT_CHECKS
 from shuffledp.testing.law_check import without_table_but_with_local
-from shuffledp.testing.privacy_check import needs_coin, needs_cover, needs_tight
+from shuffledp.testing.privacy_check import needs_coin, needs_cover, needs_tight, needs_tight_messages
 from shuffledp.testing.protocol_check import TOO_LARGE, no_bound_is_below_the_real_protocol
 from shuffledp.testing.sampling_check import FALSE_ALARM
 from shuffledp.testing.settings_check import SETTINGS_CHECKS, from_numbers
@@ -75,7 +75,7 @@ def test_no_check_is_left_out_unseen() -> None:
     """Examples are small enough; a check that does not apply says why, by one of a few reasons."""
     rules = (
         with_table, without_table, without_table_but_with_local, needs_tight, needs_cover, needs_coin, from_numbers,
-        needs_others,
+        needs_others, needs_tight_messages,
     )  # fmt: skip
     excuses = {rule(case) for case in EXAMPLES.values() for rule in rules}
     for check in CHECKS:

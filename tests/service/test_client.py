@@ -352,7 +352,9 @@ def test_one_process_sends_a_spool(wire: Wire, tmp_path: Path) -> None:
 def sending_into(content: bytes, notice: bytes, room: Path) -> None:
     """Send a table to a shuffler that writes down what it was sent."""
 
-    def ask(_: Link, method: str, path: str, body: bytes | None = None, headers: object = None) -> Reply:
+    def ask(
+        _: Link, method: str, path: str, body: bytes | None = None, headers: object = None, at_most: int = 0
+    ) -> Reply:
         if method == "GET":
             return Reply(200, notice)
         assert body is not None

@@ -34,8 +34,9 @@ class Desk:
         self.away = False
 
     def ask(
-        self, _: Link, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Reply:
+        self, _: Link, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None,
+        at_most: int = 0,
+    ) -> Reply:  # fmt: skip
         self.asked.append(f"{method} {path.rpartition('/')[2]}")
         if self.away:
             raise ValueError("shuffler: no answer.")

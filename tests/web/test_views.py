@@ -46,7 +46,7 @@ def test_the_guarantee(visit: Visit) -> None:
     page = visit.open("guarantee")
     assert visit.exact("#epsilon") == upper_of(*ASKED)
     assert page.inner_text("#epsilon") == "ε ≤ 0.0261"
-    page.wait_for_selector("#attack:has-text('attains ε = 0.02609')")
+    page.wait_for_selector("#attack:has-text('achieves ε = 0.02609')")
     assert "The shuffler hands on neither the order" in page.inner_text("#view")
     compared: Any = told_by("compare", *ASKED)
     page.wait_for_selector("#view table")

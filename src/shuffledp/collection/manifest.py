@@ -11,17 +11,19 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from shuffledp.array import Bytes
 from shuffledp.collection import message, shuffling
-from shuffledp.collection.guarantee import Guarantee
 from shuffledp.collection.lot import Lot
 from shuffledp.collection.shuffling import Written
 from shuffledp.mechanisms.parts.crowd import CrowdRule
-from shuffledp.planner.plan_file import Plan
+
+if TYPE_CHECKING:
+    from shuffledp.collection.guarantee import Guarantee
+    from shuffledp.planner.plan_file import Plan
 
 NAME = "_manifest.json"
 """Whoever reads the directory as a table passes over names that begin so."""
@@ -100,6 +102,9 @@ class Manifest:
 
     def guarantee(self, plan: Plan, round_number: int | None, refused_since: int = 0) -> Guarantee:
         """The promise to those who can be relied on to hide each other, of all who came."""
+        # Shufflers that listen read manifests, and need no bounds for that.
+        from shuffledp.collection.guarantee import Guarantee
+
         users = self.hiding(refused_since, plan.mechanism.crowd)
         return Guarantee(plan, users, self.per_person, set_aside=max(0, self.users - users), round_number=round_number)
 

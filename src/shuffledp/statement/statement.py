@@ -46,7 +46,7 @@ class Statement(Readable):
     >>> told = sdp.Statement(curve.epsilon(delta=1e-6), ("Nobody cheats.",), date="2026-01-31")
     >>> print(told.plain()[:66])
     Whoever is 50% sure beforehand that a person said something partic
-    >>> "0.06750" in told.markdown()
+    >>> "0.06749029" in told.markdown()
     True
     """
 
