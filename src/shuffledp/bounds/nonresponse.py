@@ -12,7 +12,6 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from flint import arb, fmpq
@@ -20,13 +19,11 @@ from flint import arb, fmpq
 from shuffledp.array import Floats
 from shuffledp.bounds import best
 from shuffledp.bounds.amplify import BoundChoice, amplify
-from shuffledp.bounds.subsampling import SHIFT, UNDERFLOW, inner_epsilon, require_all_inputs
+from shuffledp.bounds.subsampling import SHIFT, UNDERFLOW, ProfiledCurve, inner_epsilon, require_all_inputs
 from shuffledp.composition.dots import Dots, DottedCurve
 from shuffledp.numerics import hypergeometric
 from shuffledp.numerics.ball import precision, rational, round_down, round_up
 from shuffledp.numerics.binomial import Coin, upper_tail
-from shuffledp.numerics.finite_law import Bracket
-from shuffledp.numerics.inversion import invert
 from shuffledp.privacy.curve import LARGEST_EPSILON, PrivacyCurve
 from shuffledp.privacy.randomizer import Randomizer
 from shuffledp.privacy.value import BoundValue
@@ -46,7 +43,7 @@ FEW = 250
 
 
 @dataclass(frozen=True)
-class NonresponseCurve(PrivacyCurve):
+class NonresponseCurve(ProfiledCurve):
     """δ(ε) given how many responded, ``failure`` included.
 
     Theorem: let T_r(m) be the probability that at least m of r potential respondents are drawn, d(r, m, ε) the δ of a
@@ -92,34 +89,11 @@ class NonresponseCurve(PrivacyCurve):
         lower = np.where(epsilons <= LARGEST_EPSILON, (self.failure + (1 - self.failure) * under) * (1 - SHIFT), 0.0)
         return np.asarray(upper), np.asarray(np.minimum(lower, upper))
 
-    def _delta(self, epsilon: float) -> BoundValue:
-        (upper,), (lower,) = self._profile(np.array([epsilon]))
-        return self._value(float(upper), max(0.0, math.nextafter(upper - lower, math.inf)))
-
-    def bracket(self, epsilon: float) -> Bracket:
-        """Both sides of δ at one ε."""
-        (upper,), (lower,) = self._profile(np.array([epsilon]))
-        return Bracket(arb(float(lower)), arb(float(upper)), "cells of potential respondents")
-
-    def log_estimate(self, epsilon: float) -> float:
-        return self.bracket(epsilon).log_upper()
-
-    def natural_scale(self) -> float:
-        return self._scale
-
-    @cached_property
-    def _scale(self) -> float:
-        return max(self.bracket(0.0).upper_float(), 1e-12) * math.sqrt(2 * math.pi)
-
     def _epsilon(self, delta: float) -> BoundValue:
-        found = invert(self, delta, LARGEST_EPSILON, zero_at_high=False)
-        rest = math.nextafter(delta - self.failure, 0.0)
+        found, rest = super()._epsilon(delta), math.nextafter(delta - self.failure, 0.0)
         # Dots end a little beyond a largest loss that the curve itself knows exactly.
         most = self.known.epsilon(rest).upper if rest > 0 else math.inf
-        if math.isinf(min(found.upper, most)):
-            return self._value(math.inf, math.inf)
-        upper = min(found.upper, most)
-        return self._value(upper, max(0.0, upper - found.lower))
+        return found if found.upper <= most else self._value(most, max(0.0, most - (found.upper - found.slack)))
 
 
 def failure_of(delta: float, rounds: int = 1) -> float:
@@ -181,7 +155,7 @@ def nonresponse(
 
 @dataclass(frozen=True)
 class _Draw:
-    """How people were drawn, and how many came; ``colluding`` of them may be among those."""
+    """A draw of people, and the number who came; ``colluding`` people may be among those."""
 
     came: int
     of: int

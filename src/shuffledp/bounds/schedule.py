@@ -76,7 +76,7 @@ class Schedule:
     rate: Fraction | None = None
     rounds: int = 1
     came: int | None = None
-    """How many of those who were drawn took part in each round; None where all of them do."""
+    """The number of those drawn who took part in each round; None where all of them do."""
     failure: float | None = None
     """The part of δ that pays for each round's not knowing who else would have taken part, where some may not."""
 
@@ -150,7 +150,7 @@ class Schedule:
 
     @property
     def taking_part(self) -> int:
-        """How many take part in a round, and hide each other."""
+        """The number of people who take part in a round, and hide each other."""
         return self.expected if self.came is None else self.came
 
     def each_round(self) -> Self:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -205,8 +206,43 @@ class SizedCrowd:
         return *weighed, np.asarray((upper > 0).any(axis=0))
 
 
+class ProfiledCurve(PrivacyCurve):
+    """A curve that is given by its profile: values at one ε, and the inverse, follow from it."""
+
+    @abstractmethod
+    def _profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Bounds of δ from above and from below."""
+
+    def _delta(self, epsilon: float) -> BoundValue:
+        (upper,), (lower,) = self._profile(np.array([epsilon]))
+        return self._value(float(upper), max(0.0, math.nextafter(upper - lower, math.inf)))
+
+    def bracket(self, epsilon: float) -> Bracket:
+        """Both sides of δ at one ε."""
+        (upper,), (lower,) = self._profile(np.array([epsilon]))
+        return Bracket(arb(float(lower)), arb(float(upper)), "cells of sample sizes")
+
+    def log_estimate(self, epsilon: float) -> float:
+        """log δ from above, to search with."""
+        return self.bracket(epsilon).log_upper()
+
+    def natural_scale(self) -> float:
+        """About the standard deviation of the loss."""
+        return self._scale
+
+    @cached_property
+    def _scale(self) -> float:
+        return max(self.bracket(0.0).upper_float(), 1e-12) * math.sqrt(2 * math.pi)
+
+    def _epsilon(self, delta: float) -> BoundValue:
+        found = invert(self, delta, LARGEST_EPSILON, zero_at_high=False)
+        if math.isinf(found.upper):
+            return self._value(found.upper, found.upper)
+        return self._value(found.upper, found.upper - found.lower)
+
+
 @dataclass(frozen=True)
-class PoissonCurve(PrivacyCurve):
+class PoissonCurve(ProfiledCurve):
     """Each person of the population takes part with probability ``rate``, on their own.
 
     Theorem: the sample size is binomial and independent of the data, and given the size the sample is uniform without
@@ -236,30 +272,6 @@ class PoissonCurve(PrivacyCurve):
         rounding = 8 * SHIFT * (sum(len(crowd.cells) for crowd in self.crowds) + 1)
         lower = np.where(epsilons <= LARGEST_EPSILON, lower * (1 - rounding), 0.0)
         return _raised(upper, positive, rounding), np.asarray(lower)
-
-    def _delta(self, epsilon: float) -> BoundValue:
-        (upper,), (lower,) = self._profile(np.array([epsilon]))
-        return self._value(float(upper), max(0.0, math.nextafter(upper - lower, math.inf)))
-
-    def bracket(self, epsilon: float) -> Bracket:
-        (upper,), (lower,) = self._profile(np.array([epsilon]))
-        return Bracket(arb(float(lower)), arb(float(upper)), "cells of sample sizes")
-
-    def log_estimate(self, epsilon: float) -> float:
-        return self.bracket(epsilon).log_upper()
-
-    def natural_scale(self) -> float:
-        return self._scale
-
-    @cached_property
-    def _scale(self) -> float:
-        return max(self.bracket(0.0).upper_float(), 1e-12) * math.sqrt(2 * math.pi)
-
-    def _epsilon(self, delta: float) -> BoundValue:
-        found = invert(self, delta, LARGEST_EPSILON, zero_at_high=False)
-        if math.isinf(found.upper):
-            return self._value(found.upper, found.upper)
-        return self._value(found.upper, found.upper - found.lower)
 
 
 def poisson(

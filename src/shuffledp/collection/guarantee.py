@@ -65,7 +65,7 @@ class Recipe:
     rate: str | None = None
     """An exact decimal: the chance with which each of those takes part, by a coin; None where their number is fixed."""
     drawn: int | None = None
-    """How many were drawn, where their number is fixed and some of them may have stayed away; None where none did."""
+    """The number drawn, where it is fixed and some of them may have stayed away; None where none did."""
     failure: float | None = None
     """The part of δ that a sample costs of which some may have stayed away; ``users`` are then those who came."""
 
@@ -198,7 +198,7 @@ class Guarantee:
     by_id: bool = field(default=False, compare=False)
     """Whether a column of the input says whose the rows are."""
     set_aside: int = 0
-    """How many more came than the users who can be relied on: people who hide nobody."""
+    """The number who came beyond the users who can be relied on: people who hide nobody."""
     round_number: int | None = field(default=None, compare=False)
     """Which of the plan's rounds this is; None where nobody says."""
     certificate: Claim | str | None = field(default=None, repr=False, compare=False)
@@ -219,7 +219,7 @@ class Guarantee:
 
     @property
     def _responded(self) -> bool:
-        """Whether some who were drawn may have stayed away."""
+        """True where some who were drawn may have stayed away."""
         return self.schedule.came is not None
 
     @property
