@@ -106,6 +106,15 @@ def test_what_samples_cost_of_delta_is_at_most_half_of_it() -> None:
     assert recipes[0].known.document().keys() == {"mechanism", "users", "bound", "per_person"}
 
 
+def test_samples_are_added_to_other_collections() -> None:
+    """By dots as at once, the part of δ that a sample costs included."""
+    recipes = [dataclasses.replace(drawn(users=500).recipe, drawn=1000, failure=1e-7), drawn().recipe]
+    together = composed_epsilon([curve_of_entry(recipe) for recipe in recipes], 1e-6)
+    found = spending.Spending(lambda keys: {}).epsilon(recipes, 1e-6, {})
+    assert together <= found <= together * 1.001
+    assert found > max(curve_of_entry(recipe).epsilon(1e-6).upper for recipe in recipes)
+
+
 def test_entries_of_old_where_some_stayed_away_count_as_known() -> None:
     """Version 0.1.0 took the share of all who were drawn, which is no proof."""
     recipe = dataclasses.replace(drawn(users=500).recipe, drawn=1000)
