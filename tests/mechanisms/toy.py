@@ -204,7 +204,9 @@ class ToyCircle(Mechanism):
     def reading(self) -> PointReading:
         """The mean of four points in a row is 1/(4·sin(π/8)) long, and at times a little beside the vector."""
         scale = 4 * math.sin(math.pi / 8) / float(1 - self.region.uniform_share)
-        return PointReading(2, 1.0, scale, 0.5, 0.0, POINTS)
+        # cos³ x is (3·cos x + cos 3x)/4; over four points in a row the mean of the second is −tan(π/8) of the first.
+        bend = math.tan(math.pi / 8)
+        return PointReading(2, 1.0, scale, 0.5, 0.0, (0.75 * (1 + bend), -bend), POINTS)
 
     @property
     def reference(self) -> UniformPoint:
