@@ -220,7 +220,7 @@ class MixedDivergence(Record):
         return ScoreSum(first, second, crowd)
 
     def attained(self, epsilon: float) -> float:
-        """What a test on a constructed dataset attains at ε: colluders, and lost users, would only help it."""
+        """The δ that a test on a constructed dataset attains at ε: colluders, and lost users, would only help it."""
         return max((one.bracket(epsilon).lower_float() for one in self.attacks), default=0.0)
 
 

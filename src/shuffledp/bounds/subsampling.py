@@ -420,7 +420,7 @@ class _Sizes(Record):
 
 @dataclass(frozen=True)
 class CoinAttack(Attack):
-    """What attacks attain where coins decide who takes part.
+    """Lower bounds from attacks where coins decide who takes part.
 
     Theorem: how many come, m, is seen and does not depend on the data, so that the divergence of a dataset is
     E_m[D_m], D_m that of m messages. Where nobody learns who takes part, all of the population but one hold what the

@@ -26,7 +26,7 @@ PAIR, DIAMETER = "pair", "diameter"
 
 @dataclass(frozen=True)
 class ChosenInputs(Neighbours):
-    """What is known of chosen inputs, with the choice: ``pair`` or ``diameter``."""
+    """The known facts about chosen inputs, with the choice: ``pair`` or ``diameter``."""
 
     inputs: tuple[tuple[str, Any], ...] = ()
 

@@ -266,7 +266,7 @@ def _asked(who: str, file: Path | None) -> tuple[str, ...] | None:
 
 
 def _sealing(who: str, file: Path | None, round_number: int | None, messages: Sequence[Path] = ()) -> Sealing | None:
-    """How messages are sealed, where a campaign says to whom; messages that are there tell their round."""
+    """The sealing of messages to a campaign's analyst; messages that are there tell their round."""
     if file is None:
         return None
     campaign = Campaign.load(file)

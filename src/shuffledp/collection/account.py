@@ -51,7 +51,7 @@ class Entry:
     """The fingerprint of the plan; None, as are ``round`` and ``rounds``, in entries of older versions."""
     round: int | None = None
     rounds: int | None = None
-    """How many rounds the plan has."""
+    """The number of rounds of the plan."""
     bundles: str | None = None
     """A hash of the ids of the files that were shuffled; None where the messages came otherwise."""
 

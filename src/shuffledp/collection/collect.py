@@ -143,7 +143,7 @@ class Request:
     allow_weaker: bool = False
     resume: bool = False
     round_number: int | None = None
-    """Which of the plan's rounds it is; None is the next one that is free in the ledger."""
+    """The number of the plan's round; None is the next one that is free in the ledger."""
     drawn: bool = False
     rules: Rules = STRICT
     asking: Asking | None = None
@@ -228,7 +228,7 @@ def _begun(request: Request, engine: Engine, ledger: Ledger | None) -> tuple[Job
 
 
 def _guarantee(plan: Plan, number: int | None, rows: int, table: Table, draws: bool) -> Guarantee:
-    """What is promised in a round to the users who are all rows, or will be drawn out of them."""
+    """The guarantee of a round for users who are all rows, or will be drawn out of them."""
     if not draws:
         return Guarantee(plan, rows, table.per_person, by_id=table.by_id, round_number=number)
     planned = plan.schedule

@@ -31,7 +31,7 @@ BUNDLE, ID_DIGITS = b"shuffledp data frame of messages\0", 32
 KEEPS_ALL = {"Project", "Repartition", "RepartitionByExpression", "Sort", "SubqueryAlias", "Union", "View"}
 """Steps of a plan after which the same messages are there."""
 LABEL = "shuffledp"
-"""What a column of messages says of itself, in its metadata: the plan's round, the width, whether it is shuffled, and
+"""The metadata of a column of messages: the plan's round, the width, whether it is shuffled, and
 an id of the encoding, or a hash of the ids of all that were shuffled."""
 
 
